@@ -10,9 +10,9 @@ import (
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/bundle"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/bundle"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -76,8 +76,8 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 		host := debugFS(cmd.Context(), a.root, hostfs.DirFS(a.root))
 		err := cdi.ReadRegistry(host, a.dirs...).Inject(spec, a.root, a.names()...)
 		after := count(spec)
-		added = fmt.Sprintf("%s, %s, %s", phrase.Count(after.nodes-before.nodes, "device node"),
-			phrase.Count(after.mounts-before.mounts, "mount"), phrase.Count(after.hooks-before.hooks, "hook"))
+		added = fmt.Sprintf("%s, %s, %s", text.Count(after.nodes-before.nodes, "device node"),
+			text.Count(after.mounts-before.mounts, "mount"), text.Count(after.hooks-before.hooks, "hook"))
 		return err
 	})
 	if err != nil {

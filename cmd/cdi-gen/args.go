@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -121,7 +121,7 @@ func printArgs(cmd *cobra.Command, host *hostFlags, l launcher) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(cmd.OutOrStdout(), quote.Shells(words...)); err != nil {
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), text.Shells(words...)); err != nil {
 		return fmt.Errorf("write flags to standard output: %w", err)
 	}
 	for _, limit := range l.limits {

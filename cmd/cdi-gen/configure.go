@@ -16,8 +16,8 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/configure"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -146,7 +146,7 @@ func (c *configureFlags) next(cmd *cobra.Command, restart string, dirs []string)
 	if slices.Contains(dirs, cdi.StaticDir) {
 		dir = cdi.StaticDir
 	}
-	cmd.PrintErrf("next: cdi-gen generate --output %s\n", quote.Shell(dir))
+	cmd.PrintErrf("next: cdi-gen generate --output %s\n", text.Shell(dir))
 }
 
 func (c *configureFlags) goBack(cmd *cobra.Command, runtime string) error {

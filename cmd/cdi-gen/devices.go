@@ -14,9 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -67,13 +65,13 @@ var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{
 		for _, d := range r.Devices {
 			rows = append(rows, []string{d.Name, d.File, strings.Join(d.Overrides, ", ")})
 		}
-		return table.Write(w, "DEVICE\tFILE\tOVERRIDES", rows)
+		return text.Table(w, "DEVICE\tFILE\tOVERRIDES", rows)
 	},
-	"json": func(w io.Writer, r *cdi.Registry) error { return quote.JSON(w, r) },
-	"yaml": func(w io.Writer, r *cdi.Registry) error { return quote.YAML(w, r) },
+	"json": func(w io.Writer, r *cdi.Registry) error { return text.JSON(w, r) },
+	"yaml": func(w io.Writer, r *cdi.Registry) error { return text.YAML(w, r) },
 	"name": func(w io.Writer, r *cdi.Registry) error {
 		for _, d := range r.Devices {
-			if _, err := fmt.Fprintln(w, quote.Terminal(d.Name)); err != nil {
+			if _, err := fmt.Fprintln(w, text.Terminal(d.Name)); err != nil {
 				return err
 			}
 		}
@@ -91,7 +89,7 @@ func unresolved(r *cdi.Registry) error {
 	var errs []error
 	for _, files := range slices.Sorted(maps.Keys(byFiles)) {
 		errs = append(errs, invalidf("runtimes refuse %s, which more than one file defines: %s; remove all but one",
-			phrase.Some(byFiles[files], ", "), files))
+			text.Some(byFiles[files], ", "), files))
 	}
 	for _, f := range r.Faults {
 		if f.Unread {
@@ -135,7 +133,7 @@ func warnRivals(t *target, format cdi.Format, spec *specs.Spec, warn func(string
 			if i > 0 {
 				what = "of one device in both directories, runtimes take the one in " + cdi.DynamicDir
 			}
-			warn(fmt.Sprintf("%s also defines %s: %s", file, phrase.Some(names, ", "), what))
+			warn(fmt.Sprintf("%s also defines %s: %s", file, text.Some(names, ", "), what))
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 )
 
 func newDoctor() *cobra.Command {
@@ -66,10 +66,10 @@ func verdict(r *doctor.Report) error {
 var doctorWriters = map[string]func(io.Writer, *doctor.Report) error{
 	// The report escapes names itself, because the escaping writer would also escape its colours.
 	"table": func(w io.Writer, r *doctor.Report) error {
-		return r.WriteText(quote.Unwrap(w), isTerminal(quote.Unwrap(w)))
+		return r.WriteText(text.Unwrap(w), isTerminal(text.Unwrap(w)))
 	},
-	"json": func(w io.Writer, r *doctor.Report) error { return quote.JSON(w, r) },
-	"yaml": func(w io.Writer, r *doctor.Report) error { return quote.YAML(w, r) },
+	"json": func(w io.Writer, r *doctor.Report) error { return text.JSON(w, r) },
+	"yaml": func(w io.Writer, r *doctor.Report) error { return text.YAML(w, r) },
 }
 
 // isTerminal reports whether to write colours: the writer must be a terminal, and NO_COLOR (https://no-color.org) must

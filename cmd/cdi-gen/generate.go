@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -110,7 +110,7 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 
 // devices returns the number of a spec's devices as text.
 func devices(spec *specs.Spec) string {
-	return phrase.Count(len(spec.Devices), "device")
+	return text.Count(len(spec.Devices), "device")
 }
 
 // nothing handles a host without devices. It removes an existing spec if its devices are gone.

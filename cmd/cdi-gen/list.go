@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -57,15 +57,15 @@ func newList() *cobra.Command {
 
 var listWriters = map[string]func(io.Writer, *rdma.Snapshot, string) error{
 	"table": writeTable,
-	"json":  func(w io.Writer, snap *rdma.Snapshot, _ string) error { return quote.JSON(w, snap) },
-	"yaml":  func(w io.Writer, snap *rdma.Snapshot, _ string) error { return quote.YAML(w, snap) },
+	"json":  func(w io.Writer, snap *rdma.Snapshot, _ string) error { return text.JSON(w, snap) },
+	"yaml":  func(w io.Writer, snap *rdma.Snapshot, _ string) error { return text.YAML(w, snap) },
 	"name":  writeNames,
 }
 
 func writeNames(w io.Writer, snap *rdma.Snapshot, kind string) error {
 	var errs []error
 	for _, h := range snap.Usable() {
-		_, err := fmt.Fprintln(w, quote.Terminal(cdi.Qualified(kind, h.IBDev)))
+		_, err := fmt.Fprintln(w, text.Terminal(cdi.Qualified(kind, h.IBDev)))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -79,7 +79,7 @@ func writeTable(w io.Writer, snap *rdma.Snapshot, _ string) error {
 	fmt.Fprintln(tw, "IBDEV\tDEVICE\tPROTOCOL\tFUNCTION\tSTATE\tGBIT/S\tNETDEV\tNUMA\tNODES")
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
-		fmt.Fprintln(tw, strings.Join(quote.Cells(row(h)...), "\t"))
+		fmt.Fprintln(tw, strings.Join(text.Cells(row(h)...), "\t"))
 	}
 	return tw.Flush()
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -94,7 +94,7 @@ func main() {
 
 // run is the whole program, with its arguments and outputs as parameters.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
+	stdout, stderr = text.Writer(stdout), text.Writer(stderr)
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = fmt.Errorf("%w; cdi-gen doctor says what is missing", err)
 	}
 	if !errors.Is(err, errSaid) {
-		fmt.Fprintln(stderr, quote.Message("cdi-gen: "+err.Error()))
+		fmt.Fprintln(stderr, text.Message("cdi-gen: "+err.Error()))
 	}
 	if c, ok := errors.AsType[coded](err); ok {
 		return c.code

@@ -14,7 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -174,7 +174,7 @@ func (k *keptFiles) addSpec(path string, spec *specs.Spec) {
 
 func (k *keptFiles) end() {
 	if more := k.unreadable - maxNamed; more > 0 {
-		k.cmd.PrintErrf("warning: %s more that cannot be read as CDI specs stay\n", phrase.Count(more, "file"))
+		k.cmd.PrintErrf("warning: %s more that cannot be read as CDI specs stay\n", text.Count(more, "file"))
 	}
 }
 

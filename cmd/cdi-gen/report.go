@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -51,7 +51,7 @@ writes no archive. It sends nothing. Read the archive before you share it.`,
 				return err
 			}
 			if output == "-" {
-				if _, err := quote.Unwrap(cmd.OutOrStdout()).Write(data); err != nil {
+				if _, err := text.Unwrap(cmd.OutOrStdout()).Write(data); err != nil {
 					return fmt.Errorf("write report to standard output: %w", err)
 				}
 				return nil
@@ -59,7 +59,7 @@ writes no archive. It sends nothing. Read the archive before you share it.`,
 			if _, err := atomicfile.Write(output, data, atomicfile.Options{Mode: 0o600}); err != nil {
 				return err
 			}
-			cmd.PrintErrf("%s written; read it before you share it: tar -xzOf %s | less\n", output, quote.Shell(output))
+			cmd.PrintErrf("%s written; read it before you share it: tar -xzOf %s | less\n", output, text.Shell(output))
 			return nil
 		},
 	}
@@ -101,8 +101,8 @@ func collect(cmd *cobra.Command, root string) ([]reportFile, error) {
 	}
 	hideQuotes(findings, list)
 	eachText(reflect.ValueOf(findings), scrubber.Text)
-	var text bytes.Buffer
-	if err := quote.JSON(&text, findings); err != nil {
+	var out bytes.Buffer
+	if err := text.JSON(&out, findings); err != nil {
 		return nil, fmt.Errorf("write findings: %w", err)
 	}
 	files := []reportFile{
@@ -110,7 +110,7 @@ func collect(cmd *cobra.Command, root string) ([]reportFile, error) {
 			"go run ./tools/machine import FILE --name NAME\n")},
 		{capture.MachineFile, machine},
 		{"versions.txt", []byte(scrubber.Text(versions(host, findings.Runtimes)))},
-		{"doctor.json", text.Bytes()},
+		{"doctor.json", out.Bytes()},
 	}
 	specFiles, err := specFilesOf(list, scrubber)
 	if err != nil {

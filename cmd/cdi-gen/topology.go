@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
@@ -94,6 +94,6 @@ var topologyWriters = map[string]func(io.Writer, *topology.Topology, topology.Li
 		return t.WriteMatrix(w)
 	},
 	"svg":  func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return t.WriteSVG(w) },
-	"json": func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return quote.JSON(w, t.Report()) },
-	"yaml": func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return quote.YAML(w, t.Report()) },
+	"json": func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return text.JSON(w, t.Report()) },
+	"yaml": func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return text.YAML(w, t.Report()) },
 }

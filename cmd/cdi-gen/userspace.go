@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/userspace"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -100,8 +100,8 @@ func checkImage(dir string, plan *userspace.Plan) ([]userspace.Problem, error) {
 
 var userspaceWriters = map[string]func(io.Writer, *userspaceReport) error{
 	"table": writeUserspace,
-	"json":  func(w io.Writer, r *userspaceReport) error { return quote.JSON(w, r) },
-	"yaml":  func(w io.Writer, r *userspaceReport) error { return quote.YAML(w, r) },
+	"json":  func(w io.Writer, r *userspaceReport) error { return text.JSON(w, r) },
+	"yaml":  func(w io.Writer, r *userspaceReport) error { return text.YAML(w, r) },
 }
 
 // writeUserspace writes the report as text for people: mounts first, problems last.
@@ -109,7 +109,7 @@ func writeUserspace(w io.Writer, r *userspaceReport) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "HOST\tCONTAINER")
 	for _, m := range r.Mounts {
-		fmt.Fprintln(tw, strings.Join(quote.Cells(m.HostPath, m.ContainerPath), "\t"))
+		fmt.Fprintln(tw, strings.Join(text.Cells(m.HostPath, m.ContainerPath), "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/installcheck"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -82,7 +82,7 @@ func (i *installFlags) check(ctx context.Context, client kubernetes.Interface, o
 		}
 	}
 	for _, line := range verdict.Works {
-		quote.Fprintf(out, "ok: %s\n", line)
+		text.Fprintf(out, "ok: %s\n", line)
 	}
 	if verdict.Problem != "" {
 		return errors.New(verdict.Problem)

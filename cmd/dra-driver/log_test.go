@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // TestLog: what somebody named a thing does not act on the terminal on which a log is read. klog itself quotes values,
@@ -23,7 +23,7 @@ func TestLog(t *testing.T) {
 		}
 	})
 	var out bytes.Buffer
-	logTo(quote.Writer(&out))
+	logTo(text.Writer(&out))
 	klog.Background().Error(errors.New("first\nsecond \x1b]0;x\x07"), "about \u202ex", "name", "a\n\x1b[2J")
 	klog.Background().Info("so\nI1125 10:00:00.000000 1 driver.go:1] forged " + strings.Repeat("x", 1<<20))
 	klog.Flush()

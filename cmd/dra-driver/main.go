@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 )
 
@@ -33,7 +33,7 @@ const badFlags = "bad flags or arguments"
 type usageError struct{ error }
 
 func main() {
-	logTo(quote.Writer(os.Stderr))
+	logTo(text.Writer(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
@@ -61,14 +61,14 @@ type entries struct{ w io.Writer }
 const maxEntry = 64 << 10
 
 func (e entries) Write(p []byte) (int, error) {
-	entry := quote.Bound(strings.TrimSuffix(string(p), "\n"), maxEntry)
+	entry := text.Bound(strings.TrimSuffix(string(p), "\n"), maxEntry)
 	_, err := io.WriteString(e.w, strings.ReplaceAll(entry, "\n", "\n\t")+"\n")
 	return len(p), err
 }
 
 // run is the whole program, with its arguments, environment and outputs as parameters.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
+	stdout, stderr = text.Writer(stdout), text.Writer(stderr)
 	root := newRoot(env)
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(stderr, quote.Message("dra-driver: "+err.Error()))
+	fmt.Fprintln(stderr, text.Message("dra-driver: "+err.Error()))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}

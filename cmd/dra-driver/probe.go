@@ -17,7 +17,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -78,10 +78,10 @@ func (p *probe) registrar(ctx context.Context) error {
 			return fmt.Errorf("driver %s answers, not %s", info.Name, rdma.Domain)
 		}
 		for _, trouble := range header.Get(dra.TroubleHeader) {
-			quote.Fprintf(p.out, "trouble with the API server: %s\n", trouble)
+			text.Fprintf(p.out, "trouble with the API server: %s\n", trouble)
 		}
 		for _, trouble := range header.Get(dra.NRIHeader) {
-			quote.Fprintf(p.out, "trouble with NRI: %s\n", trouble)
+			text.Fprintf(p.out, "trouble with NRI: %s\n", trouble)
 		}
 		if p.ready && len(header.Get(dra.RegisteredHeader)) == 0 {
 			return errors.New("the kubelet has not registered the driver yet")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -63,7 +63,7 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 			rows = append(rows, []string{c.Namespace, c.Name, r.Pool, r.Device, usedBy(c)})
 		}
 	}
-	if err := table.Write(out, "NAMESPACE\tCLAIM\tNODE\tDEVICE\tUSED BY", rows); err != nil {
+	if err := text.Table(out, "NAMESPACE\tCLAIM\tNODE\tDEVICE\tUSED BY", rows); err != nil {
 		return fmt.Errorf("print the claims: %w", err)
 	}
 	return fmt.Errorf("%d claims have devices of driver %s: delete the pods that use them first, and the claims that "+

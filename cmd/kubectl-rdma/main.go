@@ -19,7 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // The exit codes are the same as kubectl's.
@@ -42,13 +42,13 @@ func main() {
 
 // run is the whole program, with its arguments and streams as parameters.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
+	stdout, stderr = text.Writer(stdout), text.Writer(stderr)
 	root := newRoot(genericiooptions.IOStreams{In: stdin, Out: stdout, ErrOut: stderr})
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, quote.Message(message(err)))
+		fmt.Fprintln(stderr, text.Message(message(err)))
 		return exitError
 	}
 	return exitOK

@@ -14,7 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // apiVersion is the version of the output of -o json and similar formats. It is not an API of the cluster.
@@ -95,18 +95,18 @@ func (o *output) object(kind string, value any) error {
 		return fmt.Errorf("decode %s: %w", kind, err)
 	}
 	object["apiVersion"], object["kind"] = apiVersion, kind
-	var text bytes.Buffer
-	if err := o.printer.PrintObj(&unstructured.Unstructured{Object: object}, &text); err != nil {
+	var out bytes.Buffer
+	if err := o.printer.PrintObj(&unstructured.Unstructured{Object: object}, &out); err != nil {
 		return err
 	}
-	switch clean := quote.Clean(text.String()); {
+	switch clean := text.Clean(out.String()); {
 	case o.format == "json" && !clean:
-		return quote.JSON(o.p.Out, object)
+		return text.JSON(o.p.Out, object)
 	case o.format == "yaml" && !clean:
-		return quote.YAML(o.p.Out, object)
+		return text.YAML(o.p.Out, object)
 	}
 	// Templates and paths are not escaped, as in kubectl.
-	_, err = text.WriteTo(quote.Unwrap(o.p.Out))
+	_, err = out.WriteTo(text.Unwrap(o.p.Out))
 	return err
 }
 

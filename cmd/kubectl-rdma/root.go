@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
@@ -118,7 +118,7 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 
 func (p *plugin) warn(c *inspect.Cluster) {
 	for _, u := range c.Unread {
-		quote.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", quote.Bound(u, quote.MaxForeign))
+		text.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", text.Bound(u, text.MaxForeign))
 	}
 }
 

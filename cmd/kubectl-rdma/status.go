@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 )
@@ -75,22 +75,22 @@ func (p *plugin) watch(ctx context.Context, o *output, r collect.Reader, show fu
 		return err
 	}
 	r.Client = client
-	var text bytes.Buffer
-	escaped := quote.Writer(&text)
+	var view bytes.Buffer
+	escaped := text.Writer(&view)
 	buffered := *o
 	buffered.p = &plugin{p.ConfigFlags, genericiooptions.IOStreams{Out: escaped, ErrOut: escaped}}
-	out := quote.Unwrap(p.Out)
+	out := text.Unwrap(p.Out)
 	last, warned := "", false
 	err = r.Watch(ctx, func(c *inspect.Cluster) error {
 		if !warned {
 			p.warn(c)
 			warned = true
 		}
-		text.Reset()
-		if err := show(&buffered, c); err != nil || text.String() == last {
+		view.Reset()
+		if err := show(&buffered, c); err != nil || view.String() == last {
 			return err
 		}
-		last = text.String()
+		last = view.String()
 		if _, err := io.WriteString(out, o.heading(out, time.Now())); err != nil {
 			return err
 		}

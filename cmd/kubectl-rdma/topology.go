@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
@@ -66,7 +66,7 @@ func (o *output) topology(list []inspect.NodeTopology, ascii bool) error {
 		if i > 0 {
 			fmt.Fprintln(o.p.Out)
 		}
-		quote.Fprintf(o.p.Out, "Node %s\n", n.Node)
+		text.Fprintf(o.p.Out, "Node %s\n", n.Node)
 		if err := n.WriteTree(o.p.Out, lines); err != nil {
 			return err
 		}

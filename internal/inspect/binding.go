@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // unbound finds the devices of an allocated claim for which the scheduler waits. It gives the pod a node only when the
@@ -28,7 +28,7 @@ func unbound(claim *resourceapi.ResourceClaim) (out []Finding) {
 		if i := slices.IndexFunc(r.BindingFailureConditions, isTrue); i >= 0 {
 			failed := meta.FindStatusCondition(status.Conditions, r.BindingFailureConditions[i])
 			f.Message = fmt.Sprintf("driver %s could not make device %s of claim %s ready: %s (%s): %s",
-				r.Driver, name, claim.Name, failed.Type, failed.Reason, quote.Foreign(failed.Message))
+				r.Driver, name, claim.Name, failed.Type, failed.Reason, text.Foreign(failed.Message))
 			f.Remedy = "wait: the scheduler takes the device back, and tries again"
 			out = append(out, f)
 			continue

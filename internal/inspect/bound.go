@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // driverLabel is the chart's label of the driver's pods: app.kubernetes.io/name.
@@ -66,7 +65,7 @@ func (w *inquiry) ending() {
 		w.conclude(VerdictEnding, "it is being deleted, and has not ended: %s", cause.Message)
 	}
 	grace := deref(w.Question.Pod.DeletionGracePeriodSeconds)
-	w.conclude(VerdictEnding, "it is being deleted: its containers have %s to end", phrase.Count(int(grace), "second"))
+	w.conclude(VerdictEnding, "it is being deleted: its containers have %s to end", text.Count(int(grace), "second"))
 }
 
 // done concludes on a pod that has ended.
@@ -88,7 +87,7 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 				out = append(out, Finding{
 					Reason: "DeviceNotReady", Claim: claim.Name, Devices: []string{name},
 					Message: fmt.Sprintf("device %s of claim %s is not ready: %s", name, claim.Name,
-						quote.Foreign(c.Reason+": "+c.Message)),
+						text.Foreign(c.Reason+": "+c.Message)),
 					Remedy: "see docs/health.md; when the device is back the pod can go on, else create it again",
 				})
 			}
@@ -104,7 +103,7 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 			out = append(out, Finding{
 				Reason: "DeviceNotPublished", Claim: claim.Name, Devices: []string{deviceName(id)},
 				Message: fmt.Sprintf("device %s of claim %s is in no ResourceSlice", deviceName(id), claim.Name),
-				Remedy:  "the driver on that node does not run, or lost the device: kubectl rdma nodes " + quote.Shell(r.Pool),
+				Remedy:  "the driver on that node does not run, or lost the device: kubectl rdma nodes " + text.Shell(r.Pool),
 			})
 			continue
 		}
@@ -122,7 +121,7 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 func taintRemedy(taint taint) string {
 	switch {
 	case taint.rule != "":
-		return "ask who made the rule (kubectl get devicetaintrule " + quote.Shell(taint.rule) +
+		return "ask who made the rule (kubectl get devicetaintrule " + text.Shell(taint.rule) +
 			"), or tolerate the taint in the request"
 	case strings.HasPrefix(taint.Key, driver+"/"):
 		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"

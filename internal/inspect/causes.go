@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // causes is what keeps a pod from running with its devices, or from ending.
@@ -100,7 +100,7 @@ func (c *causes) ended() {
 	}
 	c.find(Finding{
 		Reason: "EndedByKubernetes", Node: pod.Spec.NodeName,
-		Message: "Kubernetes ended it: " + quote.Foreign(reason+": "+message),
+		Message: "Kubernetes ended it: " + text.Foreign(reason+": "+message),
 		Remedy:  "its controller makes another pod; create a pod without one again",
 	})
 }
@@ -122,7 +122,7 @@ func (c *causes) unscheduled() {
 	}
 	c.find(Finding{
 		Reason:  "Unschedulable",
-		Message: "its claims are allocated, and the scheduler finds no node: " + quote.Foreign(message),
+		Message: "its claims are allocated, and the scheduler finds no node: " + text.Foreign(message),
 		Remedy:  "make room for what the scheduler names",
 	})
 }
@@ -205,7 +205,7 @@ func (c *causes) driver() {
 		c.find(Finding{
 			Reason: "DriverNotReady", Node: name,
 			Message: fmt.Sprintf("the driver's pod %s/%s on node %s is not ready", d.Namespace, d.Name, name),
-			Remedy:  "kubectl -n " + quote.Shell(d.Namespace) + " logs " + quote.Shell(d.Name),
+			Remedy:  "kubectl -n " + text.Shell(d.Namespace) + " logs " + text.Shell(d.Name),
 		})
 	}
 }
@@ -248,13 +248,13 @@ func (c *causes) ending() {
 	if len(pod.Finalizers) > 0 && (ended(pod) || pod.Spec.NodeName == "") {
 		c.find(Finding{
 			Reason:  "Finalizers",
-			Message: "it waits for its finalizers: " + quote.Foreign(strings.Join(pod.Finalizers, ", ")),
+			Message: "it waits for its finalizers: " + text.Foreign(strings.Join(pod.Finalizers, ", ")),
 			Remedy:  "whoever set a finalizer removes it",
 		})
 	}
 	if d := disruption(pod); d != nil {
 		c.find(Finding{
-			Reason: "Evicted", Message: "it is evicted: " + quote.Foreign(d.Reason+": "+d.Message),
+			Reason: "Evicted", Message: "it is evicted: " + text.Foreign(d.Reason+": "+d.Message),
 		})
 	}
 }

@@ -8,8 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // started reports whether each container of the pod has run, so that the pod had its devices.
@@ -89,7 +88,7 @@ func (c *causes) container(noun, field string, s corev1.ContainerStatus) {
 			message += " (it ended: " + endOf(last) + ")"
 		}
 		if w.Message != "" {
-			message += ": " + quote.Foreign(w.Message)
+			message += ": " + text.Foreign(w.Message)
 		}
 		c.find(Finding{Reason: "ContainerWaiting", Message: message, Remedy: c.waitingRemedy(s)})
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
@@ -115,7 +114,7 @@ func (c *causes) runsAgain(name string, s corev1.ContainerStatus) bool {
 	c.find(Finding{
 		Reason: "ContainerFailed", minor: s.Ready && c.Now.Sub(s.State.Running.StartedAt.Time) > stable,
 		Message: fmt.Sprintf("%s runs after %s: it ended: %s",
-			name, phrase.Count(int(s.RestartCount), "restart"), endOf(last)),
+			name, text.Count(int(s.RestartCount), "restart"), endOf(last)),
 		Remedy: c.endRemedy(last, s.Name, " --previous"),
 	})
 	return true
@@ -127,7 +126,7 @@ func (c *causes) notReady(name, path string) {
 	for _, e := range slices.Backward(c.Events) {
 		if e.Reason == "Unhealthy" && e.InvolvedObject.FieldPath == path {
 			f.minor = false
-			f.Message = name + " runs, and is not ready: " + quote.Foreign(e.Message)
+			f.Message = name + " runs, and is not ready: " + text.Foreign(e.Message)
 			f.Remedy = "repair what the probe asks, or the probe: that is not about its devices"
 			break
 		}
@@ -140,11 +139,11 @@ const stable = 10 * time.Minute
 
 // endOf says how a container ended.
 func endOf(t *corev1.ContainerStateTerminated) string {
-	text := fmt.Sprintf("%s, exit code %d", t.Reason, t.ExitCode)
+	said := fmt.Sprintf("%s, exit code %d", t.Reason, t.ExitCode)
 	if t.Message != "" {
-		text += ", " + quote.Foreign(t.Message)
+		said += ", " + text.Foreign(t.Message)
 	}
-	return strings.TrimPrefix(text, ", ")
+	return strings.TrimPrefix(said, ", ")
 }
 
 func (c *causes) endRemedy(t *corev1.ContainerStateTerminated, container, previous string) string {
@@ -154,8 +153,8 @@ func (c *causes) endRemedy(t *corev1.ContainerStateTerminated, container, previo
 	if aboutDevices(t.Message) {
 		return deviceRemedy
 	}
-	return fmt.Sprintf("read why: kubectl -n %s logs %s -c %s%s", quote.Shell(c.Pod.Namespace), quote.Shell(c.Pod.Name),
-		quote.Shell(container), previous)
+	return fmt.Sprintf("read why: kubectl -n %s logs %s -c %s%s", text.Shell(c.Pod.Namespace), text.Shell(c.Pod.Name),
+		text.Shell(container), previous)
 }
 
 // deviceRemedy is for messages of a container runtime about what the driver gave it.
@@ -179,7 +178,7 @@ func (c *causes) waitingRemedy(s corev1.ContainerStatus) string {
 		return "correct the image's name, or give the pod access to it: that is not about its devices"
 	}
 	return fmt.Sprintf("that is not about its devices: kubectl -n %s describe pod %s",
-		quote.Shell(c.Pod.Namespace), quote.Shell(c.Pod.Name))
+		text.Shell(c.Pod.Namespace), text.Shell(c.Pod.Name))
 }
 
 // readinessGates finds the conditions that others set before the pod is ready.

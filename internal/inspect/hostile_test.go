@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -136,12 +136,12 @@ func namesOf(objects ...any) map[string]bool {
 }
 
 // checkForged checks a text for people: nothing of others begins a line, acts on a terminal, or is without bounds.
-func checkForged(t *testing.T, what string, text string, quoted bool) {
+func checkForged(t *testing.T, what, shown string, quoted bool) {
 	t.Helper()
-	if !quote.Clean(text) {
-		t.Errorf("%s: the text acts on a terminal: %q", what, text)
+	if !text.Clean(shown) {
+		t.Errorf("%s: the text acts on a terminal: %q", what, shown)
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(shown) {
 		switch start := strings.TrimLeft(line, " -\t|"); {
 		case strings.HasPrefix(start, "FORGED"), strings.HasPrefix(start, `\n`):
 			t.Errorf("%s: somebody else's words begin a line: %.200q", what, line)
@@ -184,7 +184,7 @@ func TestForgedWhy(t *testing.T) {
 				answer, err := c.Why(ctx, *q)
 				stop()
 				if err != nil {
-					checkForged(t, f.name+": error", quote.Message(err.Error()), f.quoted)
+					checkForged(t, f.name+": error", text.Message(err.Error()), f.quoted)
 					continue
 				}
 				for _, all := range []bool{false, true} {
@@ -249,11 +249,11 @@ func TestForgedTables(t *testing.T) {
 			for _, f := range forgeries(namesOf(whole)) {
 				c := clone(whole)
 				forge(reflect.ValueOf(c), "", f.text)
-				text, err := allTables(t, c)
+				tables, err := allTables(t, c)
 				if err != nil {
-					text += quote.Message(err.Error())
+					tables += text.Message(err.Error())
 				}
-				checkForged(t, f.name, text, f.quoted)
+				checkForged(t, f.name, tables, f.quoted)
 			}
 		})
 	}

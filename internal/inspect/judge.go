@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Reason is the kind of a Ruling.
@@ -174,7 +174,7 @@ func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]s
 	if i, err := v.cel.firstMismatch(ctx, *r.selectors, d); err != nil {
 		return &Ruling{}, fmt.Errorf("selector %d of request %s: %w", i+1, r.name, err)
 	} else if i >= 0 {
-		expression := quote.Foreign((*r.selectors)[i].CEL.Expression)
+		expression := text.Foreign((*r.selectors)[i].CEL.Expression)
 		return &Ruling{Reason: RuledSelector, Detail: fmt.Sprintf("selector %d: %s", i+1, expression)}, nil
 	}
 	if v.pool[idOf(d.slice)].invalid {

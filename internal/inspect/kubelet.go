@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // preparation is what a Warning event says of the kubelet's work before the first container. The kubelet takes these
@@ -63,7 +63,7 @@ func (q *Question) lastEvent(reason string) string {
 func (c *causes) lastEventAs(reason string, f Finding) {
 	if message := c.lastEvent(reason); message != "" {
 		f.Node = c.Pod.Spec.NodeName
-		f.Message += ": " + quote.Foreign(message)
+		f.Message += ": " + text.Foreign(message)
 		c.find(f)
 	}
 }
@@ -97,7 +97,7 @@ func (c *causes) preparation() {
 		}
 		known := preparation[e.Reason]
 		c.find(Finding{
-			Reason: known.reason, Node: c.Pod.Spec.NodeName, Message: known.message + ": " + quote.Foreign(e.Message),
+			Reason: known.reason, Node: c.Pod.Spec.NodeName, Message: known.message + ": " + text.Foreign(e.Message),
 			Remedy: c.preparationRemedy(known.reason, e.Message),
 		})
 	}
@@ -157,7 +157,7 @@ func (c *causes) warnings() {
 		}
 		c.find(Finding{
 			Reason: "WarningEvent", minor: minor,
-			Message: "event " + quote.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, by, e.Message)),
+			Message: "event " + text.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, by, e.Message)),
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // expressionError is an expression that cannot be compiled, or evaluated on a device.
@@ -23,14 +23,14 @@ type expressions struct{ *cel.Cache }
 func (e expressions) matches(ctx context.Context, expression string, d *device) (bool, error) {
 	compiled := e.GetOrCompile(expression)
 	if compiled.Error != nil {
-		return false, expressionError{fmt.Errorf("compile %s: %w", quote.Foreign(expression), quote.Error(compiled.Error))}
+		return false, expressionError{fmt.Errorf("compile %s: %w", text.Foreign(expression), text.Error(compiled.Error))}
 	}
 	ok, _, err := compiled.DeviceMatches(ctx, cel.Device{
 		Driver: d.slice.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations,
 		Attributes: d.Attributes, Capacity: d.Capacity,
 	})
 	if err != nil {
-		err = fmt.Errorf("evaluate %s on %s: %w", quote.Foreign(expression), d, quote.Error(cel.EnhanceRuntimeError(err)))
+		err = fmt.Errorf("evaluate %s on %s: %w", text.Foreign(expression), d, text.Error(cel.EnhanceRuntimeError(err)))
 		return false, expressionError{err}
 	}
 	return ok, nil

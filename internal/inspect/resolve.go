@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // resolver finds the claims of a pod, and what is wrong with them whatever devices there are.
@@ -70,20 +70,20 @@ func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 		f.Remedy = "create the template: the pod goes on by itself"
 	case strings.Contains(refused, "admin access"):
 		f.Reason = "AdminAccessForbidden"
-		f.Message = fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, quote.Foreign(refused))
+		f.Message = fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, text.Foreign(refused))
 		f.Remedy = adminRemedy(w.Question.Pod.Namespace)
 	case strings.Contains(refused, "exceeded quota"):
 		f.Reason = "QuotaExceeded"
 		_, quota, _ := strings.Cut(refused, "exceeded quota: ")
 		quota, _, _ = strings.Cut(quota, ",")
 		f.Message = fmt.Sprintf("claim %s exceeds the ResourceQuota %s of namespace %s: %s",
-			ref.Name, quote.Foreign(quota), w.Question.Pod.Namespace, quote.Foreign(refused))
+			ref.Name, text.Foreign(quota), w.Question.Pod.Namespace, text.Foreign(refused))
 		f.Remedy = "end pods whose claims the quota counts, or ask an administrator for more: the pod goes on by itself, " +
 			"within minutes"
 	case refused != "":
 		f.Reason = "ClaimRefused"
 		f.Message = fmt.Sprintf("claim %s could not be created from ResourceClaimTemplate %s: %s",
-			ref.Name, template, quote.Foreign(refused))
+			ref.Name, template, text.Foreign(refused))
 		f.Remedy = "correct the template, then create the pod again"
 	default:
 		f.Reason = "ClaimNotCreated"

@@ -14,7 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Pod is a pod with claims for RDMA devices.
@@ -350,8 +350,8 @@ func sum(pods []Pod) []any {
 	}
 	node := pods[0].Node
 	if len(nodes) > 1 {
-		node = phrase.Count(len(nodes), "node")
+		node = text.Count(len(nodes), "node")
 	}
-	return []any{phrase.Count(len(pods), "pod"), pods[0].Status, node, phrase.Count(len(devices), "HCA"), "",
-		phrase.Count(len(claims), "claim"), ""}
+	return []any{text.Count(len(pods), "pod"), pods[0].Status, node, text.Count(len(devices), "HCA"), "",
+		text.Count(len(claims), "claim"), ""}
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // columns makes a table of columns. Those after "wide" are for wide output only.
@@ -38,7 +38,7 @@ func row(t *metav1.Table, cells ...any) {
 		if ok && s == "" {
 			cells[i] = "-"
 		} else if ok {
-			cells[i] = quote.Terminal(quote.Bound(s, maxCell))
+			cells[i] = text.Terminal(text.Bound(s, maxCell))
 		}
 	}
 	// The printer needs an object in each row, but does not use it here.

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // WriteText writes an answer as text, most important first. With all set, it names every device and
 // claim. Otherwise it shortens long lists.
 func (a *Answer) WriteText(w io.Writer, all bool) error {
-	t := &textWriter{out: bufio.NewWriter(quote.Writer(w)), most: 4}
+	t := &textWriter{out: bufio.NewWriter(text.Writer(w)), most: 4}
 	if all {
 		t.most = 1 << 20
 	}
@@ -25,7 +24,7 @@ func (a *Answer) WriteText(w io.Writer, all bool) error {
 	t.findings(a)
 	t.remedies(a)
 	if a.Scheduler != "" && a.Verdict != VerdictDone {
-		t.printf("\nThe scheduler says: %s\n", quote.Foreign(a.Scheduler))
+		t.printf("\nThe scheduler says: %s\n", text.Foreign(a.Scheduler))
 	}
 	if len(a.Unread) > 0 {
 		t.printf("\nNot known:\n")
@@ -42,7 +41,7 @@ type textWriter struct {
 }
 
 // printf is the only way to write: names and messages of others break no line.
-func (t *textWriter) printf(format string, args ...any) { quote.Fprintf(t.out, format, args...) }
+func (t *textWriter) printf(format string, args ...any) { text.Fprintf(t.out, format, args...) }
 
 func (t *textWriter) headline(a *Answer) {
 	where := ""
@@ -85,7 +84,7 @@ func (t *textWriter) request(r *RequestReport) {
 		t.printf("there are no such devices\n")
 		return
 	}
-	t.printf("%s on %s\n", phrase.Count(r.Devices, "device"), phrase.Count(r.Nodes, "node"))
+	t.printf("%s on %s\n", text.Count(r.Devices, "device"), text.Count(r.Nodes, "node"))
 	for _, ruling := range r.RuledOut {
 		t.ruling(ruling)
 	}

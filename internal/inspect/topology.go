@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
@@ -201,7 +201,7 @@ func (v *view) note(ctx context.Context, d *device) (string, error) {
 	case r.State == DeviceAllocated:
 		parts = append(parts, "allocated to "+few(r.Claims, 2))
 	case len(r.Claims) > 0:
-		parts = append(parts, fmt.Sprintf("used by %s", phrase.Count(len(r.Claims), "claim")))
+		parts = append(parts, fmt.Sprintf("used by %s", text.Count(len(r.Claims), "claim")))
 	}
 	return strings.Join(append(parts, r.Taints...), ", "), nil
 }

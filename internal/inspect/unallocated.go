@@ -14,7 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 )
@@ -107,7 +107,7 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 	f := Finding{
 		Reason: "ClassEmpty", Claim: claim.Name, Request: r.name,
 		Message: fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster",
-			r.class, phrase.Count(len(w.devices), "device")),
+			r.class, text.Count(len(w.devices), "device")),
 		Remedy: "name another class; kubectl rdma devices -o wide shows what there is",
 	}
 	if len(w.devices) == 0 {

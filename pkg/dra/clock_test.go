@@ -6,8 +6,8 @@ import (
 
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )

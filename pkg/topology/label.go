@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -88,10 +87,10 @@ var protocolNames = map[rdma.Protocol]string{
 func (d *Device) folded() string {
 	var parts []string
 	if d.VFs > 0 {
-		parts = append(parts, phrase.Count(d.VFs, "VF"))
+		parts = append(parts, text.Count(d.VFs, "VF"))
 	}
 	if d.SFs > 0 {
-		parts = append(parts, phrase.Count(d.SFs, "SF"))
+		parts = append(parts, text.Count(d.SFs, "SF"))
 	}
 	if parts != nil && d.Function != rdma.PF && d.Kind == HCA {
 		parts[0] = "+ " + parts[0] // the device itself is one of the VFs
@@ -106,12 +105,12 @@ func (d *Device) traits() []string {
 		out = append(out, d.vendor(), d.folded())
 	} else {
 		out = append(out, protocolNames[d.Port.Protocol], d.Port.rate(),
-			quote.Terminal(d.Port.Netdev), d.Port.rail(), d.folded())
+			text.Terminal(d.Port.Netdev), d.Port.rail(), d.folded())
 	}
 	if d.Function == rdma.Virtual && d.Address != "" {
 		out = append(out, "software") // the address is that of the network card
 	}
-	out = append(out, quote.Terminal(d.Note))
+	out = append(out, text.Terminal(d.Note))
 	return compact(out)
 }
 
@@ -151,12 +150,12 @@ func (t *Topology) summary() string {
 	for _, d := range t.Devices {
 		count[d.Kind]++
 	}
-	parts := []string{phrase.Count(count[HCA], "HCA")}
+	parts := []string{text.Count(count[HCA], "HCA")}
 	if n := count[GPU]; n > 0 {
-		parts = append(parts, phrase.Count(n, "GPU"))
+		parts = append(parts, text.Count(n, "GPU"))
 	}
 	if n := count[Accelerator]; n > 0 {
-		parts = append(parts, phrase.Count(n, "accelerator"))
+		parts = append(parts, text.Count(n, "accelerator"))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // StyleSheet is the style sheet of a picture. It sets no background, and works on any: text outside of
@@ -110,6 +110,6 @@ func (t *Topology) shows(style string) bool {
 // escape makes a text safe in XML, which allows no control characters.
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(quote.Terminal(s))) // a Builder does not fail
+	_ = xml.EscapeText(&b, []byte(text.Terminal(s))) // a Builder does not fail
 	return b.String()
 }

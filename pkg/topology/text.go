@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Lines are the characters that a tree is drawn with.
@@ -25,8 +25,8 @@ var (
 func (t *Topology) WriteTree(w io.Writer, lines Lines) error {
 	tw := &treeWriter{Writer: bufio.NewWriter(w), lines: lines}
 	for _, d := range t.Devices {
-		tw.name = max(tw.name, len(quote.Terminal(d.Name)))
-		tw.address = max(tw.address, len(quote.Terminal(d.Address)))
+		tw.name = max(tw.name, len(text.Terminal(d.Name)))
+		tw.address = max(tw.address, len(text.Terminal(d.Address)))
 	}
 	for _, s := range t.sections() {
 		fmt.Fprintln(tw, s.title)
@@ -61,10 +61,10 @@ func (tw *treeWriter) children(nodes []*Node, indent string) {
 func (tw *treeWriter) label(n *Node) string {
 	d := n.Device
 	if d == nil {
-		return string(n.Kind) + " " + quote.Terminal(n.Name)
+		return string(n.Kind) + " " + text.Terminal(n.Name)
 	}
 	line := fmt.Sprintf("%-*s  %-*s  %s",
-		tw.name, quote.Terminal(d.Name), tw.address, quote.Terminal(d.Address), strings.Join(d.traits(), ", "))
+		tw.name, text.Terminal(d.Name), tw.address, text.Terminal(d.Address), strings.Join(d.traits(), ", "))
 	return strings.TrimRight(line, " ")
 }
 
@@ -102,7 +102,7 @@ const tableWidth = 160
 func (m *Matrix) write(w io.Writer, rows []*Device) {
 	first := 0
 	for _, name := range m.Rows {
-		first = max(first, len(quote.Terminal(name)))
+		first = max(first, len(text.Terminal(name)))
 	}
 	for from := 0; from < len(m.Columns); {
 		to, width := from, first+len("  NUMA")
@@ -120,20 +120,20 @@ func (m *Matrix) write(w io.Writer, rows []*Device) {
 
 // width is the width of a column with the space before it. The names determine it, because distances have at most four
 // characters.
-func (m *Matrix) width(column int) int { return 2 + max(4, len(quote.Terminal(m.Columns[column]))) }
+func (m *Matrix) width(column int) int { return 2 + max(4, len(text.Terminal(m.Columns[column]))) }
 
 // writePart writes the columns [from, to). first is the width of the names of the rows.
 func (m *Matrix) writePart(w io.Writer, rows []*Device, first, from, to int) {
 	line := func(name string, cell func(column int) string, numa string) {
-		text := fmt.Sprintf("%-*s", first, quote.Terminal(name))
+		out := fmt.Sprintf("%-*s", first, text.Terminal(name))
 		for i := from; i < to; i++ {
-			text += fmt.Sprintf("  %-*s", m.width(i)-2, quote.Terminal(cell(i)))
+			out += fmt.Sprintf("  %-*s", m.width(i)-2, text.Terminal(cell(i)))
 		}
 		if to < len(m.Columns) {
-			fmt.Fprintln(w, strings.TrimRight(text, " "))
+			fmt.Fprintln(w, strings.TrimRight(out, " "))
 			return
 		}
-		fmt.Fprintf(w, "%s  %s\n", text, numa)
+		fmt.Fprintf(w, "%s  %s\n", out, numa)
 	}
 	line("", func(i int) string { return m.Columns[i] }, "NUMA")
 	for i, row := range m.Cells {

@@ -24,7 +24,7 @@ func TestInterfaces(t *testing.T) {
 	}
 	for pkg, tests := range map[string]string{
 		"internal/kernel/podnet": "^Test(Attach|AttachFails|Traffic|Ipvlan|OtherKind|Bond|BondTraffic|VLAN.*)$",
-		"pkg/dra/attach":  "^Test(OtherKind|LastOfVLAN|Killed|Cost)$/^(ipvlan|macvlan.100)?$",
+		"pkg/dra/attach":         "^Test(OtherKind|LastOfVLAN|Killed|Cost)$/^(ipvlan|macvlan.100)?$",
 	} {
 		t.Run(filepath.Base(pkg), func(t *testing.T) {
 			vmtest.Run(t, vmtest.Open(t), module+pkg, vm.Cmd{

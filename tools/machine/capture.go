@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
 // source is what capture and import have in common: whence a tree comes and where it goes.

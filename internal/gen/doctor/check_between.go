@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -69,8 +69,8 @@ func checkBoot(f *facts, out *findings) {
 		}
 		dir := "/etc/systemd/system/" + u.service + ".d"
 		files = append(files, u.file)
-		fixes = append(fixes, "mkdir -p "+quote.Shell(dir)+" && printf '[Unit]\\nAfter="+strings.Join(ourUnits, " ")+
-			"\\n' > "+quote.Shell(dir+"/cdi-gen.conf"))
+		fixes = append(fixes, "mkdir -p "+text.Shell(dir)+" && printf '[Unit]\\nAfter="+strings.Join(ourUnits, " ")+
+			"\\n' > "+text.Shell(dir+"/cdi-gen.conf"))
 	}
 	if len(files) == 0 {
 		return

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
 )
@@ -57,7 +56,7 @@ func (e engine) check(host *reader, specs specFiles) findings {
 		return findings{found("runtime-cdi-off", Info, name+" runs without its CRI plugin").
 			about(e.config.Main).
 			because("only that plugin reads CDI specs; Docker, which comes with such a containerd, reads them itself").
-			fix("grep -n disabled_plugins " + quote.Shell(e.config.Main))}
+			fix("grep -n disabled_plugins " + text.Shell(e.config.Main))}
 	case !e.config.On:
 		off := cdiOff[e.runtime]
 		f := found("runtime-cdi-off", Warning, "CDI is disabled in the configuration of "+name).
@@ -110,14 +109,14 @@ func (e engine) checkDirs(host *reader, specs specFiles) Finding {
 			reasons[0] += ", as " + e.config.DirsFile + " says"
 		}
 	}
-	f := found("runtime-dirs", Warning, e.name()+" does not read the directory of "+phrase.Count(len(left), "spec")).
+	f := found("runtime-dirs", Warning, e.name()+" does not read the directory of "+text.Count(len(left), "spec")).
 		about(left...).because("%s", strings.Join(reasons, "; "))
 	for _, dir := range e.config.SpecDirs(host.Root) {
 		switch _, skipped := unread[runtimeconf.RunDir(dir.Path)]; {
 		case dir.State == runtimes.DirMissing && len(unread) > 0:
-			return f.fix("mkdir -p " + quote.Shell(dir.Path))
+			return f.fix("mkdir -p " + text.Shell(dir.Path))
 		case !skipped:
-			return f.fix("cdi-gen generate --output " + quote.Shell(dir.Path))
+			return f.fix("cdi-gen generate --output " + text.Shell(dir.Path))
 		case dir.State != runtimes.DirMissing:
 			return f.fix(replaceDir(dir)...)
 		}
@@ -140,7 +139,7 @@ func (e engine) readsElsewhere(host *reader, unread map[string]string) bool {
 
 // replaceDir returns the commands that put a directory in the place of a link or file.
 func replaceDir(dir runtimes.Dir) []string {
-	p := quote.Shell(dir.Path)
+	p := text.Shell(dir.Path)
 	if dir.State == runtimes.DirLink {
 		return []string{"cp -rL " + p + " " + p + ".new && rm " + p + " && mv " + p + ".new " + p}
 	}

@@ -3,7 +3,7 @@ package doctor
 import (
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // PCI vendors of GPUs.
@@ -34,12 +34,12 @@ func checkGPUs(f *facts, out *findings) {
 		out.add(nvidiaPeer(f.host, nvidia))
 	}
 	if len(amd) > 0 && f.host.sysHas("module/amdgpu") {
-		out.add(found("gpu-peer-ok", OK, phrase.Count(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
+		out.add(found("gpu-peer-ok", OK, text.Count(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
 	}
 }
 
 func nvidiaPeer(host *reader, gpus []string) Finding {
-	title := phrase.Count(len(gpus), "NVIDIA GPU")
+	title := text.Count(len(gpus), "NVIDIA GPU")
 	driver, _ := host.optional("/proc/driver/nvidia/version")
 	switch {
 	case host.sysHas("module/nvidia_peermem"):

@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -69,7 +68,7 @@ func checkHooks(f *facts, out *findings) {
 	if len(*out) == 0 && len(seen) > 0 {
 		paths := slices.Sorted(maps.Keys(seen))
 		out.add(found("hook-ok", OK,
-			phrase.Count(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
+			text.Count(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
 		raises := func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) }
@@ -90,19 +89,19 @@ func (h hookUse) fault(host *reader) Finding {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return found("hook-missing", Error, "the hook of a spec does not exist").about(about...).because("%s", consequence).
-			fix("install -m 0755 RDMA_HOOK "+quote.Shell(h.path), h.spec.rewrite())
+			fix("install -m 0755 RDMA_HOOK "+text.Shell(h.path), h.spec.rewrite())
 	case err != nil:
 		host.addUnseen(h.path, err)
 		return Finding{}
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return found("hook-not-executable", Error, "the hook of a spec is not executable").about(about...).
-			because("its mode is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + quote.Shell(h.path))
+			because("its mode is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + text.Shell(h.path))
 	}
 	if mount := host.noexecMount(h.path); mount != "" {
 		return found("hook-noexec", Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
 			because("%s is mounted noexec; %s", mount, consequence).
 			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
-				"cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+quote.Shell(h.spec.path))
+				"cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+text.Shell(h.spec.path))
 	}
 	weak, err := hostfs.Weaknesses(host.Root, h.path)
 	if err != nil {
@@ -133,7 +132,7 @@ func (h hookUse) binaryFault(host *reader, about []string, consequence string) F
 	if want, ok := machines[host.Arch]; ok && program.Machine != want {
 		return found("hook-arch", Error, "the hook of a spec is built for another processor").about(about...).
 			because("it is built for %s, this host is %s; %s", program.Machine, want, consequence).
-			fix("file "+quote.Shell(h.path), "install -m 0755 RDMA_HOOK "+quote.Shell(h.path))
+			fix("file "+text.Shell(h.path), "install -m 0755 RDMA_HOOK "+text.Shell(h.path))
 	}
 	dynamic := slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 	if dynamic && h.ours {

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -38,14 +37,14 @@ func checkDrivers(f *facts, out *findings) {
 		out.add(foundIn(missing[module], "driver-missing", severity, "PCI function",
 			" capable of RDMA without an RDMA device").
 			because("the driver %s creates the RDMA devices; it is not loaded, or it rejected these functions", module).
-			fix("modprobe "+quote.Shell(module), "dmesg | grep -i "+quote.Shell(module)))
+			fix("modprobe "+text.Shell(module), "dmesg | grep -i "+text.Shell(module)))
 	}
 	if len(missing) == 0 && len(f.snap.HCAs) == 0 {
 		out.add(found("no-hca", Warning, "this host has no RDMA device").
 			because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests " +
 				"without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network " +
 				"interface").
-			fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.host.anyNetdev())))
+			fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + text.Shell(f.host.anyNetdev())))
 	}
 }
 
@@ -128,13 +127,13 @@ func checkDevices(f *facts, out *findings) {
 	}
 	if len(unreadable) > 0 {
 		unreadable = unique(unreadable)
-		count := phrase.Count(len(unreadable), "RDMA device")
+		count := text.Count(len(unreadable), "RDMA device")
 		out.add(found("hca-unreadable", Warning, "attributes of "+count+" cannot be read").
-			about(unreadable...).because("%s", phrase.Some(readErrors, "; ")).
+			about(unreadable...).because("%s", text.Some(readErrors, "; ")).
 			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
 	out.add(foundIn(unusable, "hca-unusable", Info, "RDMA device", " that no container can use").
-		because("%s", phrase.Some(useErrors, "; ")).
+		because("%s", text.Some(useErrors, "; ")).
 		fix("cdi-gen list"))
 }
 

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // starters lists the processes that start containers, which inherit their limits. It omits dockerd if dockerd uses a
@@ -191,7 +191,7 @@ func checkUlimits(f *facts, out *findings) {
 			out.add(found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
 				about(file).
 				because("runc applies a configured limit after the hook, so this limit wins; crun applies it before the hook").
-				fix("grep -n memlock " + quote.Shell(file)))
+				fix("grep -n memlock " + text.Shell(file)))
 		}
 	}
 	docker := dockerConfig // or the file that the unit names, or the user's

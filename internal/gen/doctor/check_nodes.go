@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -67,9 +66,9 @@ func checkNodes(f *facts, out *findings) {
 	out.add(foundIn(stale, "node-stale", Warning, "node", " in /dev/infiniband without a device").
 		because("the kernel has no device of that name; a container with the node cannot open it, or opens another device " +
 			"that has its number").
-		fix("rm " + quote.Shells(stale...)))
+		fix("rm " + text.Shells(stale...)))
 	if len(*out) == 0 && len(nodes) > 0 {
-		out.add(found("nodes-ok", OK, phrase.Count(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
+		out.add(found("nodes-ok", OK, text.Count(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
 	}
 }
 
@@ -116,7 +115,7 @@ func pathsOf(nodes []string) string {
 	for i, n := range nodes {
 		paths[i], _, _ = strings.Cut(n, " ")
 	}
-	return quote.Shells(paths...)
+	return text.Shells(paths...)
 }
 
 // staleNodes lists nodes of RDMA classes that do not exist in the kernel.

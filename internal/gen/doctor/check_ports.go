@@ -6,8 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -60,10 +59,10 @@ func checkPorts(f *facts, out *findings) {
 		out.add(foundIn(texts(starting), "port-init", Warning, "port", " without a subnet manager").
 			because("the link is up, but no subnet manager has given the port an address (LID) and made it ACTIVE; "+
 				"a VF without a GUID stays in this state").
-			fix("sminfo -C "+quote.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
+			fix("sminfo -C "+text.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
 	if len(ports) > 0 && active == len(ports) {
-		out.add(found("ports-ok", OK, phrase.Count(len(ports), "port")+" ACTIVE"))
+		out.add(found("ports-ok", OK, text.Count(len(ports), "port")+" ACTIVE"))
 	}
 }
 
@@ -73,9 +72,9 @@ func portDown(phys string, ports []portRef) Finding {
 	for _, p := range ports {
 		netdev = cmp.Or(netdev, p.port.Netdev)
 	}
-	command := "ibstat " + quote.Shell(ports[0].hca.IBDev)
+	command := "ibstat " + text.Shell(ports[0].hca.IBDev)
 	if netdev != "" {
-		command = "ip link set " + quote.Shell(netdev) + " up && ethtool " + quote.Shell(netdev)
+		command = "ip link set " + text.Shell(netdev) + " up && ethtool " + text.Shell(netdev)
 	}
 	return foundIn(texts(ports), "port-down", Warning, "port", " down ("+cmp.Or(phys, "physical state unknown")+")").
 		because("%s", cmp.Or(downReasons[phys], "the port cannot carry traffic; programs use other ports, or TCP")).
@@ -109,22 +108,22 @@ func checkGUIDs(f *facts, out *findings) {
 // guidCommands returns the commands that configure a VF through its PF, if the PF is on this host.
 func (f *facts) guidCommands(h *rdma.HCA) []string {
 	if h.VFIndex == nil || h.PCI == nil {
-		return []string{"ibstat " + quote.Shell(h.IBDev)}
+		return []string{"ibstat " + text.Shell(h.IBDev)}
 	}
 	pf := "PF_NETDEV"
 	for i := range f.snap.HCAs {
 		p := &f.snap.HCAs[i]
 		isPF := p.Function == rdma.PF && p.PCI != nil && p.PCI.Address == h.PF
 		if isPF && p.Port1() != nil && p.Port1().Netdev != "" {
-			pf = quote.Shell(p.Port1().Netdev)
+			pf = text.Shell(p.Port1().Netdev)
 		}
 	}
 	set := fmt.Sprintf("ip link set %s vf %d node_guid GUID port_guid GUID", pf, *h.VFIndex)
 	if p := h.Port1(); p != nil && p.LinkLayer == rdma.LinkEthernet {
 		set = fmt.Sprintf("ip link set %s vf %d mac MAC", pf, *h.VFIndex)
 	}
-	bind, echo := "/sys/bus/pci/drivers/"+cmp.Or(h.Driver, "mlx5_core")+"/", "echo "+quote.Shell(h.PCI.Address)+" > "
-	return []string{set, echo + quote.Shell(bind+"unbind") + " && " + echo + quote.Shell(bind+"bind")}
+	bind, echo := "/sys/bus/pci/drivers/"+cmp.Or(h.Driver, "mlx5_core")+"/", "echo "+text.Shell(h.PCI.Address)+" > "
+	return []string{set, echo + text.Shell(bind+"unbind") + " && " + echo + text.Shell(bind+"bind")}
 }
 
 // checkRoCEGIDs finds RoCE ports that cannot be reached over a router.
@@ -145,9 +144,9 @@ func checkRoCEGIDs(f *facts, out *findings) {
 		out.add(foundIn(texts(without), "roce-no-gid", Warning, "RoCE port", " without a routable RoCE v2 address").
 			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has only " +
 				"a link-local one. A container with its own network needs an interface on the same port").
-			fix("ip address add ADDRESS/PREFIX dev " + quote.Shell(cmp.Or(without[0].port.Netdev, "NETDEV"))))
+			fix("ip address add ADDRESS/PREFIX dev " + text.Shell(cmp.Or(without[0].port.Netdev, "NETDEV"))))
 	case seen > 0:
-		out.add(found("roce-gids-ok", OK, phrase.Count(seen, "RoCE port")+" with a routable RoCE v2 address"))
+		out.add(found("roce-gids-ok", OK, text.Count(seen, "RoCE port")+" with a routable RoCE v2 address"))
 	}
 }
 

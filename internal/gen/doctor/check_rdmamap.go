@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -43,10 +43,10 @@ func checkSecondOpinion(f *facts, out *findings) {
 	switch {
 	case len(differences) > 0:
 		out.add(found("rdmamap-differs", Warning, "rdmamap finds other devices or nodes than cdi-gen").
-			because("%s. Device plugins that use rdmamap give containers other devices", phrase.Some(differences, "; ")).
+			because("%s. Device plugins that use rdmamap give containers other devices", text.Some(differences, "; ")).
 			fix("cdi-gen list -o json"))
 	case len(ours) > 0:
-		out.add(found("rdmamap-agrees", OK, "rdmamap finds the same "+phrase.Count(len(ours), "device")+" and nodes"))
+		out.add(found("rdmamap-agrees", OK, "rdmamap finds the same "+text.Count(len(ours), "device")+" and nodes"))
 	}
 }
 
@@ -69,10 +69,10 @@ func (r *reader) compareNodes(h *rdma.HCA) []string {
 func difference(what string, ours, theirs []string) []string {
 	var out []string
 	if only := without(ours, theirs); len(only) > 0 {
-		out = append(out, fmt.Sprintf("%s that only cdi-gen finds: %s", what, phrase.Some(only, ", ")))
+		out = append(out, fmt.Sprintf("%s that only cdi-gen finds: %s", what, text.Some(only, ", ")))
 	}
 	if only := without(theirs, ours); len(only) > 0 {
-		out = append(out, fmt.Sprintf("%s that only rdmamap finds: %s", what, phrase.Some(only, ", ")))
+		out = append(out, fmt.Sprintf("%s that only rdmamap finds: %s", what, text.Some(only, ", ")))
 	}
 	return out
 }

@@ -13,8 +13,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -72,7 +71,7 @@ func checkSpecFiles(f *facts, out *findings) {
 		if s.ignored {
 			out.add(found("spec-extension", Warning, "a spec with an extension that no runtime reads").
 				about(s.path).because("runtimes read only files that end in .json or .yaml").
-				fix("mv " + quote.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
+				fix("mv " + text.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
 			continue
 		}
 		if s.err != nil {
@@ -81,14 +80,14 @@ func checkSpecFiles(f *facts, out *findings) {
 		if s.mode&0o004 == 0 {
 			out.add(found("spec-mode", Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
 				about(s.path).because("rootless podman cannot read the file: it reports that the device is unresolvable").
-				fix("chmod 0644 " + quote.Shell(s.path)))
+				fix("chmod 0644 " + text.Shell(s.path)))
 		}
 	}
 }
 
 func invalid(s specFile) Finding {
-	f := found("spec-invalid", Warning, "an invalid spec").about(s.path).because("%s", quote.Foreign(s.err.Error())).
-		fix("cdi-gen validate " + quote.Shell(s.path))
+	f := found("spec-invalid", Warning, "an invalid spec").about(s.path).because("%s", text.Foreign(s.err.Error())).
+		fix("cdi-gen validate " + text.Shell(s.path))
 	if s.rdma {
 		f.Severity = Error
 		f = f.fix(s.rewrite())
@@ -136,9 +135,9 @@ func checkConflicts(f *facts, out *findings) {
 func conflict(files []specFile, devices []string) Finding {
 	paths := texts(files)
 	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
-	count := phrase.Count(len(devices), "device")
+	count := text.Count(len(devices), "device")
 	f := found("spec-conflict", Warning, fmt.Sprintf("%s in %d files of one directory", count, len(files)))
-	remedy := "rm " + quote.Shell(paths[len(paths)-1])
+	remedy := "rm " + text.Shell(paths[len(paths)-1])
 	if len(files) == 2 && stem(paths[0]) == stem(paths[1]) {
 		f = found("spec-twins", Error, count+" both in a .json and a .yaml file")
 		if files[0].spec.Kind == cdi.KindHCA {
@@ -149,7 +148,7 @@ func conflict(files []specFile, devices []string) Finding {
 		f.Severity = Error
 	}
 	return f.about(paths...).
-		because("runtimes refuse a device that two files of one directory define: %s", phrase.Some(devices, ", ")).
+		because("runtimes refuse a device that two files of one directory define: %s", text.Some(devices, ", ")).
 		fix(remedy)
 }
 
@@ -166,8 +165,8 @@ func checkShadowed(f *facts, out *findings) {
 	paths = unique(paths)
 	out.add(foundIn(devices, "spec-shadowed", Info, "device", " both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
-		because("runtimes use the definition in %s: %s", cdi.DynamicDir, phrase.Some(devices, ", ")).
-		fix("diff " + quote.Shells(paths...)))
+		because("runtimes use the definition in %s: %s", cdi.DynamicDir, text.Some(devices, ", ")).
+		fix("diff " + text.Shells(paths...)))
 }
 
 // checkSpecNodes compares the nodes in specs with the nodes of the host.
@@ -188,13 +187,13 @@ func checkSpecNodes(f *facts, out *findings) {
 		}
 		const absent = " that this host does not have"
 		if gone = unique(gone); len(gone) > 0 {
-			out.add(found("spec-stale", Error, "a spec with "+phrase.Count(len(gone), "node")+absent).
+			out.add(found("spec-stale", Error, "a spec with "+text.Count(len(gone), "node")+absent).
 				about(append([]string{s.path}, gone...)...).
 				because("devices have changed since the spec was written; a container that requests a missing one does not start").
 				fix(s.rewrite()))
 		}
 		if pinned = unique(pinned); len(pinned) > 0 {
-			out.add(found("spec-wrong-device", Error, "a spec with "+phrase.Count(len(pinned), "device number")+absent).
+			out.add(found("spec-wrong-device", Error, "a spec with "+text.Count(len(pinned), "device number")+absent).
 				about(append([]string{s.path}, pinned...)...).
 				because("a runtime creates the node with the number in the spec and does not compare it with the host: " +
 					"the container gets another device, or none").
@@ -236,13 +235,13 @@ func checkCoverage(f *facts, out *findings) {
 	if len(usable) == 0 {
 		return
 	}
-	devices := phrase.Count(len(usable), "device")
+	devices := text.Count(len(usable), "device")
 	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
 		if _, err := hostfs.Stat(f.host.Root, driverDir); err == nil {
 			out.add(found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim"))
 			return
 		}
-		out.add(found("spec-none", Warning, "no CDI spec gives the "+phrase.Count(len(usable), "RDMA device")+
+		out.add(found("spec-none", Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
 			" of this host").
 			because("containers cannot request a device by name").
 			fix("cdi-gen generate --output " + cdi.StaticDir))
@@ -259,7 +258,7 @@ func checkCoverage(f *facts, out *findings) {
 		}
 	}
 	if len(left) > 0 && !whole {
-		out.add(incomplete(phrase.Count(len(left), "RDMA device") + " of this host in no spec").about(left...).
+		out.add(incomplete(text.Count(len(left), "RDMA device") + " of this host in no spec").about(left...).
 			because("devices were added since the spec was written, or it was written for some of them"))
 	}
 	if cm := f.snap.RDMACM; cm != nil && !given[cm.Path()] && !whole && f.needsCM() {
@@ -268,7 +267,7 @@ func checkCoverage(f *facts, out *findings) {
 				"that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))
 	}
 	if len(*out) == 0 {
-		out.add(found("specs-ok", OK, phrase.Count(files, "RDMA spec")+", for all "+devices+" of this host"))
+		out.add(found("specs-ok", OK, text.Count(files, "RDMA spec")+", for all "+devices+" of this host"))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -82,7 +82,7 @@ func foundIn(subjects []string, id ID, s Severity, noun, rest string) Finding {
 	if len(subjects) == 0 {
 		return Finding{}
 	}
-	return found(id, s, phrase.Count(len(subjects), noun)+rest).about(subjects...)
+	return found(id, s, text.Count(len(subjects), noun)+rest).about(subjects...)
 }
 
 // about sets the subjects.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Severity is the severity of a finding.
@@ -57,7 +57,7 @@ type Summary struct {
 // String is the summary in one line.
 func (s Summary) String() string {
 	return fmt.Sprintf("%s, %s, %s, %d ok",
-		phrase.Count(s.Errors, "error"), phrase.Count(s.Warnings, "warning"), phrase.Count(s.Infos, "note"), s.OK)
+		text.Count(s.Errors, "error"), text.Count(s.Warnings, "warning"), text.Count(s.Infos, "note"), s.OK)
 }
 
 // Report has the findings of all checks.

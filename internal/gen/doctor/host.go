@@ -10,9 +10,9 @@ import (
 	"runtime"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 )
 
@@ -69,7 +69,7 @@ func run(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
-		return string(out), errors.New(quote.Foreign(firstLine(string(exit.Stderr))))
+		return string(out), errors.New(text.Foreign(firstLine(string(exit.Stderr))))
 	}
 	return string(out), err
 }

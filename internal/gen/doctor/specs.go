@@ -11,7 +11,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -148,7 +148,7 @@ func (s specFile) rewrite(flags ...string) string {
 		return "kubectl -n dra-driver-rdma rollout restart daemonset"
 	case s.spec != nil && s.spec.Kind == cdi.KindHCA,
 		s.spec == nil && strings.HasPrefix(path.Base(s.path), cdi.SpecName(cdi.KindHCA, "")):
-		return generate + quote.Shell(s.path)
+		return generate + text.Shell(s.path)
 	}
-	return "rm " + quote.Shell(s.path) + " && " + generate + s.dir
+	return "rm " + text.Shell(s.path) + " && " + generate + s.dir
 }

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // colours are ANSI escape sequences (ECMA-48 SGR).
@@ -31,7 +30,7 @@ const maxCommand = 500
 
 // WriteText writes the report for people. The summary comes last, because a terminal shows the end of a text.
 func (r *Report) WriteText(w io.Writer, colour bool) error {
-	t := text{colour: colour}
+	t := writer{colour: colour}
 	for _, s := range severities {
 		findings := slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Severity != s })
 		if len(findings) == 0 {
@@ -55,16 +54,16 @@ func (r *Report) WriteText(w io.Writer, colour bool) error {
 	return err
 }
 
-// text builds the text of a report.
-type text struct {
+// writer builds the text of a report.
+type writer struct {
 	b      strings.Builder
 	colour bool
 }
 
-func (t *text) finding(f Finding) {
+func (t *writer) finding(f Finding) {
 	t.line(fmt.Sprintf("  %-20s %s", f.ID, f.Title))
 	if len(f.Subjects) > 0 {
-		t.wrap("    on:  ", "         ", phrase.Some(f.Subjects, ", "))
+		t.wrap("    on:  ", "         ", text.Some(f.Subjects, ", "))
 	}
 	if f.Reason != "" {
 		t.wrap("    why: ", "         ", f.Reason)
@@ -81,7 +80,7 @@ func (t *text) finding(f Finding) {
 }
 
 // painted writes a line in a colour. The line must not contain untrusted names.
-func (t *text) painted(s Severity, words string) {
+func (t *writer) painted(s Severity, words string) {
 	if t.colour {
 		words = colours[s] + words + colourOff
 	}
@@ -89,10 +88,10 @@ func (t *text) painted(s Severity, words string) {
 }
 
 // line writes a line, and escapes it, because it may contain untrusted names.
-func (t *text) line(s string) { t.b.WriteString(quote.Terminal(s) + "\n") }
+func (t *writer) line(s string) { t.b.WriteString(text.Terminal(s) + "\n") }
 
 // wrap writes words in lines. The first line begins with a label, the others with an indent.
-func (t *text) wrap(label, indent, words string) {
+func (t *writer) wrap(label, indent, words string) {
 	line := label
 	for i, word := range strings.Fields(words) {
 		if i > 0 && len(line)+1+len(word) > textWidth {

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 )
 
 // Take reads the reports in a directory and removes them. It calls record before it removes a report; if record fails,

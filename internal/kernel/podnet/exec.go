@@ -14,7 +14,7 @@ import (
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // execution runs plugins with a timeout. The library's own implementation waits without a limit until all processes
@@ -85,7 +85,7 @@ func (o *output) Write(b []byte) (int, error) {
 func complaint(err error, stdout []byte, stderr string) error {
 	said := &types.Error{}
 	if json.Unmarshal(stdout, said) == nil && said.Msg != "" {
-		return quote.Error(said)
+		return text.Error(said)
 	}
-	return fmt.Errorf("%w: %s", err, quote.Foreign(string(stdout)+stderr))
+	return fmt.Errorf("%w: %s", err, text.Foreign(string(stdout)+stderr))
 }

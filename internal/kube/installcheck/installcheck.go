@@ -14,8 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // State is what the API server says of a release.
@@ -70,17 +69,17 @@ func drivers(s State) (works, problem string, _ bool) {
 	case int(status.CurrentNumberScheduled) < wanted:
 		return "", fmt.Sprintf("DaemonSet %s has pods on %d of %s%s; "+
 			"if Pod Security refuses them: kubectl label namespace %s pod-security.kubernetes.io/enforce=privileged",
-			name, status.CurrentNumberScheduled, phrase.Count(wanted, "node"), s.lastWarning(s.Drivers.Name),
+			name, status.CurrentNumberScheduled, text.Count(wanted, "node"), s.lastWarning(s.Drivers.Name),
 			s.Drivers.Namespace), false
 	case int(status.NumberReady) < wanted:
 		return "", fmt.Sprintf("the driver is ready on %d of %s%s; read its log: kubectl --namespace %s logs %s",
-			status.NumberReady, phrase.Count(wanted, "node"), s.notReady(), s.Drivers.Namespace, s.logOf()), false
+			status.NumberReady, text.Count(wanted, "node"), s.notReady(), s.Drivers.Namespace, s.logOf()), false
 	case int(status.UpdatedNumberScheduled) < wanted:
 		return "", fmt.Sprintf("an older driver runs on %d of %s; "+
 			"wait: kubectl --namespace %s rollout status daemonset/%s", wanted-int(status.UpdatedNumberScheduled),
-			phrase.Count(wanted, "node"), s.Drivers.Namespace, s.Drivers.Name), false
+			text.Count(wanted, "node"), s.Drivers.Namespace, s.Drivers.Name), false
 	}
-	return "the driver is ready on " + phrase.Count(wanted, "node"), "", false
+	return "the driver is ready on " + text.Count(wanted, "node"), "", false
 }
 
 // notReady names the drivers that are not ready, each with its reason.
@@ -95,7 +94,7 @@ func (s State) notReady() string {
 		return ""
 	}
 	slices.Sort(found)
-	return ", not on " + phrase.Some(found, ", ")
+	return ", not on " + text.Some(found, ", ")
 }
 
 // logOf names a driver's pod for kubectl logs: the first one that is not ready.
@@ -138,9 +137,9 @@ func firstEnd(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 func lastLine(message, reason string) string {
 	message = strings.TrimSpace(message)
 	if message == "" {
-		return quote.Foreign(reason)
+		return text.Foreign(reason)
 	}
-	return quote.Foreign(strings.TrimPrefix(message[strings.LastIndexByte(message, '\n')+1:], "dra-driver: "))
+	return text.Foreign(strings.TrimPrefix(message[strings.LastIndexByte(message, '\n')+1:], "dra-driver: "))
 }
 
 // lastWarning returns the newest warning about an object, with a colon before it, "" if there is none.
@@ -154,7 +153,7 @@ func (s State) lastWarning(object string) string {
 	if newest.Message == "" {
 		return ""
 	}
-	return ": " + quote.Foreign(newest.Message)
+	return ": " + text.Foreign(newest.Message)
 }
 
 // devices checks that the drivers publish devices. A node without HCAs publishes none, so one node with devices is
@@ -165,7 +164,7 @@ func devices(s State) (works, problem string, _ bool) {
 		return "", "the drivers run, and publish no device: no node has an HCA that the policy offers; " +
 			"the reason of each node: kubectl get events --all-namespaces --field-selector reason=NoRDMADevices", false
 	}
-	works = fmt.Sprintf("%s published on %s", phrase.Count(count, "device"), phrase.Count(len(nodes), "node"))
+	works = fmt.Sprintf("%s published on %s", text.Count(count, "device"), text.Count(len(nodes), "node"))
 	var without []string
 	for _, p := range s.DriverPods {
 		if !slices.Contains(nodes, p.Spec.NodeName) && !slices.Contains(without, p.Spec.NodeName) {
@@ -174,7 +173,7 @@ func devices(s State) (works, problem string, _ bool) {
 	}
 	if len(without) > 0 {
 		slices.Sort(without)
-		works += fmt.Sprintf("; none on %s (event NoRDMADevices says why)", phrase.Some(without, ", "))
+		works += fmt.Sprintf("; none on %s (event NoRDMADevices says why)", text.Some(without, ", "))
 	}
 	return works, "", false
 }
@@ -206,7 +205,7 @@ func testPod(s State) (works, problem string, final bool) {
 			count, nodes := published(s)
 			return "", fmt.Sprintf("no device is free for the test pod: %s published on %s, and the scheduler says: %s. "+
 				"End a pod with an HCA, or set testDeviceClasses. Devices in use: kubectl rdma claims",
-				phrase.Count(count, "device"), phrase.Count(len(nodes), "node"), quote.Foreign(c.Message)), false
+				text.Count(count, "device"), text.Count(len(nodes), "node"), text.Foreign(c.Message)), false
 		}
 	}
 	where := "the test pod on node " + p.Spec.NodeName

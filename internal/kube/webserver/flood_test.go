@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // from is a client with an address of its own, which keeps its connections.

@@ -10,8 +10,8 @@ import (
 
 	certutil "k8s.io/client-go/util/cert"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // answerFor returns the status of a request to a host at an address, and its answer.

@@ -15,8 +15,8 @@ import (
 
 	certutil "k8s.io/client-go/util/cert"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // freePort returns a port that nobody listens on.

@@ -39,7 +39,7 @@ var bans = []importrules.Ban{{
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
 	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta"},
 	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
-	Except:  []string{module + "/internal/hostconfig", module + "/internal/hook/args", module + "/internal/base/yamlpath", module + "/internal/base/yamlread", module + "/internal/base/quote", "net/netip"}, // decode YAML and escape text, format arguments, and are values of addresses: they touch no host
+	Except:  []string{module + "/internal/hostconfig", module + "/internal/hook/args", module + "/internal/base/yamlpath", module + "/internal/base/yamlread", module + "/internal/base/text", "net/netip"}, // decode YAML and escape text, format arguments, and are values of addresses: they touch no host
 }, {
 	Name:    "api",
 	Why:     "what users write in claims is below all that acts on it: it knows only the words of the host's devices",
@@ -56,7 +56,7 @@ var bans = []importrules.Ban{{
 	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
 	Of:      []string{module + "/internal/inspect"},
 	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
-	Except:  []string{module + "/internal/base/quote", module + "/internal/base/phrase"}, // text for people and terminals
+	Except:  []string{module + "/internal/base/text"}, // text for people and terminals
 }, {
 	Name:    "node",
 	Why:     "the host is a value that all parts of the driver take: it knows none of them",

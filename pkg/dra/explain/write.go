@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Formats are the ways to write a report.
@@ -21,9 +20,9 @@ func (r *Report) Write(w io.Writer, format string) error {
 	case "table":
 		return r.table(w)
 	case "json":
-		return quote.JSON(w, r)
+		return text.JSON(w, r)
 	case "yaml":
-		return quote.YAML(w, r)
+		return text.YAML(w, r)
 	}
 	return fmt.Errorf("write explanation: unknown format %q, want one of %v", format, Formats)
 }
@@ -35,23 +34,23 @@ func (r *Report) table(out io.Writer) error {
 	if len(r.HCAs) == 0 {
 		fmt.Fprintln(w, "This host has no RDMA devices.")
 	}
-	_ = table.Write(w, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE", r.hcas(&n))
-	_ = table.Write(w, "\nGROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS", r.groups(&n))
-	_ = table.Write(w, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tIPVLAN\tMOVE\tNOTE", r.interfaces(&n))
-	_ = table.Write(w, "\nIBDEV\tHCA\tTRAFFICCLASS\tSERVICELEVEL", r.marks())
-	_ = table.Write(w, "\nIPAM\tSUBNET\tBLOCK\tHCAS\tNOTE", r.ipam(&n))
+	_ = text.Table(w, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE", r.hcas(&n))
+	_ = text.Table(w, "\nGROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS", r.groups(&n))
+	_ = text.Table(w, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tIPVLAN\tMOVE\tNOTE", r.interfaces(&n))
+	_ = text.Table(w, "\nIBDEV\tHCA\tTRAFFICCLASS\tSERVICELEVEL", r.marks())
+	_ = text.Table(w, "\nIPAM\tSUBNET\tBLOCK\tHCAS\tNOTE", r.ipam(&n))
 	if len(n) > 0 {
 		fmt.Fprintln(w)
 	}
 	for i, reason := range n {
-		fmt.Fprintf(w, "%d: %s\n", i+1, quote.Terminal(reason))
+		fmt.Fprintf(w, "%d: %s\n", i+1, text.Terminal(reason))
 	}
 	if !r.LimitsEnforced {
 		fmt.Fprintf(w, "\n%s\n", r.Limits)
 	}
 	for _, lack := range []string{r.GIDIndexes, r.IPv6} {
 		if lack != "" {
-			fmt.Fprintf(w, "\n%s\n", quote.Terminal(lack))
+			fmt.Fprintf(w, "\n%s\n", text.Terminal(lack))
 		}
 	}
 	return w.Flush()

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -47,7 +47,7 @@ func reason(p *rdma.Port) string {
 		return "the link failed a moment ago"
 	case p.LinkLayer == rdma.LinkEthernet && p.Netdev != "":
 		return fmt.Sprintf("interface %s is down or has no carrier: ip link set %s up, or look at the cable",
-			quote.Terminal(p.Netdev), quote.Shell(p.Netdev))
+			text.Terminal(p.Netdev), text.Shell(p.Netdev))
 	}
 	return physical[p.PhysState]
 }

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"

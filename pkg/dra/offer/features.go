@@ -13,8 +13,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
 )
 
 // These are optional features of the API server, named by their feature gates.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // These constants bound, in bytes, what the driver writes on its node for one claim, and for all claims of the node.
@@ -109,7 +109,7 @@ func Bounded(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := quote.Terminal(strings.ReplaceAll(err.Error(), "\n", "; "))
+	text := text.Terminal(strings.ReplaceAll(err.Error(), "\n", "; "))
 	if len(text) <= MaxError {
 		if text == err.Error() {
 			return err

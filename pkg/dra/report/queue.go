@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -152,9 +152,9 @@ func (p *pending) add(e event.Event) {
 
 func (p *pending) message() string {
 	if len(p.transitions) > 0 {
-		return quote.Terminal(health.Summary(p.transitions))
+		return text.Terminal(health.Summary(p.transitions))
 	}
-	return health.Cut(quote.Terminal(strings.Join(p.messages, "; ")))
+	return health.Cut(text.Terminal(strings.Join(p.messages, "; ")))
 }
 
 // schedule adds steps at a pace. The caller holds mu.

@@ -10,7 +10,7 @@ import (
 	g "maragu.dev/gomponents"
 	"maragu.dev/gomponents/html"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // style is in the page and, as a hash, in the policy that allows the browser to use it.
@@ -28,7 +28,7 @@ func (p *Page) WriteHTML(w io.Writer) error {
 			return fmt.Errorf("draw the host: %w", err)
 		}
 	}
-	if err := (g.Group{p.document(picture.String()), g.Raw("\n")}).Render(quote.Writer(w)); err != nil {
+	if err := (g.Group{p.document(picture.String()), g.Raw("\n")}).Render(text.Writer(w)); err != nil {
 		return fmt.Errorf("write the status page: %w", err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Event is an event with the number of its repetitions.
@@ -37,7 +37,7 @@ type Log struct {
 // repeats every minute, Add counts it there and makes it the newest. It escapes what a terminal would act on.
 func (l *Log) Add(at time.Time, e Event) {
 	e.First, e.Last, e.Count = at, at, 1
-	e.Object, e.Message = shorten(quote.Terminal(e.Object)), shorten(quote.Terminal(e.Message))
+	e.Object, e.Message = shorten(text.Terminal(e.Object)), shorten(text.Terminal(e.Message))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.IndexFunc(l.events, e.same); i >= 0 {

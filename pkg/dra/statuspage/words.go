@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // ago formats the time between then and at in a short form.
@@ -44,12 +44,12 @@ func (p *Page) unhealthy() int {
 
 // Summary returns the page in one line.
 func (p *Page) Summary() string {
-	parts := []string{phrase.Count(len(p.HCAs), "HCA"), phrase.Count(len(p.Claims), "prepared claim")}
+	parts := []string{text.Count(len(p.HCAs), "HCA"), text.Count(len(p.Claims), "prepared claim")}
 	if n := p.unhealthy(); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d not healthy", n))
 	}
 	if n := len(p.Problems); n > 0 {
-		parts = append(parts, phrase.Count(n, "problem"))
+		parts = append(parts, text.Count(n, "problem"))
 	}
 	return strings.Join(parts, ", ")
 }

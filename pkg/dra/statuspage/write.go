@@ -6,8 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Write writes the page in one of the formats.
@@ -16,7 +15,7 @@ func (p *Page) Write(w io.Writer, format string) error {
 	case "html":
 		return p.WriteHTML(w)
 	case "json":
-		return quote.JSON(w, p)
+		return text.JSON(w, p)
 	case "table":
 		return p.table(w)
 	}
@@ -26,26 +25,26 @@ func (p *Page) Write(w io.Writer, format string) error {
 // table writes the page for a terminal.
 func (p *Page) table(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "%s: %s\n", quote.Terminal(p.Node), p.Summary())
+	fmt.Fprintf(b, "%s: %s\n", text.Terminal(p.Node), p.Summary())
 	for _, problem := range p.Problems {
-		fmt.Fprintf(b, "problem: %s\n", quote.Terminal(problem))
+		fmt.Fprintf(b, "problem: %s\n", text.Terminal(problem))
 	}
-	_ = table.Write(b, "\nIBDEV\tHCA\tFUNCTION\tPORTS\tHEALTH\tPUBLISHED\tCLAIMS", rows(p.HCAs, func(h HCA) []string {
+	_ = text.Table(b, "\nIBDEV\tHCA\tFUNCTION\tPORTS\tHEALTH\tPUBLISHED\tCLAIMS", rows(p.HCAs, func(h HCA) []string {
 		ports := rows(h.Ports, func(p Port) string { return strings.TrimSpace(p.State + " " + rate(p.RateMbps)) })
 		return []string{h.IBDev, h.Name, h.Function, list(ports), h.Health, list(h.Devices), list(h.Claims)}
 	}))
-	_ = table.Write(b, "\nCLAIM\tREQUEST\tDEVICE\tHCAS\tPODS", rows(p.Claims, func(c Claim) []string {
+	_ = text.Table(b, "\nCLAIM\tREQUEST\tDEVICE\tHCAS\tPODS", rows(p.Claims, func(c Claim) []string {
 		var requests, devices, hcas []string
 		for _, d := range c.Devices {
 			requests, devices, hcas = append(requests, d.Request), append(devices, d.Device), append(hcas, d.HCAs...)
 		}
 		return []string{c.Namespace + "/" + c.Name, list(requests), list(devices), list(hcas), list(c.Pods)}
 	}))
-	_ = table.Write(b, "\nIPAM\tSUBNET\tBLOCK\tIN USE", rows(p.Blocks, func(b Block) []string {
+	_ = text.Table(b, "\nIPAM\tSUBNET\tBLOCK\tIN USE", rows(p.Blocks, func(b Block) []string {
 		return []string{b.IPAM, b.Subnet, b.Block, b.use()}
 	}))
-	_ = table.Write(b, "\nADDRESS\tINTERFACE\tPOD\tCLAIM\tDEVICE", p.addresses())
-	_ = table.Write(b, "\nAGO\tCOUNT\tTYPE\tEVENT\tOBJECT\tMESSAGE", rows(p.Events, func(e Event) []string {
+	_ = text.Table(b, "\nADDRESS\tINTERFACE\tPOD\tCLAIM\tDEVICE", p.addresses())
+	_ = text.Table(b, "\nAGO\tCOUNT\tTYPE\tEVENT\tOBJECT\tMESSAGE", rows(p.Events, func(e Event) []string {
 		kind := "Normal"
 		if e.Warning {
 			kind = "Warning"

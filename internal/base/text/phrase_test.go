@@ -1,15 +1,15 @@
-package phrase_test
+package text_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{0: "0 ports", 1: "1 port", 2: "2 ports"} {
-		if got := phrase.Count(n, "port"); got != want {
+		if got := text.Count(n, "port"); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
@@ -23,7 +23,7 @@ func TestSome(t *testing.T) {
 		"a b c d e f g":   "a, b, c, d, e, f and 1 more",
 		"a b c d e f g h": "a, b, c, d, e, f and 2 more",
 	} {
-		if got := phrase.Some(strings.Fields(list), ", "); got != want {
+		if got := text.Some(strings.Fields(list), ", "); got != want {
 			t.Errorf("%q: %q, want %q", list, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
-// Package quote makes untrusted text safe for terminals, shells and programs. Names come from the kernel, from files,
-// from pods and from the API server, and may contain any text.
-package quote
+// Package text writes texts for people, terminals, shells and programs: numbers with nouns, lists and tables. It makes
+// untrusted text safe for them. Names come from the kernel, from files, from pods and from the API server, and may
+// contain any text.
+package text
 
 import (
 	"bytes"

@@ -1,17 +1,17 @@
-package table_test
+package text_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // TestWrite: cells are escaped and aligned, and an empty cell is shown.
 func TestWrite(t *testing.T) {
 	var out strings.Builder
 	for _, rows := range [][][]string{nil, {{"mlx5_0", "a\tb\x1b"}, {"", "c"}}} {
-		if err := table.Write(&out, "NAME\tVALUE", rows); err != nil {
+		if err := text.Table(&out, "NAME\tVALUE", rows); err != nil {
 			t.Fatal(err)
 		}
 	}

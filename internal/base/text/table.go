@@ -1,5 +1,4 @@
-// Package table writes tables for a terminal.
-package table
+package text
 
 import (
 	"cmp"
@@ -7,20 +6,18 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 )
 
-// Write writes rows in columns below a header, whose cells have tabs between them. It escapes
+// Table writes rows in columns below a header, whose cells have tabs between them. It escapes
 // the cells of the rows, and shows an empty one as "-". It writes nothing if there are no rows.
-func Write(w io.Writer, header string, rows [][]string) error {
+func Table(w io.Writer, header string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, header)
 	for _, row := range rows {
-		cells := quote.Cells(row...)
+		cells := Cells(row...)
 		for i, cell := range cells {
 			cells[i] = cmp.Or(cell, "-")
 		}

@@ -1,5 +1,4 @@
-// Package phrase writes numbers and lists in texts for people.
-package phrase
+package text
 
 import (
 	"fmt"

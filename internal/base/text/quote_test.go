@@ -1,4 +1,4 @@
-package quote_test
+package text_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // hostile are names that somebody may give a thing.
@@ -31,7 +31,7 @@ func TestTerminal(t *testing.T) {
 		"\u202ex": `\u202ex`, "\xffx": `\xffx`,
 		"\u009b": `\u009b`, "\U000e0001": `\U000e0001`, "\ufffd": "\ufffd",
 	} {
-		if got := quote.Terminal(in); got != want {
+		if got := text.Terminal(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
@@ -46,7 +46,7 @@ func harmless(text, keep string) bool {
 // TestShell: bash takes each word for what it was, and a POSIX shell runs none of it.
 func TestShell(t *testing.T) {
 	for _, word := range hostile {
-		quoted := quote.Shell(word)
+		quoted := text.Shell(word)
 		if !harmless(quoted, "") {
 			t.Errorf("%q: %q acts on a terminal", word, quoted)
 		}
@@ -62,28 +62,28 @@ func TestShell(t *testing.T) {
 			t.Errorf("%q: sh says %q, %v, of %s", word, out, err, quoted)
 		}
 	}
-	if got := quote.Shells("/etc/cdi/a.json", "a b"); got != "/etc/cdi/a.json 'a b'" {
+	if got := text.Shells("/etc/cdi/a.json", "a b"); got != "/etc/cdi/a.json 'a b'" {
 		t.Errorf("two words are %s", got)
 	}
 }
 
 // TestWriter: however a text is cut, what is written is the same, and harmless.
 func TestWriter(t *testing.T) {
-	text := strings.Join(hostile, "\n\t")
+	all := strings.Join(hostile, "\n\t")
 	var whole, bytewise bytes.Buffer
-	_, err := io.WriteString(quote.Writer(&whole), text)
-	w := quote.Writer(&bytewise)
-	_, err2 := io.Copy(w, iotest.OneByteReader(strings.NewReader(text)))
+	_, err := io.WriteString(text.Writer(&whole), all)
+	w := text.Writer(&bytewise)
+	_, err2 := io.Copy(w, iotest.OneByteReader(strings.NewReader(all)))
 	if err := errors.Join(err, err2); err != nil || whole.String() != bytewise.String() {
 		t.Errorf("%v: %q\nis not %q", err, bytewise.String(), whole.String())
 	}
 	if !harmless(whole.String(), "\n\t") || !strings.Contains(whole.String(), "é ü 漢\n\t") {
 		t.Errorf("%q", whole.String())
 	}
-	if quote.Unwrap(w) != &bytewise || quote.Unwrap(&whole) != &whole {
+	if text.Unwrap(w) != &bytewise || text.Unwrap(&whole) != &whole {
 		t.Error("the writer below is another")
 	}
-	if n, err := quote.Writer(iotest.TruncateWriter(&whole, 0)).Write([]byte("x")); n != 1 || err != nil {
+	if n, err := text.Writer(iotest.TruncateWriter(&whole, 0)).Write([]byte("x")); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -95,7 +95,7 @@ func TestPrograms(t *testing.T) {
 			continue // JSON has no bytes
 		}
 		in := map[string]string{"name": name}
-		for format, write := range map[string]func(io.Writer, any) error{"JSON": quote.JSON, "YAML": quote.YAML} {
+		for format, write := range map[string]func(io.Writer, any) error{"JSON": text.JSON, "YAML": text.YAML} {
 			var text bytes.Buffer
 			if err := write(&text, in); err != nil {
 				t.Fatal(err)
@@ -122,10 +122,10 @@ func FuzzQuote(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		var text bytes.Buffer
-		_, _ = io.WriteString(quote.Writer(&text), name)
-		for form, got := range map[string]string{"terminal": quote.Terminal(name), "shell": quote.Shell(name),
-			"stream": strings.NewReplacer("\n", "", "\t", "").Replace(text.String())} {
+		var out bytes.Buffer
+		_, _ = io.WriteString(text.Writer(&out), name)
+		for form, got := range map[string]string{"terminal": text.Terminal(name), "shell": text.Shell(name),
+			"stream": strings.NewReplacer("\n", "", "\t", "").Replace(out.String())} {
 			if !harmless(got, "") {
 				t.Errorf("%q: for %s it is %q", name, form, got)
 			}
