@@ -67,7 +67,8 @@ type Options struct {
 	// that ends with the cluster: Down does not undo what it does to them.
 	WholeMachine bool `json:"wholeMachine,omitempty"`
 	// Join is the directory of a ControlPlane on another machine, for whose node this is
-	// containerd and the kubelet alone. The machine reaches it at ServiceIP, port 443.
+	// containerd and the kubelet alone. The machine reaches it at ServiceIP, port 443. Without
+	// WholeMachine it is the state directory of a cluster on this machine, whose second node this is.
 	Join string `json:"join,omitempty"`
 	// Node is the number of the node that joins; 0 stands for 1. Node n is called nodeN.
 	Node int `json:"node,omitempty"`

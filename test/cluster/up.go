@@ -70,7 +70,11 @@ func (l layout) create(ctx context.Context, log *progress.Log) (*Cluster, error)
 		return nil, errors.Join(err, l.cleanUp(true))
 	}
 	log.Step("namespaces made, supervisor is process %d", c.pid)
-	if err := c.bringUp(ctx); err != nil {
+	err = l.connect(ctx, c)
+	if err == nil {
+		err = c.bringUp(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, l.takeDown(true))
 	}
 	log.Step("up: node %s is ready", l.node().Name)
@@ -128,10 +132,11 @@ func (l layout) prepare() error {
 // writePKI makes certificates, or takes over those of the control plane.
 func (l layout) writePKI() error {
 	config := pki.Config{
-		Dir: l.state("pki"), Nodes: []pki.Node{l.node()}, ServiceIP: ServiceIP,
+		Dir: l.state("pki"), Nodes: nodes(2), ServiceIP: ServiceIP, // a second one may join
 		Server: "https://" + ServiceIP + ":443",
 	}
 	if l.Join != "" {
+		config.Nodes = []pki.Node{l.node()}
 		return pki.Copy(filepath.Join(l.Join, "pki"), config)
 	}
 	return pki.Write(config)

@@ -130,8 +130,10 @@ func (b *Bed) takeDownOnSignal() {
 	go func() {
 		s := <-signals
 		fmt.Fprintf(os.Stderr, "e2e: %v: taking the cluster down\n", s)
-		if err := cluster.Down(context.Background(), b.options, false); err != nil {
-			fmt.Fprintln(os.Stderr, "e2e:", err)
+		for _, o := range []cluster.Options{b.second(), b.options} {
+			if err := cluster.Down(context.Background(), o, false); err != nil {
+				fmt.Fprintln(os.Stderr, "e2e:", err)
+			}
 		}
 		os.RemoveAll(b.dir)
 		os.Exit(1)
@@ -155,8 +157,8 @@ func (b *Bed) gpuDriver() string { return filepath.Join(b.dir, "gpudriver") }
 // startGPUs starts the GPU driver, as a process on the node, and makes its class. It
 // ends with the cluster.
 func (b *Bed) startGPUs(ctx context.Context) error {
-	cmd := b.Command(context.WithoutCancel(ctx), b.gpuDriver(), "--node", cluster.NodeName, "--host-root", b.HostRoot, "--kubelet-dir", b.kubeletDir())
-	log, err := os.Create(filepath.Join(b.dir, "gpudriver.log"))
+	cmd := b.Command(context.WithoutCancel(ctx), b.gpuDriver(), "--node", b.node(), "--host-root", b.HostRoot, "--kubelet-dir", b.kubeletDir())
+	log, err := os.Create(filepath.Join(b.dir, "gpudriver-"+b.node()+".log"))
 	if err != nil {
 		return err
 	}
