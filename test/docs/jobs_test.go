@@ -108,9 +108,14 @@ func TestJobs(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("find the manifests: %v", err)
 	}
-	page, err := os.ReadFile(filepath.Join(checkout, "docs", "mpi.md"))
-	if err != nil {
-		t.Fatal(err)
+	files = append(files, filepath.Join(checkout, "examples", "rails-gpu", "mpijob.yaml"))
+	var pages []byte
+	for _, name := range []string{"mpi.md", "nccl.md"} {
+		page, err := os.ReadFile(filepath.Join(checkout, "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, page...)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -123,8 +128,12 @@ func TestJobs(t *testing.T) {
 		if !strings.HasPrefix(string(data), "# NOT RUN BY US") {
 			t.Errorf("%s does not say that nobody ran it", file)
 		}
-		if !strings.Contains(string(page), "](../examples/jobs/"+filepath.Base(file)+")") {
-			t.Errorf("docs/mpi.md does not name %s", file)
+		rel, err := filepath.Rel(checkout, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(pages), "](../"+rel+")") {
+			t.Errorf("neither docs/mpi.md nor docs/nccl.md names %s", file)
 		}
 	}
 	for _, planted := range []string{

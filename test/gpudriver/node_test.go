@@ -157,15 +157,17 @@ func (n *node) published() []*resourceapi.ResourceSlice {
 	return out
 }
 
-// classes are the two classes of the examples.
+// classes are those of the examples.
 type classes struct{}
 
 func (classes) List() ([]*resourceapi.DeviceClass, error) { return nil, nil }
 
 func (classes) Get(name string) (*resourceapi.DeviceClass, error) {
 	expression, ok := map[string]string{
-		"gpu.example.com": `device.driver == "gpu.example.com"`,
-		"hca.rdma.dev":    `device.driver == "rdma.dev"`,
+		"gpu.example.com":      `device.driver == "gpu.example.com"`,
+		"gpu.nvidia.com":       `device.driver == "gpu.example.com"`,
+		"hca.rdma.dev":         `device.driver == "rdma.dev"`,
+		"rail.hca.example.com": `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?rail.orValue(-1) >= 0`,
 	}[name]
 	if !ok {
 		return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)

@@ -108,7 +108,11 @@ func documented(t *testing.T) []manifest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(examples, jobs...) {
+	rails, err := filepath.Glob(checkout.Path("examples", "rails-gpu", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range slices.Concat(examples, jobs, rails) {
 		all = append(all, split(t, file, testbed.ReadFile(t, file))...)
 	}
 	return all
