@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
@@ -32,7 +31,7 @@ func (errs *FieldErrors) add(field string, err error) {
 
 // locate adds its line to each error, and sorts the errors by line.
 func locate(fields FieldErrors, data []byte) error {
-	positions := yamlpath.Of(data)
+	positions := yamlread.PositionsOf(data)
 	line := func(e *FieldError) int { return positions.Own(e.Field) } // 0 if the field is missing
 	slices.SortStableFunc(fields, func(a, b *FieldError) int { return cmp.Compare(line(a), line(b)) })
 	var errs []error

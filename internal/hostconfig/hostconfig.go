@@ -33,7 +33,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -124,7 +123,7 @@ type Mount struct {
 func Parse(data []byte) (*Config, error) {
 	var c Config
 	if err := yamlread.Config.Decode(data, &c); err != nil {
-		return nil, yamlpath.Of(data).Explain(err)
+		return nil, yamlread.PositionsOf(data).Explain(err)
 	}
 	return &c, locate(c.validate(), data)
 }
@@ -177,7 +176,7 @@ func (c *Container) Validate() (errs FieldErrors) {
 		errs.add("memlock", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		errs.add(yamlpath.Join("env", name), checkEnv(name, c.Env[name]))
+		errs.add(yamlread.Path("env", name), checkEnv(name, c.Env[name]))
 	}
 	at := map[string]string{} // host path by container path
 	for i, m := range c.Mounts {

@@ -4,6 +4,8 @@
 // The decoder itself has no bounds. It compares each key of a mapping with all others, and makes a message for each
 // equal pair: 20 KB with one repeated key make a message of 68 MB. A value takes 200 bytes of memory, but as little as
 // two bytes of the file. Each use of an alias can expand to as much text as the file can hold.
+//
+// [Positions] are those of the fields of a file, so that an error can name the line and the field.
 package yamlread
 
 import (

@@ -39,7 +39,7 @@ var bans = []importrules.Ban{{
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
 	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta"},
 	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
-	Except:  []string{module + "/internal/hostconfig", module + "/internal/hook/args", module + "/internal/base/yamlpath", module + "/internal/base/yamlread", module + "/internal/base/text", "net/netip"}, // decode YAML and escape text, format arguments, and are values of addresses: they touch no host
+	Except:  []string{module + "/internal/hostconfig", module + "/internal/hook/args", module + "/internal/base/yamlread", module + "/internal/base/text", "net/netip"}, // decode YAML and escape text, format arguments, and are values of addresses: they touch no host
 }, {
 	Name:    "api",
 	Why:     "what users write in claims is below all that acts on it: it knows only the words of the host's devices",

@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -21,7 +21,7 @@ func (p *problems) attributes(path string, entries map[string]FileAttribute) att
 	out := attributes{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		entry := entries[name]
-		path := yamlpath.Join(path, name)
+		path := yamlread.Path(path, name)
 		p.attributeName(path, name)
 		values := 0
 		for _, set := range []bool{entry.String != nil, entry.Int != nil, entry.Bool != nil} {

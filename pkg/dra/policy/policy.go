@@ -7,7 +7,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
@@ -45,7 +44,7 @@ func Default() *Config { return &Config{} }
 // Parse reads a configuration file. The error has the line and field of each
 // problem.
 func Parse(data []byte) (*Config, error) {
-	lines := yamlpath.Of(data)
+	lines := yamlread.PositionsOf(data)
 	var f File
 	if err := yamlread.Config.Decode(data, &f); err != nil {
 		return nil, lines.Explain(err)

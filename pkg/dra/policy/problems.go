@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
 // problems collects the errors of a file.
 type problems struct {
-	positions *yamlpath.Positions
+	positions *yamlread.Positions
 	found     []problem
 }
 

@@ -1,5 +1,4 @@
-// Package yamlpath finds the positions of the fields of a YAML file, so that an error can name the line and the field.
-package yamlpath
+package yamlread
 
 import (
 	"fmt"
@@ -8,8 +7,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
 // Positions are the positions of the fields of a file. A path has the form rules[0].attributes["example.com/x"].
@@ -28,10 +25,10 @@ type field struct {
 	value *yaml.Node
 }
 
-// Of returns the positions of the fields of a file. The result is empty if the file has no fields, or is not YAML.
-func Of(data []byte) *Positions {
+// PositionsOf returns the positions of the fields of a file. The result is empty if the file has no fields, or is not YAML.
+func PositionsOf(data []byte) *Positions {
 	p := &Positions{fields: map[*yaml.Node]map[string]field{}}
-	root, err := yamlread.Config.Parse(data)
+	root, err := Config.Parse(data)
 	if err == nil && len(root.Content) > 0 { // otherwise the decoder reports the error
 		p.root = root.Content[0]
 	}
@@ -63,8 +60,8 @@ func part(key string) string {
 	return fmt.Sprintf("[%q]", key)
 }
 
-// Join returns the path of a field.
-func Join(path, key string) string { return strings.TrimPrefix(path+part(key), ".") }
+// Path returns the path of a field.
+func Path(path, key string) string { return strings.TrimPrefix(path+part(key), ".") }
 
 // next splits the first part from a path that begins with a dot or a bracket.
 func next(path string) (part, rest string) {

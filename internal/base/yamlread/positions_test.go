@@ -1,9 +1,9 @@
-package yamlpath_test
+package yamlread_test
 
 import (
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
 const file = `# a comment
@@ -18,7 +18,7 @@ rules:
 `
 
 func TestPositions(t *testing.T) {
-	p := yamlpath.Of([]byte(file))
+	p := yamlread.PositionsOf([]byte(file))
 	for path, want := range map[string]int{
 		"env": 2, "env.NCCL_DEBUG": 3, `env["a b"]`: 4, "rules": 5, "rules[0]": 6, "rules[0].name": 6,
 		`rules[0].attributes["example.com/x"]`: 7, "rules[1].name": 9,
@@ -36,7 +36,7 @@ func TestPositions(t *testing.T) {
 		t.Errorf("the text of line 9 is %q", got)
 	}
 	for _, data := range []string{"", "- [", "text", "null"} {
-		if p := yamlpath.Of([]byte(data)); p.Line("text") != 0 {
+		if p := yamlread.PositionsOf([]byte(data)); p.Line("text") != 0 {
 			t.Errorf("%q has positions %v", data, p)
 		}
 	}

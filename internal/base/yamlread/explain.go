@@ -1,4 +1,4 @@
-package yamlpath
+package yamlread
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
 var (
@@ -24,7 +22,7 @@ func (p *Positions) Explain(err error) error {
 	if !ok {
 		return err
 	}
-	return yamlread.JoinTexts(typeError.Errors, func(text string) error {
+	return JoinTexts(typeError.Errors, func(text string) error {
 		if m := unknownField.FindStringSubmatch(text); m != nil {
 			text = fmt.Sprintf("line %s: %s: unknown field", m[1], p.Field(number(m[1]), m[2]))
 		} else if m := wrongType.FindStringSubmatch(text); m != nil {
