@@ -30,16 +30,16 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{"DriverConfig", "The driver's file on a node, the chart's value `config` without `apiVersion` and `kind`. [policy.md](../policy.md) has examples\nand explains rules, groups, rails and taints.", configschema.DriverConfig},
-	{"HCAConfig", "In `spec.devices.config[].opaque.parameters` of a ResourceClaim or ResourceClaimTemplate. [claims.md](../claims.md) has\nexamples, and who wins where several say something.", configschema.HCAConfig},
-	{"HCAClassConfig", "In `spec.config[].opaque.parameters` of a DeviceClass, and nowhere else ([claims.md](../claims.md#hcaclassconfig)).", configschema.HCAClassConfig},
+	{"DriverConfig", "The driver's file on a node, the chart's value `config` without `apiVersion` and `kind`. [The policy](../policy.md) has examples\nand explains rules, groups, rails and taints.", configschema.DriverConfig},
+	{"HCAConfig", "In `spec.devices.config[].opaque.parameters` of a ResourceClaim or ResourceClaimTemplate. [Claims](../claims.md) has\nexamples, and who wins where several say something.", configschema.HCAConfig},
+	{"HCAClassConfig", "In `spec.config[].opaque.parameters` of a DeviceClass, and nowhere else ([claims](../claims.md#hcaclassconfig)).", configschema.HCAClassConfig},
 }
 
 const head = `# Configuration: all fields
 
-Made from the Go types and their comments by ` + "`make golden`" + `. Every kind begins with ` + "`apiVersion: rdma.dev/v1alpha1`" + ` and its
-` + "`kind`" + `. Reading is strict: an unknown field and a value out of its bounds are errors that name the field. A field that is not
-required may be left out; where the default is empty, nothing is set then.
+Every kind begins with ` + "`apiVersion: rdma.dev/v1alpha1`" + ` and its
+` + "`kind`" + `. Reading is strict: an unknown field and a value out of its bounds are errors that name the field. You may omit a
+field that is not required. If its default is empty, nothing is set then.
 `
 
 // generate returns the page.

@@ -28,7 +28,7 @@ func ExitCodes(command string, codes exitcode.List) string {
 func Page(root *cobra.Command) []byte {
 	var b strings.Builder
 	const head = "# %[1]s: commands, flags, exit codes\n\n" +
-		"Made from the program itself by `make golden`; `%[1]s --help` says the same.\n"
+		"What `%[1]s --help` and the help of its commands print.\n"
 	fmt.Fprintf(&b, head, root.CommandPath())
 	write(&b, root)
 	return []byte(b.String())

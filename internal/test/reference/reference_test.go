@@ -19,7 +19,7 @@ func ExamplePage() {
 	// Output:
 	// # tool: commands, flags, exit codes
 	//
-	// Made from the program itself by `make golden`; `tool --help` says the same.
+	// What `tool --help` and the help of its commands print.
 	//
 	// ## tool
 	//

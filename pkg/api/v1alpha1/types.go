@@ -76,8 +76,8 @@ type Allow struct {
 	Env        Libraries `json:"env,omitempty"`
 	AllowMarks `json:",inline"`
 	// LimitsMax are the highest limits that a claim may request. A claim without limits gets them.
-	// Defaults to no bound where something else sets a limit; elsewhere a claim may not request
-	// one.
+	// Defaults to no further bound on HCAs with a share or a default limit; on others, a claim may not request
+	// limits.
 	LimitsMax Limits `json:"limitsMax,omitzero"`
 	// Network are the bounds of what a claim may request in network. Defaults to nothing.
 	Network AllowNetwork `json:"network,omitzero"`

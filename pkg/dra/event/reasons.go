@@ -21,35 +21,35 @@ var (
 	UnprepareFailed = Reason{"RDMAUnprepareFailed", corev1.EventTypeWarning, "claim, pods",
 		"The driver cannot remove the claim's devices from its node, so its pods do not end. The kubelet tries again."}
 	MemlockNotRaised = Reason{"RDMAMemlockNotRaised", corev1.EventTypeWarning, "claim, pod",
-		"A container has less locked memory than its claim asks for, so registering memory may fail with `ENOMEM` ([hook.md](../hook.md#where-it-does-not-reach))."}
+		"A container has less locked memory than its claim asks for, so registering memory may fail with `ENOMEM` ([hook](../hook.md#where-it-does-not-reach))."}
 	LimitNotSet = Reason{"RDMALimitNotSet", corev1.EventTypeWarning, "claim, pod",
 		"The limits `handles` or `objects` of a claim do not apply to a container " +
-			"([hook.md](../hook.md#where-limits-are-accounting-only))."}
+			"([hook](../hook.md#where-limits-are-accounting-only))."}
 	NetdevMissing = Reason{"RDMANetdevMissing", corev1.EventTypeWarning, "claim, pod",
 		"A container has a RoCE device, but its own network namespace " +
 			"has no interface of the device, so it has no address to use."}
 	MoveFailed = Reason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
-		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network.md](../network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
+		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network](../network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
 	GIDIndexNotSet = Reason{"RDMAGIDIndexNotSet", corev1.EventTypeWarning, "claim, pod",
 		"A claim asks for the GID index of a library by `env`, but a container does not get it: its HCAs have different " +
-			"indexes, or one has none. The message says which ([network.md](../network.md#which-gid))."}
+			"indexes, or one has none. The message says which ([network](../network.md#which-gid))."}
 	GIDIndexChanged = Reason{"RDMAGIDIndexChanged", corev1.EventTypeWarning, "claim, pod",
 		"The GID of a running pod's interface has another index than its container was told. " +
-			"Restart the container ([network.md](../network.md#which-gid))."}
+			"Restart the container ([network](../network.md#which-gid))."}
 	LowMTU = Reason{"RDMALowMTU", corev1.EventTypeWarning, "claim, pod",
 		"The MTU of the network interface that a pod got by the claim makes RDMA packets smaller than the HCA " +
-			"can send ([network.md](../network.md#mtu))."}
+			"can send ([network](../network.md#mtu))."}
 	OpenIPv6 = Reason{"RDMAIPv6NotSet", corev1.EventTypeWarning, "claim, pod",
 		"The driver could not set `accept_ra=0` for the interface that a pod got by the claim, so routers on the fabric " +
-			"can give it addresses and routes ([network.md](../network.md#several-interfaces-in-a-pod))."}
+			"can give it addresses and routes ([network](../network.md#several-interfaces-in-a-pod))."}
 	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
 		"The claim is deleted, or no longer allocated to this node, but still holds its HCA; " +
-			"the message says why ([restarts.md](../restarts.md#what-holds-an-hca))."}
+			"the message says why ([restarts](../restarts.md#what-holds-an-hca))."}
 	NoBlock = Reason{"RDMANoAddressBlock", corev1.EventTypeWarning, "node",
 		"The node has no block of addresses for an entry of `ipam`; the message says why. Claims that ask for its " +
-			"addresses are not prepared ([network.md](../network.md#addresses-that-are-unique-in-the-cluster))."}
+			"addresses are not prepared ([network](../network.md#addresses-that-are-unique-in-the-cluster))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
-		"The node publishes nothing, because its container runtime would drop the devices ([install.md](../install.md))."}
+		"The node publishes nothing, because its container runtime would drop the devices ([install](../install.md))."}
 	NotPublished = Reason{"RDMANotPublished", corev1.EventTypeWarning, "node",
 		"The API server lacks the node's devices; the message says why."}
 	PublishedAgain = Reason{"RDMAPublishedAgain", corev1.EventTypeNormal, "node",
@@ -72,7 +72,7 @@ func Reasons() []Reason {
 			} else {
 				meaning += "ended"
 			}
-			out = append(out, Reason{t.Reason(), TypeOf(t), "node, claims, pods", meaning + " ([health.md](../health.md))."})
+			out = append(out, Reason{t.Reason(), TypeOf(t), "node, claims, pods", meaning + " ([health](../health.md))."})
 		}
 	}
 	return out
