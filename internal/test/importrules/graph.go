@@ -62,6 +62,18 @@ func (g Graph) Own() []*Package {
 	return out
 }
 
+// Linked returns the packages beside the standard library's, in order of path.
+func (g Graph) Linked() []string {
+	var out []string
+	for path, p := range g {
+		if !p.Standard {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // matches reports whether a package fits one of the patterns.
 func (g Graph) matches(path string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {

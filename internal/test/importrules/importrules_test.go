@@ -37,7 +37,7 @@ func wholeModule(t *testing.T) importrules.Graph {
 // TestBans: the packages of the module keep the rules on imports.
 func TestBans(t *testing.T) {
 	graph := wholeModule(t)
-	for _, ban := range bans {
+	for _, ban := range slices.Concat(floors, bans) {
 		for _, violation := range ban.Violations(graph) {
 			t.Errorf("%s: %s", ban.Name, violation)
 		}
@@ -114,7 +114,7 @@ func TestPlanted(t *testing.T) {
 		}
 		names = slices.DeleteFunc(names, func(n string) bool { return n == name })
 	}
-	for _, ban := range bans {
+	for _, ban := range slices.Concat(floors, bans) {
 		ban.Of = []string{module + "/internal/test/importrules/testdata/planted/" + ban.Name}
 		check(ban.Name, ban.Why, ban.Violations(graph))
 	}

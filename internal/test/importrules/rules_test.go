@@ -4,7 +4,7 @@ import "github.com/rdma-dev/dra-driver-rdma/internal/test/importrules"
 
 const module = "github.com/rdma-dev/dra-driver-rdma"
 
-// bans are the rules on imports. Each has a package testdata/planted/<name> that
+// bans are the rules on imports beside those of the floors. Each has a package testdata/planted/<name> that
 // breaks it.
 var bans = []importrules.Ban{{
 	Name:    "rdma",
@@ -18,15 +18,12 @@ var bans = []importrules.Ban{{
 	Why:     "container edits serve cdi-gen too, which has no Kubernetes",
 	Of:      []string{module + "/pkg/cdi"},
 	Links:   []string{"k8s.io/...", "google.golang.org/..."},
-	Imports: []string{module + "/..."},
-	Except: []string{
-		module + "/pkg/rdma", module + "/internal/hook/args", module + "/internal/base/atomicfile", module + "/internal/base/hostfs", module + "/internal/base/yamlread",
-	},
+	Imports: []string{module + "/pkg/topology", module + "/pkg/api/..."},
 }, {
 	Name:   "cdi-gen",
 	Why:    "cdi-gen is for hosts without Kubernetes, and stays small",
 	Of:     []string{module + "/cmd/cdi-gen"},
-	Links:  []string{"k8s.io/...", "sigs.k8s.io/...", "google.golang.org/..."},
+	Links:  []string{"k8s.io/...", "sigs.k8s.io/...", "google.golang.org/...", kube, driver, inspect},
 	Except: []string{"sigs.k8s.io/yaml/..."}, // a YAML library, no part of the Kubernetes API machinery
 }, {
 	Name:   "rdma-hook",
@@ -50,9 +47,9 @@ var bans = []importrules.Ban{{
 	Name:  "kubectl-rdma",
 	Why:   "the plugin runs on people's machines, of any system: it writes no file, and makes no spec",
 	Of:    []string{module + "/cmd/kubectl-rdma"},
-	Links: []string{module + "/pkg/cdi", module + "/pkg/dra/...", module + "/internal/base/atomicfile", "tags.cncf.io/..."},
+	Links: []string{module + "/pkg/cdi", gen, kube, driver, kernel, hook, file, module + "/internal/base/atomicfile", "tags.cncf.io/..."},
 }, {
-	Name:    "inspect",
+	Name:    "inspect-pure",
 	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
 	Of:      []string{module + "/internal/inspect"},
 	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
@@ -100,13 +97,7 @@ var bans = []importrules.Ban{{
 	Name:  "dra-driver",
 	Why:   "the driver on each node carries nothing that only people's tools need",
 	Of:    []string{module + "/cmd/dra-driver"},
-	Links: []string{module + "/internal/inspect/...", "k8s.io/cli-runtime/..."},
-}, {
-	Name:    "downward",
-	Why:     "arrows point to the side that knows less, and the Kubernetes side knows most",
-	Of:      []string{module + "/pkg/...", module + "/internal/..."},
-	But:     []string{module + "/pkg/dra/..."},
-	Imports: []string{module + "/pkg/dra/..."},
+	Links: []string{gen, inspect, "k8s.io/cli-runtime/..."},
 }, {
 	Name:  "fixtures",
 	Why:   "what runs on a user's host carries nothing that only tests need",

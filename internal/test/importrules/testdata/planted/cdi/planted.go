@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-var _ = []any{types.UID(""), atomicfile.Write, version.Get}
+var _ = []any{types.UID(""), atomicfile.Write, topology.Matrix{}}

@@ -1,10 +1,4 @@
-// Package planted breaks the rule "inspect": it has a client, and reads a file.
+// Package planted breaks the rule "inspect": it imports from above or beside.
 package planted
 
-import (
-	"os"
-
-	"k8s.io/client-go/kubernetes"
-)
-
-var _ = []any{os.ReadFile, kubernetes.NewForConfig}
+import _ "github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"

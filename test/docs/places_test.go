@@ -1,0 +1,82 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var codeSpan = regexp.MustCompile("`([^`]+)`")
+
+// TestPlaces: the table of architecture.md that leads a stranger through the code names files that are there, and
+// functions that these files declare.
+func TestPlaces(t *testing.T) {
+	page, err := os.ReadFile("../../docs/dev/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(page), "\n## Where things happen\n")
+	if !ok {
+		t.Fatal("the page has no section \"Where things happen\"")
+	}
+	functions := 0
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		source := ""
+		for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
+			if strings.Contains(m[1], "*") {
+				continue
+			}
+			if strings.Contains(m[1], "/") {
+				data, err := os.ReadFile(filepath.Join("../..", m[1]))
+				if err != nil {
+					t.Errorf("%v: %s", err, line)
+				}
+				source = string(data)
+				continue
+			}
+			functions++
+			if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + regexp.QuoteMeta(m[1]) + `[\[(]`).MatchString(source) {
+				t.Errorf("the file before it does not declare %s: %s", m[1], line)
+			}
+		}
+	}
+	if functions < 15 {
+		t.Errorf("%d functions were found: has the page another form?", functions)
+	}
+}
+
+// TestLayout: each package stands in layout.md, or the one that it is below.
+func TestLayout(t *testing.T) {
+	page, err := os.ReadFile("../../docs/dev/layout.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"cmd/*", "pkg/*", "pkg/dra/*", "internal/*", "internal/*/*"} {
+		dirs, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(dirs) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, dir := range dirs {
+			sources, err := filepath.Glob(dir + "/*.go")
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := strings.TrimPrefix(dir, "../../")
+			parent := filepath.Dir(path)
+			if len(sources) > 0 && !strings.Contains(string(page), "    "+path+" ") &&
+				!(parent != "internal" && strings.Contains(string(page), "    "+parent+" ") && strings.Contains(string(page), filepath.Base(path)+":")) {
+				t.Errorf("docs/dev/layout.md has no line of package %s", path)
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^    ((?:cmd|pkg|internal)/\S+)`).FindAllStringSubmatch(string(page), -1) {
+		if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
+			t.Errorf("docs/dev/layout.md: %v", err)
+		}
+	}
+}
