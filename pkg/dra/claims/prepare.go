@@ -48,6 +48,34 @@ func (c *Claims) Prepare(
 	return results
 }
 
+// prepareAfter prepares a claim. Other claims, or an earlier allocation of the same claim, may hold its HCAs.
+// prepareAfter releases the holders that no pod can use any more, and retries. It never holds the locks of two claims
+// at once.
+func (c *Claims) prepareAfter(
+	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, beside neighbours,
+) ([]kubeletplugin.Device, error) {
+	kubelet := c.askKubelet(ctx)
+	for {
+		devices, err := c.prepare(ctx, claim, settled, beside)
+		var conflict plan.InUseError
+		if !errors.As(err, &conflict) {
+			return devices, err
+		}
+		e, released, releaseErr := c.release(ctx, conflict.Holder.UID, claim, kubelet)
+		switch {
+		case releaseErr != nil:
+			return nil, fmt.Errorf("%w (whether that claim can go is not known: %w)", err, releaseErr)
+		case released:
+			continue // with the next conflict
+		case e.verdict() == inUse:
+			return nil, err
+		default:
+			why := e.why(c.cfg.Store.RecordPath(conflict.Holder.UID))
+			return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, conflict.Because(why))
+		}
+	}
+}
+
 // prepare prepares one claim. If the host is in the middle of a change, it waits, at most until settled.
 func (c *Claims) prepare(
 	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, beside neighbours,

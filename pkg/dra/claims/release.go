@@ -10,7 +10,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
@@ -36,34 +35,6 @@ func (s *shared) askKubelet(ctx context.Context) kubeletList {
 	return sync.OnceValues(func() (podresources.Listing, error) {
 		return podresources.List(ctx, s.cfg.PodResources, rdma.Domain)
 	})
-}
-
-// prepareAfter prepares a claim. Other claims, or an earlier allocation of the same claim, may hold its HCAs.
-// prepareAfter releases the holders that no pod can use any more, and retries. It never holds the locks of two claims
-// at once.
-func (c *Claims) prepareAfter(
-	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, beside neighbours,
-) ([]kubeletplugin.Device, error) {
-	kubelet := c.askKubelet(ctx)
-	for {
-		devices, err := c.prepare(ctx, claim, settled, beside)
-		var conflict plan.InUseError
-		if !errors.As(err, &conflict) {
-			return devices, err
-		}
-		e, released, releaseErr := c.release(ctx, conflict.Holder.UID, claim, kubelet)
-		switch {
-		case releaseErr != nil:
-			return nil, fmt.Errorf("%w (whether that claim can go is not known: %w)", err, releaseErr)
-		case released:
-			continue // with the next conflict
-		case e.verdict() == inUse:
-			return nil, err
-		default:
-			why := e.why(c.cfg.Store.RecordPath(conflict.Holder.UID))
-			return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, conflict.Because(why))
-		}
-	}
 }
 
 // release removes a claim if no pod can use it any more, and returns the evidence. asking is the claim that the kubelet

@@ -43,9 +43,6 @@ type Failure struct{ Request, Reason string }
 // that is unknown, or there are several.
 type Owner struct{ Namespace, Claim, Pod string }
 
-// Owner is the only claim that holds an HCA, and the only pod that uses it. A field is empty if
-// that is unknown, or there are several.
-
 // Device is an HCA.
 type Device struct {
 	Name, IBDev                                                         string
