@@ -223,7 +223,7 @@ func Validate(spec *specs.Spec) error {
 	for i := range spec.Devices {
 		d := &spec.Devices[i]
 		if seen[d.Name] {
-			errs = append(errs, fmt.Errorf("device %q: the name stands twice", d.Name))
+			errs = append(errs, fmt.Errorf("device %q: the name is used twice", d.Name))
 		}
 		seen[d.Name] = true
 		edits := &cdiapi.ContainerEdits{ContainerEdits: &d.ContainerEdits}

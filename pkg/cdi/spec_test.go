@@ -128,7 +128,7 @@ func TestNewSpecRefuses(t *testing.T) {
 		want       string
 	}{
 		{"no devices", "rdma.dev/hca", nil, "no devices"},
-		{"one name twice", "rdma.dev/hca", []cdi.Device{good, good}, `device "a": the name stands twice`},
+		{"one name twice", "rdma.dev/hca", []cdi.Device{good, good}, `device "a": the name is used twice`},
 		{"no edits", "rdma.dev/hca", []cdi.Device{{Name: "a"}}, `device "a": no container edits`},
 		{"no name", "rdma.dev/hca", []cdi.Device{{Nodes: nodes(uverbs0)}}, `device ""`},
 		{"bad name", "rdma.dev/hca", []cdi.Device{{Name: "a/b", Nodes: nodes(uverbs0)}}, `device "a/b"`},

@@ -508,7 +508,7 @@ func TestInterfaceOfPorts(t *testing.T) {
 		"iWARP":           {rdma.ProtocolIWARP, []rdma.Port{up}, "up", ""},
 		"representors":    {rdma.ProtocolRoCE, []rdma.Port{representor, up, representor}, "up", ""},
 		"a port without":  {rdma.ProtocolRoCE, []rdma.Port{{Number: 1}, second}, "second", ""},
-		"two":             {rdma.ProtocolRoCE, []rdma.Port{up, second}, "", "of which the driver does not choose"},
+		"two":             {rdma.ProtocolRoCE, []rdma.Port{up, second}, "", "the driver does not choose one"},
 		"a pod has it":    {rdma.ProtocolRoCE, []rdma.Port{{Number: 1}}, "", "no network interface on the host now"},
 		"no RoCE, no GID": {"", []rdma.Port{up, representor}, "", "only interfaces of RoCE and iWARP"},
 	} {

@@ -144,6 +144,6 @@ func checkDocker(text []byte, err error, want map[string]any) ([]byte, error) {
 			return text, nil
 		}
 	}
-	return nil, refusef("it cannot be edited without changing anything else (a name that stands twice?): "+
+	return nil, refusef("it cannot be edited without changing anything else (the same name twice?): "+
 		"set \"features\": {\"cdi\": true} yourself (%v)", err)
 }

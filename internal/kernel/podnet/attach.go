@@ -55,9 +55,9 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 		return s, fmt.Errorf("attach network interface %q: %q is the host's own network namespace", w.Name, netns)
 	}
 	there := false
-	b, err := h.base(o, w)
+	b, err := h.lowerOf(o, w)
 	if err == nil {
-		err = pod.Do(func() (err error) { there, err = w.isThere(o, b, h.own); return err })
+		err = pod.Do(func() (err error) { there, err = w.isAttached(o, b, h.own); return err })
 	}
 	if err == nil && !there {
 		if w.Mode == Move {
@@ -76,13 +76,13 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 	return s, nil
 }
 
-// isThere reports whether the thread's namespace has the interface. An interrupted attempt may have left it with its
+// isAttached reports whether the thread's namespace has the interface. An interrupted attempt may have left it with its
 // transit name. A pod may have another interface of the same name, with any alias.
-func (w *Want) isThere(o Original, b base, host *rdmanetns.Namespace) (bool, error) {
+func (w *Want) isAttached(o Original, b lowerLink, host *rdmanetns.Namespace) (bool, error) {
 	var ours netlink.Link
 	var err error
 	if w.Mode == Move {
-		if ours, err = o.there(host); err != nil {
+		if ours, err = o.findInPod(host); err != nil {
 			return false, err
 		}
 	}
@@ -132,7 +132,7 @@ func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 }
 
 // configure configures the interface in the thread's namespace.
-func (w *Want) configure(o Original, b base, h *Host) (s State, err error) {
+func (w *Want) configure(o Original, b lowerLink, h *Host) (s State, err error) {
 	link, err := w.link(o, h.own)
 	if err != nil {
 		return s, err
@@ -177,7 +177,7 @@ func (w *Want) configure(o Original, b base, h *Host) (s State, err error) {
 // link finds the interface in the thread's namespace.
 func (w *Want) link(o Original, host *rdmanetns.Namespace) (netlink.Link, error) {
 	if w.Mode == Move {
-		link, err := o.there(host)
+		link, err := o.findInPod(host)
 		if err == nil && link == nil {
 			err = errors.New("it is not in the pod any more")
 		}
@@ -237,7 +237,7 @@ func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	if w.Mode != Move {
 		return errors.Join(w.deleteLink(w.Name, w.Alias, w.Alias+unfinished), w.deleteLink(o.transit()))
 	}
-	link, err := o.there(host)
+	link, err := o.findInPod(host)
 	if err != nil || link == nil {
 		return err
 	}

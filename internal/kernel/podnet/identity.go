@@ -102,8 +102,8 @@ func numberOf(host *rdmanetns.Namespace) (int, error) {
 // unnumbered is a number that no namespace has.
 const unnumbered = -2
 
-// there finds the interface in the thread's namespace, which is a pod's, nil if it is not there.
-func (o *Original) there(host *rdmanetns.Namespace) (netlink.Link, error) {
+// findInPod finds the interface in the thread's namespace, which is a pod's, nil if it is not there.
+func (o *Original) findInPod(host *rdmanetns.Namespace) (netlink.Link, error) {
 	number := unnumbered
 	if o.Peer != 0 { // only a veth needs the number
 		var err error

@@ -47,7 +47,7 @@ type Original struct {
 // the host it returns only the identity.
 func (h *Host) Inspect(name, pci, mode string) (o Original, err error) {
 	err = h.own.Do(func() error {
-		link, m, err := h.look(name, pci, mode)
+		link, m, err := h.findUsable(name, pci, mode)
 		if err != nil {
 			return err
 		}

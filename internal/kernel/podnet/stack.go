@@ -27,7 +27,7 @@ func parentOf(link netlink.Link, pci string) (netlink.Link, error) {
 			link = master
 		}
 	}
-	if err := apart(link); err != nil || link.Type() != kindBond || pci == "" {
+	if err := checkStandalone(link); err != nil || link.Type() != kindBond || pci == "" {
 		return link, err
 	}
 	links, err := allLinks()
@@ -52,8 +52,8 @@ func isBondOf(links []netlink.Link, bond int, pci string) (err error) {
 	return err
 }
 
-// apart returns an error for a bridge or switch, and for a part of one or of a bond.
-func apart(link netlink.Link) error {
+// checkStandalone returns an error for a bridge or switch, and for a part of one or of a bond.
+func checkStandalone(link netlink.Link) error {
 	if index := link.Attrs().MasterIndex; index != 0 {
 		return fmt.Errorf("%w: it is a part of %s (a bond, bridge or switch)", ErrUsed, nameOf(index))
 	}
@@ -65,7 +65,7 @@ func apart(link netlink.Link) error {
 
 // stack makes an interface on top of the host's, directly in the pod. It uses the transit name, because the kernel
 // requires that the name is free on the host too.
-func (h *Host) stack(o Original, b base, mode string, pod *rdmanetns.Namespace) error {
+func (h *Host) stack(o Original, b lowerLink, mode string, pod *rdmanetns.Namespace) error {
 	err := pod.Do(func() error { return new(Want).deleteLink(o.transit()) }) // left by an interrupted attempt
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func checkKind(links []netlink.Link, parent int, mode string) error {
 }
 
 // isOn reports whether an interface is one of a mode on top of the one of the host.
-func (b base) isOn(l netlink.Link, mode string, host int) bool {
+func (b lowerLink) isOn(l netlink.Link, mode string, host int) bool {
 	a := l.Attrs()
 	return l.Type() == mode && a.ParentIndex == b.index && a.NetNsID == host
 }

@@ -58,7 +58,7 @@ func On(own *rdmanetns.Namespace, owner string, nodeIPs []netip.Addr) *Host {
 // the interface of a VLAN. vlan is 0 for none.
 func (h *Host) Usable(name, pci, mode string, vlan int) (on string, err error) {
 	err = h.own.Do(func() error {
-		link, _, err := h.look(name, pci, mode)
+		link, _, err := h.findUsable(name, pci, mode)
 		if err != nil {
 			return err
 		}
@@ -82,8 +82,8 @@ func (h *Host) Usable(name, pci, mode string, vlan int) (on string, err error) {
 	return on, err
 }
 
-// look finds the interface to move, and the kernel's message about it, or the interface below a new one.
-func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err error) {
+// findUsable finds the interface to move, and the kernel's message about it, or the interface below a new one.
+func (h *Host) findUsable(name, pci, mode string) (link netlink.Link, m *message, err error) {
 	link, err = linkByName(name)
 	if errors.Is(err, errNoLink) {
 		err = ErrNoInterface
@@ -106,7 +106,7 @@ func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err 
 
 // movable returns why an interface cannot be moved: the host needs it, or could not restore it.
 func (h *Host) movable(link netlink.Link) (*message, error) {
-	if err := apart(link); err != nil {
+	if err := checkStandalone(link); err != nil {
 		return nil, err
 	}
 	if link.Type() == kindBond {

@@ -23,23 +23,23 @@ func (h *Host) vlanAlias() string { return h.owner + "/vlan" }
 // that of the interface below and the VLAN may be too long, or may exist.
 const vlanPrefix = transitPrefix + "vlan"
 
-// base is the interface of the host below that of a pod.
-type base struct {
+// lowerLink is the interface of the host below that of a pod.
+type lowerLink struct {
 	name       string
 	index, mtu int
 }
 
-// base returns the interface of the host below that of a pod. It makes a missing VLAN interface. It is idempotent.
-func (h *Host) base(o Original, w Want) (b base, err error) {
+// lowerOf returns the interface of the host below that of a pod. It makes a missing VLAN interface. It is idempotent.
+func (h *Host) lowerOf(o Original, w Want) (b lowerLink, err error) {
 	if w.VLAN == 0 || w.Mode == Move {
-		return base{o.Name, o.Index, o.MTU}, nil
+		return lowerLink{o.Name, o.Index, o.MTU}, nil
 	}
 	err = h.own.Do(func() error {
 		link, err := h.makeVLAN(o, w.VLAN)
 		if err != nil {
 			return fmt.Errorf("make the interface of VLAN %d on top of it: %w", w.VLAN, err)
 		}
-		b = base{link.Attrs().Name, link.Attrs().Index, link.Attrs().MTU}
+		b = lowerLink{link.Attrs().Name, link.Attrs().Index, link.Attrs().MTU}
 		return nil
 	})
 	return b, err
@@ -59,7 +59,7 @@ func (h *Host) makeVLAN(o Original, vlan int) (netlink.Link, error) {
 	case link == nil:
 		return nil, fmt.Errorf("somebody has removed it: %w", fs.ErrNotExist)
 	case !h.isOwnVLAN(link):
-		return link, apart(link)
+		return link, checkStandalone(link)
 	}
 	if link.Attrs().Alias != h.vlanAlias() {
 		if err := netlink.LinkSetAlias(link, h.vlanAlias()); err != nil {
@@ -150,7 +150,7 @@ func onVLAN(links []netlink.Link, parent netlink.Link, mode string, vlan int) (s
 	if link == nil {
 		return fmt.Sprintf("%s, VLAN %d", parent.Attrs().Name, vlan), nil
 	}
-	err := apart(link)
+	err := checkStandalone(link)
 	if err == nil {
 		err = checkKind(links, link.Attrs().Index, mode)
 	}

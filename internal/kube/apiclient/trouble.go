@@ -85,8 +85,8 @@ func (t *Troubles) end(logger klog.Logger, request string) {
 	if one := t.now[request]; one != nil {
 		delete(t.now, request)
 		if one.logged {
-			logger.Info("The API server is well again", "request", request, "was", one.Reason, "times", one.Times, "for",
-				time.Since(one.Since).Round(time.Millisecond))
+			logger.Info("The API server answers again", "request", request, "was", one.Reason, "times", one.Times,
+				"for", time.Since(one.Since).Round(time.Millisecond))
 		}
 	}
 }

@@ -47,8 +47,8 @@ func (all others) checkAddresses(addresses []netip.Prefix) error {
 
 // addresses returns the addresses that no other pod may get because of the record.
 func (r *Record) addresses(bootID string) (out []netip.Addr) {
-	has := r.Given // also after a reboot of the node: the plugin still has it as given
-	if !r.Returned && r.thisBoot(bootID) {
+	has := r.Leased // also after a reboot of the node: the plugin still has it as given
+	if !r.Detached && r.thisBoot(bootID) {
 		has = append(has[:len(has):len(has)], r.Addresses...)
 		if r.Want.Mode == podnet.Move {
 			out = r.Original.IPs()

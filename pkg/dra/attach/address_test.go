@@ -72,7 +72,7 @@ func TestAddressGivenTwice(t *testing.T) {
 		}
 	}
 	plugin(t, dir, `[ $CNI_COMMAND = ADD ] || exit 1`)
-	if _, err := takeBack(t.Context(), a, first, anything); err == nil {
+	if _, err := detachMatching(t.Context(), a, first, anything); err == nil {
 		t.Error("it is given back to a plugin that does not take it")
 	}
 	fixed := at(claimed("second", "macvlan"), "10.78.0.1/24")

@@ -1,17 +1,17 @@
-// Package attach gives pods the network interfaces of their claims, and takes them back, also after a crash or a
+// Package attach attaches the network interfaces of claims to pods, and detaches them, also after a crash or a
 // restart.
 //
 // Each interface of a pod has one record: a file. The driver writes the record before it changes anything, and removes
 // it when all changes are undone. The record has the original state of the host's interface, and the requested address.
 // So another process can undo the changes: after a restart, and for a sandbox that ended without an announcement. After
-// a reboot of the node it gives back the addresses, because the state of CNI plugins outlives the reboot.
+// a reboot of the node it releases the addresses, because the state of CNI plugins outlives the reboot.
 //
 // The changes themselves are made by [podnet]. They are idempotent, so a caller that is unsure repeats them.
 //
 // A pod with capabilities decides how long the kernel works in its namespace. During that, only its own pod waits.
 //
-// CNI plugins are called for an address before the interface is attached ([Attacher.Lease]), and after it was taken
-// back ([Attacher.GiveBack]). A plugin may take long. During a call of a plugin only its own pod waits.
+// CNI plugins are called for an address before the interface is attached ([Attacher.Lease]), and after it was
+// detached ([Attacher.Release]). A plugin may take long. During a call of a plugin only its own pod waits.
 package attach
 
 import (
@@ -51,13 +51,13 @@ type Interface struct {
 	Netdev, PCI string
 }
 
-// Attacher attaches network interfaces to pods and takes them back. It is safe for concurrent use, also by two
+// Attacher attaches network interfaces to pods and detaches them. It is safe for concurrent use, also by two
 // processes: during a rolling update two drivers handle the same pods. What one pod makes large keeps no other pod
 // waiting.
 type Attacher struct {
 	host     *podnet.Host
 	store    store
-	returner returner
+	detacher detacher
 	leases   leases
 }
 
@@ -71,7 +71,7 @@ func New(host *podnet.Host, ipam *podnet.IPAM, dir, bootID string) (*Attacher, e
 	if err == nil {
 		err = s.sweepLocks()
 	}
-	back := returner{host, s}
+	back := detacher{host, s}
 	return &Attacher{host, s, back, leases{host, ipam, s, back}}, err
 }
 
@@ -115,7 +115,7 @@ func (a *Attacher) Excluded(i Interface) error {
 }
 
 // Attach gives a pod an interface, and reports whether it attached it now. It is idempotent. An interface with IPAM
-// needs a successful Lease before. After an error, the caller must take back the record that has no State.
+// needs a successful Lease before. After an error, the caller must detach the record that has no State.
 func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, err error) {
 	want := newRecord(a.store.bootID, pod, i)
 	for cleared := false; ; cleared = true {
@@ -168,7 +168,7 @@ func (a *Attacher) reserve(ctx context.Context, want *Record, i Interface, clear
 		return nil, errNotClear
 	case err != nil:
 		return nil, err
-	case i.Device.Network.IPAM != "" && (r == nil || r.Returned || len(r.Given) == 0):
+	case i.Device.Network.IPAM != "" && (r == nil || r.Detached || len(r.Leased) == 0):
 		return nil, errNoAddress
 	case r == nil:
 		r = want
@@ -179,12 +179,12 @@ func (a *Attacher) reserve(ctx context.Context, want *Record, i Interface, clear
 	return r, err
 }
 
-// clear takes back what sandboxes that have ended have of an interface, also an earlier sandbox of the pod. It returns
+// clear detaches what sandboxes that have ended have of an interface, also an earlier sandbox of the pod. It returns
 // an error while the sandbox of another pod has the interface or its addresses. The caller holds no lock.
 func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) error {
 	_, over, err := a.inTheWay(pod, *i)
 	for _, r := range over {
-		if failed := a.makeWay(ctx, &r, i); failed != nil && r.blocks(pod, *i) {
+		if failed := a.detachEnded(ctx, &r, i); failed != nil && r.blocks(pod, *i) {
 			return failed
 		}
 	}
@@ -192,7 +192,7 @@ func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) error {
 }
 
 // inTheWay returns the record of a sandbox's interface, nil if there is none, and the records of others with the
-// interface or its addresses that must be taken back first. It returns an error for another pod's that must stay.
+// interface or its addresses that must be detached first. It returns an error for another pod's that must stay.
 func (a *Attacher) inTheWay(pod Pod, i Interface) (had *Record, over []Record, err error) {
 	records, err := a.store.of(i.Claim.UID, i.Device.Device)
 	if err != nil {
@@ -224,7 +224,7 @@ func (a *Attacher) inTheWay(pod Pod, i Interface) (had *Record, over []Record, e
 // blocks reports whether the record of an ended sandbox keeps a pod from getting an interface: it is that of an earlier
 // sandbox of the pod, or it has the host's interface itself. A record with nothing but an address blocks no interface.
 func (r *Record) blocks(pod Pod, i Interface) bool {
-	onlyAddress := r.Returned || r.Lease != nil && !r.begun()
+	onlyAddress := r.Detached || r.Lease != nil && !r.begun()
 	return !onlyAddress && (r.IsOf(i) && r.Pod.UID == pod.UID || r.Want.Mode == podnet.Move)
 }
 
@@ -232,9 +232,9 @@ func listed(addresses []netip.Prefix) string {
 	return strings.Trim(fmt.Sprint(addresses), "[]")
 }
 
-// makeWay takes back the interface of a sandbox that has ended. On success i has the name that the interface has on the
-// host again. It also succeeds if the old interface no longer exists and its function has a new one.
-func (a *Attacher) makeWay(ctx context.Context, over *Record, i *Interface) error {
+// detachEnded detaches the interface of a sandbox that has ended. On success i has the name that the interface has on
+// the host again. It also succeeds if the old interface no longer exists and its function has a new one.
+func (a *Attacher) detachEnded(ctx context.Context, over *Record, i *Interface) error {
 	release, err := a.store.lockRecord(ctx, over)
 	if err != nil {
 		return err
@@ -244,13 +244,13 @@ func (a *Attacher) makeWay(ctx context.Context, over *Record, i *Interface) erro
 	if err != nil || r == nil { // nil: another caller was faster
 		return err
 	}
-	err = a.returner.bringBack(ctx, r, false)
+	err = a.detacher.detach(ctx, r, false)
 	switch {
 	case r.Want.Mode != podnet.Move || !r.begun():
 	case err == nil:
 		i.Netdev = r.Original.Name
 	case errors.Is(err, podnet.ErrNotBack) && i.Netdev != "" && a.Usable(*i) == nil:
-		return a.returner.returned(r)
+		return a.detacher.markDetached(r)
 	}
 	return err
 }
@@ -265,7 +265,7 @@ func (a *Attacher) begin(r *Record, i Interface) error {
 	if err != nil {
 		return err
 	}
-	addresses := slices.Concat(i.Device.Network.Addresses, r.Given)
+	addresses := slices.Concat(i.Device.Network.Addresses, r.Leased)
 	others := a.store.others(r)
 	if err = others.checkAddresses(addresses); err == nil {
 		err = others.checkMode(r.Want, original)
@@ -284,14 +284,14 @@ func (a *Attacher) begin(r *Record, i Interface) error {
 // lock of the record alone.
 func (a *Attacher) finish(r *Record, n *plan.Network) error {
 	w := r.Want
-	w.MTU, w.Addresses = n.MTU, slices.Concat(n.Addresses, r.Given)
+	w.MTU, w.Addresses = n.MTU, slices.Concat(n.Addresses, r.Leased)
 	if w.Gateways = n.Gateways; w.Gateways == nil {
-		w.Gateways = r.GivenGateways
+		w.Gateways = r.LeasedGateways
 	}
 	for _, route := range n.Routes {
 		w.Routes = append(w.Routes, podnet.Route{Destination: route.Destination, Gateway: route.Gateway})
 	}
-	w.Routes = append(w.Routes, r.GivenRoutes...)
+	w.Routes = append(w.Routes, r.LeasedRoutes...)
 	state, err := a.host.Attach(r.Pod.Netns, r.Original, w)
 	if err != nil {
 		return err
@@ -300,24 +300,14 @@ func (a *Attacher) finish(r *Record, n *plan.Network) error {
 	return a.store.put(r)
 }
 
-// Detach takes back the interface of a record and gives back its address. It continues after an error. It removes the
-// record once nothing is left to undo.
-func (a *Attacher) Detach(ctx context.Context, r Record) error {
-	err := a.TakeBack(ctx, r)
-	if r.Lease != nil {
-		err = errors.Join(err, a.GiveBack(ctx, r))
-	}
-	return err
-}
-
-// TakeBack takes the interface of a record out of its pod, which has ended. It is idempotent. The address of an IPAM
+// Detach takes the interface of a record out of its pod, which has ended. It is idempotent. The address of an IPAM
 // stays for [Attacher.GiveBack]. No other pod gets this address while the pod may have the interface.
-func (a *Attacher) TakeBack(ctx context.Context, r Record) error { return a.takeBack(ctx, r, false) }
+func (a *Attacher) Detach(ctx context.Context, r Record) error { return a.detach(ctx, r, false) }
 
-// Undo is TakeBack for a pod that goes on, such as one that waits for another interface.
-func (a *Attacher) Undo(ctx context.Context, r Record) error { return a.takeBack(ctx, r, true) }
+// DetachRunning is Detach for a pod that goes on, such as one that waits for another interface.
+func (a *Attacher) DetachRunning(ctx context.Context, r Record) error { return a.detach(ctx, r, true) }
 
-func (a *Attacher) takeBack(ctx context.Context, r Record, stays bool) error {
+func (a *Attacher) detach(ctx context.Context, r Record, stays bool) error {
 	release, err := a.store.lockRecord(ctx, &r)
 	if err != nil {
 		return err
@@ -327,7 +317,7 @@ func (a *Attacher) takeBack(ctx context.Context, r Record, stays bool) error {
 	if err != nil || now == nil { // nil: another caller was faster
 		return err
 	}
-	return a.returner.bringBack(ctx, now, stays)
+	return a.detacher.detach(ctx, now, stays)
 }
 
 // Of returns the records of a pod's sandbox. If the network namespace is unknown, it returns the records of all
@@ -342,10 +332,10 @@ func (a *Attacher) Of(pod Pod) ([]Record, error) {
 // writing during a rolling update.
 func (a *Attacher) Sweep() error { return atomicfile.Sweep(a.store.dir, atomicfile.Stale) }
 
-// Over returns the records of sandboxes that have ended, and of addresses that must still be given back.
+// Over returns the records of sandboxes that have ended, and of addresses that must still be released.
 func (a *Attacher) Over() ([]Record, error) {
 	return a.store.all(every, func(r *Record) bool {
-		return r.Returned || !r.thisBoot(a.store.bootID) || ended(r.Pod.Netns)
+		return r.Detached || !r.thisBoot(a.store.bootID) || ended(r.Pod.Netns)
 	})
 }
 

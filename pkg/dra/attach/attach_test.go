@@ -79,7 +79,7 @@ func TestOneAtATime(t *testing.T) {
 	if err != nil || len(records) != 1 {
 		t.Fatal(records, err)
 	}
-	if err := a.Detach(t.Context(), records[0]); err != nil {
+	if err := detachAndRelease(t.Context(), a, records[0]); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []Pod{first, second} {
@@ -127,7 +127,7 @@ func sweep(t *testing.T, a *Attacher) (n int, err error) {
 	over, err := a.Over()
 	errs := []error{err}
 	for _, r := range over {
-		errs = append(errs, a.Detach(t.Context(), r))
+		errs = append(errs, detachAndRelease(t.Context(), a, r))
 	}
 	return len(over), errors.Join(errs...)
 }
@@ -135,18 +135,28 @@ func sweep(t *testing.T, a *Attacher) (n int, err error) {
 // undo takes back what a pod has, as the driver does after an error.
 func undo(t *testing.T, a *Attacher, p Pod) {
 	t.Helper()
-	if _, err := takeBack(t.Context(), a, p, func(r Record) bool { return r.State == nil }); err != nil {
+	if _, err := detachMatching(t.Context(), a, p, func(r Record) bool { return r.State == nil }); err != nil {
 		t.Error(err)
 	}
 }
 
-// takeBack takes back what a pod has, as far as it matches, and returns of how much that was tried.
-func takeBack(ctx context.Context, a *Attacher, p Pod, match func(Record) bool) (n int, err error) {
+// detachAndRelease undoes a record, as a pod's end does: it detaches the interface, and releases the address also after
+// an error.
+func detachAndRelease(ctx context.Context, a *Attacher, r Record) error {
+	err := a.Detach(ctx, r)
+	if r.Lease != nil {
+		err = errors.Join(err, a.Release(ctx, r))
+	}
+	return err
+}
+
+// detachMatching detaches what a pod has, as far as it matches, and returns of how much that was tried.
+func detachMatching(ctx context.Context, a *Attacher, p Pod, match func(Record) bool) (n int, err error) {
 	records, err := a.Of(p)
 	for _, r := range records {
 		if match(r) {
 			n++
-			err = errors.Join(err, a.Detach(ctx, r))
+			err = errors.Join(err, detachAndRelease(ctx, a, r))
 		}
 	}
 	return n, err
@@ -232,7 +242,7 @@ func TestNotBackYet(t *testing.T) {
 	if err != nil || len(records) != 1 {
 		t.Fatal(records, err)
 	}
-	if err := a.Detach(t.Context(), records[0]); err != nil {
+	if err := detachAndRelease(t.Context(), a, records[0]); err != nil {
 		t.Error(err)
 	}
 	host.IP("link show dev ens1")
@@ -257,7 +267,7 @@ func TestAddressesOfOne(t *testing.T) {
 	if err != nil || len(records) != 1 {
 		t.Fatal(records, err)
 	}
-	if err := a.Detach(t.Context(), records[0]); err != nil {
+	if err := detachAndRelease(t.Context(), a, records[0]); err != nil {
 		t.Fatal(err)
 	}
 	if did, err := a.Attach(t.Context(), second, wants("macvlan")); !did || err != nil {
@@ -331,7 +341,7 @@ func TestLastOfVLAN(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := takeBack(t.Context(), a, second, anything); n != 1 || err == nil || !strings.Contains(err.Error(), bad) {
+	if n, err := detachMatching(t.Context(), a, second, anything); n != 1 || err == nil || !strings.Contains(err.Error(), bad) {
 		t.Errorf("taken back %d, %v", n, err)
 	}
 	wantVLANs("a record is unreadable", 1)

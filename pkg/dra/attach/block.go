@@ -48,9 +48,9 @@ func (l *leases) fromBlock(ctx context.Context, want *Record, b blocks.Block) er
 	if err != nil {
 		return fmt.Errorf("get an address of ipam %q: %w", want.Lease.Network, err)
 	}
-	want.Given = []netip.Prefix{b.Prefix(address)}
+	want.Leased = []netip.Prefix{b.Prefix(address)}
 	if b.Gateway.IsValid() {
-		want.GivenGateways = []netip.Addr{b.Gateway}
+		want.LeasedGateways = []netip.Addr{b.Gateway}
 	}
 	if err := l.store.put(want); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (l *leases) fromBlock(ctx context.Context, want *Record, b blocks.Block) er
 	return l.store.putLast(want.Lease.Network, address)
 }
 
-// clearBlock reports whether the pod has its address. It takes back what an earlier sandbox has of the interface. The
+// clearBlock reports whether the pod has its address. It detaches what an earlier sandbox has of the interface. The
 // caller holds the lock of the record.
 func (l *leases) clearBlock(ctx context.Context, want *Record) (has bool, err error) {
 	had, err := readRecord(l.store.path(want))
@@ -67,10 +67,10 @@ func (l *leases) clearBlock(ctx context.Context, want *Record) (has bool, err er
 		return false, nil
 	case err != nil:
 		return false, unreadable(l.store.path(want), err)
-	case had.Pod == want.Pod && had.thisBoot(l.store.bootID) && !had.Returned && len(had.Given) > 0:
+	case had.Pod == want.Pod && had.thisBoot(l.store.bootID) && !had.Detached && len(had.Leased) > 0:
 		return true, nil
 	}
-	if err := l.returner.bringBack(ctx, &had, false); err != nil {
+	if err := l.detacher.detach(ctx, &had, false); err != nil {
 		return false, err
 	}
 	if had.Lease != nil && !had.ofBlock() {
@@ -89,8 +89,8 @@ func (r *Record) ofBlock() bool {
 	return own
 }
 
-// release gives an address back to its plugin. An address of the node's own block ends with its record.
-func (l *leases) release(ctx context.Context, r *Record) error {
+// releaseAtPlugin releases an address at its plugin. An address of the node's own block ends with its record.
+func (l *leases) releaseAtPlugin(ctx context.Context, r *Record) error {
 	if r.ofBlock() {
 		return nil
 	}
@@ -154,7 +154,7 @@ func users(records []Record, b blocks.Block) string {
 
 // of reports whether a record has an address of a block.
 func (r *Record) of(b blocks.Block) bool {
-	return slices.ContainsFunc(r.Given, func(p netip.Prefix) bool { return b.Block.Contains(p.Addr()) })
+	return slices.ContainsFunc(r.Leased, func(p netip.Prefix) bool { return b.Block.Contains(p.Addr()) })
 }
 
 // Address is an address that a pod has from IPAM.
@@ -173,7 +173,7 @@ type Address struct {
 func (a *Attacher) Addresses() (out []Address) {
 	records, _ := a.store.all(every, func(r *Record) bool { return r.Lease != nil })
 	for _, r := range records {
-		for _, p := range r.Given {
+		for _, p := range r.Leased {
 			out = append(out, Address{
 				IPAM: r.Lease.Network, Address: p.Addr(), Pod: r.Pod.Name, PodUID: r.Pod.UID, Claim: r.ClaimName,
 				Device: r.Device, Interface: r.Want.Name,

@@ -36,8 +36,8 @@ func of(b blocks.Block, claim types.UID) Interface {
 	return leased(claimed(claim, "macvlan"), string(b.Config()))
 }
 
-// given returns the addresses by pod, according to the records.
-func given(a *Attacher) map[string]string {
+// assigned returns the addresses by pod, according to the records.
+func assigned(a *Attacher) map[string]string {
 	out := map[string]string{}
 	for _, one := range a.Addresses() {
 		out[one.Pod] += one.Address.String()
@@ -60,8 +60,8 @@ func TestBlock(t *testing.T) {
 		if s := a.State(i.Claim.UID, hca); s == nil || strings.Join(s.Addresses, " ") != want {
 			t.Errorf("%s has %+v, want %s", name, s, want)
 		}
-		if err := a.Lease(t.Context(), pods[name], i); err != nil || given(a)["team-a/"+name]+"/16" != want {
-			t.Errorf("%s, asked again: %v, %v", name, given(a), err)
+		if err := a.Lease(t.Context(), pods[name], i); err != nil || assigned(a)["team-a/"+name]+"/16" != want {
+			t.Errorf("%s, asked again: %v, %v", name, assigned(a), err)
 		}
 	}
 	attach("a", "10.78.0.2/16")
@@ -77,7 +77,7 @@ func TestBlock(t *testing.T) {
 	attach("e", "10.78.0.6/16")
 	attach("f", "10.78.0.2/16")
 	records, err := a.Of(pods["f"])
-	if err != nil || len(records) != 1 || fmt.Sprint(records[0].GivenGateways) != "[10.78.0.1]" {
+	if err != nil || len(records) != 1 || fmt.Sprint(records[0].LeasedGateways) != "[10.78.0.1]" {
 		t.Errorf("records %+v, %v, want the gateway", records, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestBlockAndNamed(t *testing.T) {
 	named := pod(t, "named")
 	mustAttach(t, a, named, at(claimed("claim-named", "macvlan"), "10.78.0.2/32"))
 	mustAttach(t, a, pod(t, "a"), of(b, "claim-a"))
-	if got := given(a); len(got) != 1 || got["team-a/a"] != "10.78.0.3" {
+	if got := assigned(a); len(got) != 1 || got["team-a/a"] != "10.78.0.3" {
 		t.Errorf("given are %v", got)
 	}
 	taken := pod(t, "taken")
@@ -104,7 +104,7 @@ func TestBlockAndNamed(t *testing.T) {
 	for i, want := range []string{"10.78.0.4", "10.78.0.5", "10.78.0.6", "10.78.0.2"} {
 		uid := types.UID(fmt.Sprint("next-", i))
 		mustAttach(t, a, pod(t, uid), of(b, "claim-"+uid))
-		if got := given(a)["team-a/"+string(uid)]; got != want {
+		if got := assigned(a)["team-a/"+string(uid)]; got != want {
 			t.Errorf("%s is given, want %s", got, want)
 		}
 	}
@@ -116,12 +116,12 @@ func TestBlockIPv6(t *testing.T) {
 	config := `{"type": "rdma.dev/block", "subnet": "fd00:78::/48", "block": "fd00:78:0:4::/64", "gateway": "fd00:78::1"}`
 	for _, name := range []string{"a", "b"} {
 		mustAttach(t, a, pod(t, types.UID(name)), leased(claimed(types.UID(name), "macvlan"), config))
-		want := given(a)["team-a/"+name] + "/48"
+		want := assigned(a)["team-a/"+name] + "/48"
 		if s := a.State(types.UID(name), hca); s == nil || strings.Join(s.Addresses, " ") != want {
 			t.Errorf("%s has %+v, want %s", name, s, want)
 		}
 	}
-	got := slices.Sorted(maps.Values(given(a)))
+	got := slices.Sorted(maps.Values(assigned(a)))
 	if !slices.Equal(got, []string{"fd00:78:0:4::1", "fd00:78:0:4::2"}) {
 		t.Errorf("given are %v", got)
 	}
@@ -179,7 +179,7 @@ func TestBlockAndOthers(t *testing.T) {
 	host.IP("addr add 10.78.1.1/16 dev ens1")
 	mustAttach(t, a, pod(t, "fixed"), at(claimed("fixed", "macvlan"), "10.78.1.2/16"))
 	mustAttach(t, a, pod(t, "a"), of(blockOf(t, 1, 24), "a"))
-	if got := given(a)["team-a/a"]; got != "10.78.1.3" {
+	if got := assigned(a)["team-a/a"]; got != "10.78.1.3" {
 		t.Errorf("it gave %s", got)
 	}
 }
@@ -194,11 +194,11 @@ func TestBlockReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = on(t, host, dir, "boot-2")
-	if n, err := sweep(t, a); n != 2 || err != nil || len(given(a)) > 0 {
-		t.Errorf("swept %d, %v, left are %v", n, err, given(a))
+	if n, err := sweep(t, a); n != 2 || err != nil || len(assigned(a)) > 0 {
+		t.Errorf("swept %d, %v, left are %v", n, err, assigned(a))
 	}
 	mustAttach(t, a, pod(t, "c"), of(b, "a")) // the pods that the kernel had are gone with their namespaces
-	if got := given(a)["team-a/c"]; got != "10.78.1.3" {
+	if got := assigned(a)["team-a/c"]; got != "10.78.1.3" {
 		t.Errorf("it gave %s", got)
 	}
 }
@@ -240,8 +240,8 @@ func TestAttachedMeanwhile(t *testing.T) {
 		t.Fatal(before, err)
 	}
 	mustAttach(t, a, p, i)
-	if err := a.leases.gaveBack(t.Context(), &before[0]); err != nil || given(a)["team-a/a"] != "10.78.1.1" {
-		t.Errorf("given are %v, %v", given(a), err)
+	if err := a.leases.dropLease(t.Context(), &before[0]); err != nil || assigned(a)["team-a/a"] != "10.78.1.1" {
+		t.Errorf("given are %v, %v", assigned(a), err)
 	}
 }
 
@@ -353,11 +353,11 @@ func (l *life) stop(p *living) {
 				l.killed()
 				break
 			}
-			if err := l.a.TakeBack(l.Context(), r); err != nil {
+			if err := l.a.Detach(l.Context(), r); err != nil {
 				l.Fatal(err)
 			}
 			if l.IntN(8) > 0 {
-				if err := l.a.GiveBack(l.Context(), r); err != nil {
+				if err := l.a.Release(l.Context(), r); err != nil {
 					l.Fatal(err)
 				}
 			}

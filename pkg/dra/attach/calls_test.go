@@ -49,7 +49,7 @@ func driver(do, mode, dir, host, netns string) error {
 		_, err := give(context.Background(), a, p, wantsBy(mode))
 		return err
 	}
-	_, err = takeBack(context.Background(), a, p, anything)
+	_, err = detachMatching(context.Background(), a, p, anything)
 	return err
 }
 
@@ -152,7 +152,7 @@ func (p *process) each(do, how string, fault func(sysfault.Call) unix.Errno) {
 		if call, fired = shot.Fired(); !fired && err != nil {
 			p.Fatalf("%s without a fault: %v", do, err)
 		}
-		if _, err := takeBack(p.Context(), p.a, p.pod, anything); err != nil {
+		if _, err := detachMatching(p.Context(), p.a, p.pod, anything); err != nil {
 			p.Fatal(err)
 		}
 		if diff := cmp.Diff(p.before, p.picture()); diff != "" {

@@ -37,7 +37,7 @@ func TestEightProcess(t *testing.T) {
 	if err == nil && args[0] == "attach" {
 		err = attachEach(a, Pod{UID: "a", Name: "team-a/a", Netns: args[4]}, eachOn(t, count))
 	} else if err == nil {
-		_, err = takeBack(context.Background(), a, Pod{UID: "a", Name: "team-a/a", Netns: args[4]}, anything)
+		_, err = detachMatching(context.Background(), a, Pod{UID: "a", Name: "team-a/a", Netns: args[4]}, anything)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func (all others) checkMode(w podnet.Want, parent podnet.Original) error {
 
 // isOn reports whether a pod may have an interface on top of one of the host, or of its VLAN, according to the record.
 func (r *Record) isOn(parent podnet.Original, vlan int, bootID string) bool {
-	return r.Want.Mode != podnet.Move && r.begun() && !r.Returned && r.thisBoot(bootID) &&
+	return r.Want.Mode != podnet.Move && r.begun() && !r.Detached && r.thisBoot(bootID) &&
 		r.Original.Index == parent.Index && r.Want.VLAN == vlan
 }
 

@@ -32,15 +32,16 @@ type Record struct {
 	Original podnet.Original `json:"original"`
 	// Addresses are the addresses that the claim names.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
-	// Lease is the request to the CNI plugin, nil for none. Given, GivenGateways and GivenRoutes are the plugin's answer.
-	Lease         *podnet.Lease  `json:"lease,omitempty"`
-	Given         []netip.Prefix `json:"given,omitempty"`
-	GivenGateways []netip.Addr   `json:"givenGateways,omitempty"`
-	GivenRoutes   []podnet.Route `json:"givenRoutes,omitempty"`
+	// Lease is the request to the CNI plugin, nil for none. Leased, LeasedGateways and LeasedRoutes are the plugin's
+	// answer.
+	Lease          *podnet.Lease  `json:"lease,omitempty"`
+	Leased         []netip.Prefix `json:"given,omitempty"`
+	LeasedGateways []netip.Addr   `json:"givenGateways,omitempty"`
+	LeasedRoutes   []podnet.Route `json:"givenRoutes,omitempty"`
 	// State is the state of the interface in the pod, nil before it is attached.
 	State *podnet.State `json:"state,omitempty"`
-	// Returned means that the interface is on the host again, and only the lease must still be given back.
-	Returned bool `json:"returned,omitempty"`
+	// Detached means that the interface is on the host again, and only the lease must still be released.
+	Detached bool `json:"returned,omitempty"`
 }
 
 // newRecord returns a new record, without the state of the host's interface.
@@ -116,7 +117,8 @@ func (s *store) put(r *Record) error {
 	r.Version = recordVersion
 	data, err := json.Marshal(r)
 	if err == nil {
-		_, err = atomicfile.Write(s.path(r), data, atomicfile.Options{Mode: 0o640, Sync: r.Lease != nil && len(r.Given) == 0})
+		sync := r.Lease != nil && len(r.Leased) == 0
+		_, err = atomicfile.Write(s.path(r), data, atomicfile.Options{Mode: 0o640, Sync: sync})
 	}
 	if err != nil {
 		return fmt.Errorf("write record of network interface %q: %w", r.Original.Name, err)
@@ -186,5 +188,7 @@ func (s *store) of(claim types.UID, device string) ([]Record, error) {
 
 // moved returns the records of pods that have the interface of an HCA itself, for any claim.
 func (s *store) moved(hca string) ([]Record, error) {
-	return s.all("*."+hca+"."+every, func(r *Record) bool { return r.Device == hca && r.Want.Mode == podnet.Move && !r.Returned })
+	return s.all("*."+hca+"."+every, func(r *Record) bool {
+		return r.Device == hca && r.Want.Mode == podnet.Move && !r.Detached
+	})
 }

@@ -65,7 +65,7 @@ func mustAttach(t *testing.T, a *Attacher, p Pod, i Interface) {
 
 func detachAll(t *testing.T, a *Attacher, p Pod) {
 	t.Helper()
-	if n, err := takeBack(t.Context(), a, p, anything); err != nil || n == 0 {
+	if n, err := detachMatching(t.Context(), a, p, anything); err != nil || n == 0 {
 		t.Fatal(n, err)
 	}
 }
@@ -155,7 +155,7 @@ func TestAddressNotGivenBack(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Fatal(left, err)
 	}
-	if err := a.Detach(t.Context(), left[0]); err == nil || !strings.Contains(err.Error(), "the store is away") {
+	if err := detachAndRelease(t.Context(), a, left[0]); err == nil || !strings.Contains(err.Error(), "the store is away") {
 		t.Errorf("error %v", err)
 	}
 	host.IP("link show dev ens1")
@@ -287,7 +287,7 @@ func TestTwoDrivers(t *testing.T) {
 		}
 		for _, one := range []*Attacher{a, b} {
 			all.Go(func() {
-				if err := one.Detach(t.Context(), left[0]); err != nil {
+				if err := detachAndRelease(t.Context(), one, left[0]); err != nil {
 					t.Error(err)
 				}
 			})
@@ -311,7 +311,7 @@ func TestLateNews(t *testing.T) {
 		t.Fatal(old, err)
 	}
 	mustAttach(t, a, now, i)
-	if err := a.Detach(t.Context(), old[0]); err != nil {
+	if err := detachAndRelease(t.Context(), a, old[0]); err != nil {
 		t.Error(err)
 	}
 	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\nADD\n" || a.State("claim", hca) == nil {
@@ -333,7 +333,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 	inTheWay := "_rdma" + strconv.Itoa(left[0].Original.Index)
 	host.IP("link add " + inTheWay + " type veth peer name other")
-	if err := a.Detach(t.Context(), left[0]); !errors.Is(err, podnet.ErrInPod) {
+	if err := detachAndRelease(t.Context(), a, left[0]); !errors.Is(err, podnet.ErrInPod) {
 		t.Errorf("error %v", err)
 	}
 	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\n" {

@@ -76,9 +76,9 @@ func (b *Budget) Turn() time.Duration {
 	return begin.Sub(now) + time.Duration(b.random()*float64(b.limits.Spacing))
 }
 
-// GiveBack returns an unused future turn. Later turns keep their times, so the next request may share a Spacing with
+// Return returns an unused future turn. Later turns keep their times, so the next request may share a Spacing with
 // a waiting one. The total rate stays the same.
-func (b *Budget) GiveBack() {
+func (b *Budget) Return() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.free = b.free.Add(-b.limits.Spacing)

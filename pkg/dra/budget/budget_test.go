@@ -61,20 +61,20 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestGiveBack: a turn that is given back is given again, and many of them make no turns out of the past.
-func TestGiveBack(t *testing.T) {
+// TestReturn: a turn that is given back is given again, and many of them make no turns out of the past.
+func TestReturn(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	limits := budget.Default()
 	b := budget.New(limits, clock, func() float64 { return 0 })
 	for range 100 {
 		b.Turn()
 	}
-	b.GiveBack()
+	b.Return()
 	if got := b.Turn(); got != 99*limits.Spacing {
 		t.Errorf("the turn given back is in %v", got)
 	}
 	for range 100 {
-		b.GiveBack()
+		b.Return()
 	}
 	for i := range 3 {
 		if got := b.Turn(); got != time.Duration(i)*limits.Spacing {
@@ -83,8 +83,8 @@ func TestGiveBack(t *testing.T) {
 	}
 	clock.SetTime(clock.Now().Add(time.Hour))
 	b.Turn()
-	b.GiveBack()
-	b.GiveBack()
+	b.Return()
+	b.Return()
 	if first, second := b.Turn(), b.Turn(); first != 0 || second != limits.Spacing {
 		t.Errorf("after an hour the turns are in %v and %v", first, second)
 	}

@@ -31,10 +31,10 @@ func (s *shared) askKubeletSoon(ctx context.Context) kubeletList {
 var errUnlisted = errors.New("the kubelet does not list them yet")
 
 // membersOf returns the pods with a sandbox that may use a claim because it is reserved for their PodGroup. For the
-// pods in unsure, there is no answer yet, and err is the reason. It asks the kubelet only about a claim of a PodGroup.
+// pods in unanswered, there is no answer yet: err is the reason. It asks the kubelet only about a claim of a PodGroup.
 func membersOf(
 	claim *resourceapi.ResourceClaim, p *plan.Plan, pods []Pod, kubelet kubeletList,
-) (members []types.UID, unsure []Pod, err error) {
+) (members []types.UID, unanswered []Pod, err error) {
 	group := plan.PodGroupOf(claim)
 	pods = slices.DeleteFunc(slices.Clone(pods), func(pod Pod) bool { return pod.Name == "" })
 	if group == "" || len(pods) == 0 {
@@ -50,15 +50,15 @@ func membersOf(
 			types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.CDIDevices())
 		switch {
 		case !known:
-			unsure = append(unsure, pod)
+			unanswered = append(unanswered, pod)
 		case uses:
 			members = append(members, pod.UID)
 		}
 	}
-	if len(unsure) > 0 {
-		err = fmt.Errorf("find the pods of PodGroup %s: pods %s: %w", group, namesOf(unsure), errUnlisted)
+	if len(unanswered) > 0 {
+		err = fmt.Errorf("find the pods of PodGroup %s: pods %s: %w", group, namesOf(unanswered), errUnlisted)
 	}
-	return members, unsure, err
+	return members, unanswered, err
 }
 
 func namesOf(pods []Pod) (names []string) {
@@ -68,9 +68,9 @@ func namesOf(pods []Pod) (names []string) {
 	return names
 }
 
-// besidePodGroups reports whether a pod of new claims may have a claim of a PodGroup too, new or prepared. The record
+// mayJoinPodGroup reports whether a pod of new claims may have a claim of a PodGroup too, new or prepared. The record
 // of such a claim does not name the pod before the pod has a sandbox.
-func (c *reservations) besidePodGroups(ctx context.Context, claims []*resourceapi.ResourceClaim) bool {
+func (c *reservations) mayJoinPodGroup(ctx context.Context, claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
 		return plan.PodGroupOf(claim) != "" ||
 			slices.ContainsFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {

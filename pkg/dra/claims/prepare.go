@@ -31,9 +31,9 @@ func (c *Claims) Prepare(
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	// All claims of a call share the wait, because the kubelet's time limit for the whole call is 45 s.
 	settled := time.Now().Add(settleTime)
-	beside := c.learnOfNewClaims(ctx, claims)
+	related := c.learnOfNewClaims(ctx, claims)
 	for _, claim := range claims {
-		devices, err := c.prepareAfter(ctx, claim, settled, beside)
+		devices, err := c.prepareAfter(ctx, claim, settled, related)
 		if err != nil {
 			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
@@ -52,11 +52,11 @@ func (c *Claims) Prepare(
 // prepareAfter releases the holders that no pod can use any more, and retries. It never holds the locks of two claims
 // at once.
 func (c *Claims) prepareAfter(
-	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, beside neighbours,
+	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, related relatedClaims,
 ) ([]kubeletplugin.Device, error) {
 	kubelet := c.askKubelet(ctx)
 	for {
-		devices, err := c.prepare(ctx, claim, settled, beside)
+		devices, err := c.prepare(ctx, claim, settled, related)
 		var conflict plan.InUseError
 		if !errors.As(err, &conflict) {
 			return devices, err
@@ -78,7 +78,7 @@ func (c *Claims) prepareAfter(
 
 // prepare prepares one claim. If the host is in the middle of a change, it waits, at most until settled.
 func (c *Claims) prepare(
-	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, beside neighbours,
+	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, related relatedClaims,
 ) ([]kubeletplugin.Device, error) {
 	watch := c.cfg.Metrics.Start(metrics.Prepare)
 	defer watch.Whole(metrics.PhaseClaim)
@@ -89,7 +89,7 @@ func (c *Claims) prepare(
 			watch.Lap(metrics.PhaseSpec) // the wait while the host changes
 		}
 		again = true
-		p, err = c.tryPrepare(ctx, claim, beside, &watch)
+		p, err = c.tryPrepare(ctx, claim, related, &watch)
 		return err
 	})
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Claims) prepare(
 
 // tryPrepare prepares a claim on the host as it is now. It holds the lock of the claim meanwhile.
 func (c *Claims) tryPrepare(
-	ctx context.Context, claim *resourceapi.ResourceClaim, beside neighbours, watch *metrics.Watch,
+	ctx context.Context, claim *resourceapi.ResourceClaim, related relatedClaims, watch *metrics.Watch,
 ) (*plan.Plan, error) {
 	release, err := c.cfg.Store.LockClaim(ctx, claim.UID)
 	if err != nil { // the claim may have ended while this call waited
@@ -116,7 +116,7 @@ func (c *Claims) tryPrepare(
 	defer release()
 	watch.Lap(metrics.PhaseWait)
 	host := c.cfg.Node.Host() // not older than what somebody else made the spec from
-	p, err := c.planOf(ctx, host, claim, beside)
+	p, err := c.planOf(ctx, host, claim, related)
 	watch.Lap(metrics.PhasePlan)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (c *Claims) tryPrepare(
 
 // planOf makes the plan of a claim. It returns an error for a new claim if the host lacks one of its devices.
 func (c *Claims) planOf(
-	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, beside neighbours,
+	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, related relatedClaims,
 ) (*plan.Plan, error) {
 	made, err := c.cfg.Store.Get(claim.UID)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Claims) planOf(
 	if made != nil && !made.IsOf(claim) { // pods of that allocation may still run: see prepareAfter
 		return nil, fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier())
 	}
-	p, err := plan.New(claim, c.facts(ctx, host, claim, made, beside))
+	p, err := plan.New(claim, c.facts(ctx, host, claim, made, related))
 	switch {
 	case err != nil:
 		return nil, because(metrics.ReasonParameters, err)
@@ -160,8 +160,8 @@ func (c *Claims) planOf(
 		// The claim may have been read before one of its pods was created. It keeps its devices even if the mode has
 		// changed meanwhile, because its pod may use the host's network.
 		return p.WithPods(made.Pods...), nil
-	case p.HasNetwork() && beside.unsure != nil:
-		err := fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), beside.unsure)
+	case p.HasNetwork() && related.incomplete != nil:
+		err := fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), related.incomplete)
 		return nil, because(metrics.ReasonAPI, err)
 	}
 	if err := c.cfg.Node.Admit(host, p); err != nil {
@@ -175,7 +175,7 @@ func (c *Claims) planOf(
 
 // facts returns the data of this node for the plan of a claim. made is the plan of an earlier Prepare, nil for none.
 func (c *Claims) facts(
-	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan, beside neighbours,
+	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan, related relatedClaims,
 ) plan.Facts {
 	facts := c.cfg.Offer.Facts(ctx, host, claim)
 	facts.FilesDir = c.cfg.Store.Metadata().Dir
@@ -186,9 +186,9 @@ func (c *Claims) facts(
 	case !c.cfg.Interfaces:
 		facts.Networks = nil
 	case made == nil:
-		facts.Networks.Others = c.othersOf(ctx, claim, beside)
+		facts.Networks.Others = c.othersOf(ctx, claim, related)
 	}
-	return facts.As(made)
+	return facts.WithPrepared(made)
 }
 
 // specName is the base name of a claim's CDI spec.

@@ -45,7 +45,7 @@ var errUnsure = errors.New("it is not known whether pods share a prepared claim"
 // and the reason.
 func (c *reservations) LearnReservations(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
-) (unsure []Pod, err error) {
+) (unanswered []Pod, err error) {
 	ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
 	defer cancel()
 	kubelet := c.askKubeletSoon(ctx)
@@ -63,7 +63,8 @@ func (c *reservations) LearnReservations(
 			if unknown, err := c.learnReservation(ctx, p, sharing, kubelet); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				unsure, errs = append(unsure, unknown...), append(errs, fmt.Errorf("claim %s: %w", p.Claim(), err))
+				unanswered = append(unanswered, unknown...)
+				errs = append(errs, fmt.Errorf("claim %s: %w", p.Claim(), err))
 			}
 		})
 	}
@@ -71,7 +72,7 @@ func (c *reservations) LearnReservations(
 	if len(errs) > 0 {
 		err = fmt.Errorf("%w: %w", errUnsure, errors.Join(errs...))
 	}
-	return unsure, err
+	return unanswered, err
 }
 
 // HalfOf returns the time limit atMost, or half of the time until ctx ends if that is shorter. The other half is for
@@ -92,7 +93,7 @@ func MayShare(p *plan.Plan, pod Pod) bool {
 // returns the pods without a complete answer, and the reason.
 func (c *reservations) learnReservation(
 	ctx context.Context, p *plan.Plan, pods []Pod, kubelet kubeletList,
-) (unsure []Pod, err error) {
+) (unanswered []Pod, err error) {
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 	claim, err := getClaim(ctx, c.cfg.Client, name)
 	if gone(err, name) || err == nil && claim.UID != p.UID {
@@ -101,7 +102,7 @@ func (c *reservations) learnReservation(
 	if err != nil {
 		return pods, err
 	}
-	members, unsure, unknown := membersOf(claim, p, pods, kubelet)
+	members, unanswered, unknown := membersOf(claim, p, pods, kubelet)
 	if unknown != nil && !errors.Is(unknown, errUnlisted) {
 		c.cfg.Report.Record(event.Event{
 			Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: event.MoveFailed,
@@ -109,12 +110,12 @@ func (c *reservations) learnReservation(
 		})
 	}
 	if len(members) == 0 && p.Reserved(claim, p.Pods) == p {
-		return unsure, unknown
+		return unanswered, unknown
 	}
 	if err := c.recordReservation(ctx, p, claim, members); err != nil {
 		return pods, err
 	}
-	return unsure, unknown
+	return unanswered, unknown
 }
 
 // recordReservation records for which pods a claim is reserved: those in its status, and the members of its PodGroup
@@ -138,17 +139,19 @@ func (c *reservations) recordReservation(
 	})
 }
 
-// neighbours is what the node knows about other claims when it prepares new ones: those of the same pods.
-type neighbours struct {
-	unsure error                // the reason why other claims may be unknown, nil for none
-	listed podresources.Listing // the kubelet's list, empty unless a claim of a PodGroup is involved
+// relatedClaims is what the node knows about other claims when it prepares new ones: those of the same pods.
+type relatedClaims struct {
+	incomplete error                // the reason why other claims may be unknown, nil for none
+	listed     podresources.Listing // the kubelet's list, empty unless a claim of a PodGroup is involved
 }
 
 // learnOfNewClaims records which prepared claims with interfaces the pods of new claims share. The names of the new
 // interfaces must differ from theirs.
-func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (beside neighbours) {
+func (c *reservations) learnOfNewClaims(
+	ctx context.Context, claims []*resourceapi.ResourceClaim,
+) (related relatedClaims) {
 	if !c.cfg.Interfaces {
-		return beside
+		return related
 	}
 	var pods []Pod
 	for _, claim := range claims {
@@ -156,13 +159,13 @@ func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourcea
 			pods = append(pods, Pod{UID: uid, Namespace: claim.Namespace})
 		}
 	}
-	_, beside.unsure = c.LearnReservations(ctx, pods, (*plan.Plan).HasNetwork)
-	if c.besidePodGroups(ctx, claims) {
+	_, related.incomplete = c.LearnReservations(ctx, pods, (*plan.Plan).HasNetwork)
+	if c.mayJoinPodGroup(ctx, claims) {
 		var err error
-		beside.listed, err = c.askKubeletSoon(ctx)()
-		beside.unsure = errors.Join(beside.unsure, err)
+		related.listed, err = c.askKubeletSoon(ctx)()
+		related.incomplete = errors.Join(related.incomplete, err)
 	}
-	return beside
+	return related
 }
 
 // PlansOf returns the plans of the claims that are reserved for one of the pods, according to the records.
@@ -177,10 +180,10 @@ func isForAny(p *plan.Plan, pods []types.UID) bool {
 
 // othersOf returns the plans of the other prepared claims of a claim's pods.
 func (c *reservations) othersOf(
-	ctx context.Context, claim *resourceapi.ResourceClaim, beside neighbours,
+	ctx context.Context, claim *resourceapi.ResourceClaim, related relatedClaims,
 ) []*plan.Plan {
 	pods := plan.PodsOf(claim)
-	names := beside.listed.SharedWith(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+	names := related.listed.SharedWith(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
 	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {
 		listed := slices.Contains(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 		return p.UID == claim.UID || !isForAny(p, pods) && !listed

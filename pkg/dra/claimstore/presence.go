@@ -92,9 +92,9 @@ func lockShared(dir string) (*os.File, error) {
 }
 
 // Leave ends the presence. If no claim of any boot has a record, and no other driver is present,
-// it removes all state of drivers, and calls besides to remove what the caller added to the node. It
+// it removes all state of drivers, and calls cleanUp to remove what the caller added to the node. It
 // reports whether it did. The directory itself stays.
-func (p *Presence) Leave(besides func() error) (last bool, err error) {
+func (p *Presence) Leave(cleanUp func() error) (last bool, err error) {
 	defer func() { err = errors.Join(err, p.dir.Close()) }()
 	err = unix.Flock(int(p.dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -113,5 +113,5 @@ func (p *Presence) Leave(besides func() error) (last bool, err error) {
 	for _, path := range append(memories, s.claims(), s.devices.dir, s.locks.path, s.Metadata().Dir, p.place) {
 		errs = append(errs, os.RemoveAll(path))
 	}
-	return true, errors.Join(append(errs, besides())...)
+	return true, errors.Join(append(errs, cleanUp())...)
 }

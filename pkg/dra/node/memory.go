@@ -53,7 +53,7 @@ func (n *Node) remember(ctx context.Context) {
 	}
 	if err := n.cfg.Store.Memory().Remember(memoryHCAs, n.View(ctx).remarkable()); err != nil {
 		n.unsaved.Store(true)
-		klog.FromContext(ctx).Error(err, "A restart of the driver will not know HCAs that are away")
+		klog.FromContext(ctx).Error(err, "After a restart the driver will not know missing HCAs")
 	}
 }
 

@@ -45,7 +45,7 @@ type movable struct {
 	mu       sync.Mutex
 	verdicts map[string]error // of Movable, by ibdev and driver; without failures to ask
 
-	unsure atomic.Bool // the kernel has not answered for an HCA: ask again
+	askAgain atomic.Bool // the kernel has not answered for an HCA: ask again
 }
 
 // In implements Mover.
@@ -76,7 +76,7 @@ func (m *movable) can(host *Host, h *rdma.HCA) error {
 	if !known {
 		err = m.Movable(h.IBDev)
 		if err != nil && !errors.Is(err, rdmanetns.ErrFixed) {
-			m.unsure.Store(true)
+			m.askAgain.Store(true)
 			return err
 		}
 		if m.verdicts == nil {

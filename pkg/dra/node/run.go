@@ -60,7 +60,7 @@ func (n *Node) Run(ctx context.Context) {
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
 			n.looked(ctx, n.poll())
-			asks = n.unsure.Swap(false)
+			asks = n.askAgain.Swap(false)
 			n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		case <-n.changed:
 			n.adapt(ctx)

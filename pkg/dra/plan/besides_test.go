@@ -122,7 +122,7 @@ func TestVLAN(t *testing.T) {
 		}
 		now := attaching()
 		now.Groups, now.Networks.HCAs = groups, inVLAN(7, hca, "pci-0000-3b-00-1", "pci-0000-4b-00-0")
-		if again, err := plan.New(c, now.As(p)); err != nil || again.Devices[0].VLAN != tc.want {
+		if again, err := plan.New(c, now.WithPrepared(p)); err != nil || again.Devices[0].VLAN != tc.want {
 			t.Errorf("%s, prepared again: %+v, %v, want VLAN %d", name, again, err, tc.want)
 		}
 	}

@@ -137,5 +137,6 @@ func (p *Plan) CheckNode(others, size int) error {
 	if others+size <= MaxNode {
 		return nil
 	}
-	return TooMuchError{fmt.Errorf("claim %s: it needs %d bytes beside the %d of other claims, and %d are there for all: %w", p.Claim(), size, others, MaxNode, errNodeFull)}
+	return TooMuchError{fmt.Errorf("claim %s: it needs %d bytes, other claims have %d, and the limit for all is %d: %w",
+		p.Claim(), size, others, MaxNode, errNodeFull)}
 }

@@ -46,9 +46,9 @@ type Site struct {
 // DefaultSite returns the Site of a node without configuration.
 func DefaultSite() Site { return Site{Memlock: v1alpha1.MemlockUnlimited} }
 
-// As returns the facts that an existing plan was made from. So a claim that is prepared again gets the same as its
-// running containers. A nil plan changes nothing.
-func (f Facts) As(made *Plan) Facts {
+// WithPrepared returns the facts that an existing plan was made from. So a claim that is prepared again gets the same
+// as its running containers. A nil plan changes nothing.
+func (f Facts) WithPrepared(made *Plan) Facts {
 	if made == nil {
 		return f
 	}
@@ -60,7 +60,7 @@ func (f Facts) As(made *Plan) Facts {
 	if made.Metadata != nil {
 		f.MetadataDir = filepath.Dir(made.Metadata.Dir)
 	}
-	f.Networks = f.Networks.as(made)
+	f.Networks = f.Networks.withPrepared(made)
 	return f
 }
 

@@ -63,18 +63,18 @@ func TestPlanKeepsItsNode(t *testing.T) {
 	if err := json.Unmarshal(data, recorded); err != nil {
 		t.Fatal(err)
 	}
-	again, err := plan.New(c, here.As(recorded))
+	again, err := plan.New(c, here.WithPrepared(recorded))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(made, again); diff != "" {
 		t.Errorf("plan made again (-first +again):\n%s", diff)
 	}
-	if fresh, err := plan.New(c, first.As(nil)); err != nil || !cmp.Equal(made, fresh) {
+	if fresh, err := plan.New(c, first.WithPrepared(nil)); err != nil || !cmp.Equal(made, fresh) {
 		t.Errorf("without a record the plan is %v, %v", fresh, err)
 	}
 	// A record without the node's part, and one without the group.
-	if p, err := plan.New(c, first.As(&plan.Plan{})); err != nil || !cmp.Equal(made, p) {
+	if p, err := plan.New(c, first.WithPrepared(&plan.Plan{})); err != nil || !cmp.Equal(made, p) {
 		t.Errorf("with an old record the plan is %v, %v", p, err)
 	}
 }

@@ -76,7 +76,7 @@ func FuzzRecorded(f *testing.F) {
 		}
 		checkPlan(t, &p)
 		_, _ = p.Spec(snap, plan.HookOptions{Path: "/hook", OnDenied: "clamp"}) // an error is fine
-		here.As(&p)
+		here.WithPrepared(&p)
 	})
 }
 

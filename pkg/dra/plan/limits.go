@@ -32,7 +32,7 @@ func (w *words) limits(admin bool, consumed map[resourceapi.QualifiedName]resour
 		if shared && share < 1 {
 			return Limits{}, fmt.Errorf("the claim asks for %d %s of a shared device, and could open nothing: ask for at least 1 in capacity.requests, or for none to get the default", share, name)
 		}
-		wish := w.wishes.Limits.Get(name)
+		wish := w.requested.Limits.Get(name)
 		byDefault, highest := w.defaults.Limits.Get(name), w.allow.LimitsMax.Get(name)
 		switch {
 		case wish > 0 && !shared && !admin && byDefault == 0 && highest == 0:

@@ -24,14 +24,14 @@ var errNoLibrary = errors.New("trafficClass, serviceLevel: no library gets them:
 func (w *words) marks(rules []v1alpha1.Marks, env []string) (out v1alpha1.Marks, err error) {
 	takesMarks := func(word string) bool { _, ok := markVariables[word]; return ok }
 	if !slices.ContainsFunc(env, takesMarks) {
-		if w.wishes.Marks != (v1alpha1.Marks{}) {
+		if w.requested.Marks != (v1alpha1.Marks{}) {
 			err = errNoLibrary
 		}
 		return out, err
 	}
 	for i, m := range rules {
 		m.Overlay(w.defaults.Marks)
-		m.Overlay(w.wishes.Marks)
+		m.Overlay(w.requested.Marks)
 		if i > 0 {
 			err = errors.Join(err, differ(out, m))
 		}

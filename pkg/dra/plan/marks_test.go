@@ -79,7 +79,7 @@ func TestMarksAreKept(t *testing.T) {
 	if err := json.Unmarshal(raw, &recorded); err != nil {
 		t.Fatal(err)
 	}
-	again, err := plan.New(c, ruled(104, 0).As(&recorded))
+	again, err := plan.New(c, ruled(104, 0).WithPrepared(&recorded))
 	if err != nil || *again.Devices[0].Settings.TrafficClass != 106 {
 		t.Errorf("prepared again: %+v, %v; want 106", again, err)
 	}

@@ -84,20 +84,20 @@ var (
 // network returns the merged configuration of a device's network interface, nil for none.
 func (w *words) network(d Device, facts Facts) (*Network, error) {
 	set := w.defaults.Network
-	set.Overlay(w.wishes.Network)
+	set.Overlay(w.requested.Network)
 	path := field.NewPath("network")
 	if set.Mode == "" || set.Mode == v1alpha1.NetworkNone || d.AdminAccess {
-		if set.Mode == "" && !reflect.ValueOf(w.wishes.Network).IsZero() {
+		if set.Mode == "" && !reflect.ValueOf(w.requested.Network).IsZero() {
 			return nil, fmt.Errorf("%s: %w", path, errModeless)
 		}
 		return nil, nil
 	}
 	n, err := newNetwork(set)
 	if err == nil {
-		err = n.fits(d)
+		err = n.checkDevice(d)
 	}
 	if err == nil {
-		err = n.on(d, facts.Networks)
+		err = n.resolve(d, facts.Networks)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -172,8 +172,8 @@ func ModeRefused(mode string, alone bool, resourceName string, vlan int) error {
 	return nil
 }
 
-// fits returns an error if a device cannot have such an interface.
-func (n *Network) fits(d Device) error {
+// checkDevice returns an error if a device cannot have such an interface.
+func (n *Network) checkDevice(d Device) error {
 	refused := ModeRefused(n.Mode, d.alone(), "", d.VLAN)
 	switch {
 	case devicename.Parse(d.Device).Group != "":
@@ -184,9 +184,9 @@ func (n *Network) fits(d Device) error {
 	return nil
 }
 
-// on adds what the interface needs of the node: the configuration of its IPAM. It returns an error if the node cannot
-// provide the interface.
-func (n *Network) on(d Device, node *Networks) error {
+// resolve adds what the interface needs of the node: the configuration of its IPAM. It returns an error if the node
+// cannot provide the interface.
+func (n *Network) resolve(d Device, node *Networks) error {
 	if node == nil {
 		return errNoNetworks
 	}
@@ -348,8 +348,8 @@ func (p *Plan) InterfaceAlias(d Device) string {
 	return rdma.Domain + "/claim/" + string(p.UID) + "/" + d.Device
 }
 
-// as returns the networks that an existing plan was made from.
-func (n *Networks) as(made *Plan) *Networks {
+// withPrepared returns the networks that an existing plan was made from.
+func (n *Networks) withPrepared(made *Plan) *Networks {
 	configs, hcas := map[string]json.RawMessage{}, map[string]HCANetwork{}
 	has := n != nil
 	for _, d := range made.Devices {

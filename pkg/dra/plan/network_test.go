@@ -181,7 +181,7 @@ func TestNotReserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := plan.New(c, node.As(made)); err != nil || !slices.Equal(again.Devices[0].Network.Addresses, made.Devices[0].Network.Addresses) {
+	if again, err := plan.New(c, node.WithPrepared(made)); err != nil || !slices.Equal(again.Devices[0].Network.Addresses, made.Devices[0].Network.Addresses) {
 		t.Errorf("prepared again: %v", err)
 	}
 }
@@ -476,7 +476,7 @@ func TestNetworkNamesOfPod(t *testing.T) {
 		node.Networks.Others = slices.DeleteFunc(slices.Clone(prepared), func(p *plan.Plan) bool {
 			return p.UID == c.UID || !slices.Contains(p.Pods, types.UID(pod))
 		})
-		return plan.New(c, node.As(made))
+		return plan.New(c, node.WithPrepared(made))
 	}
 	for _, tc := range []struct{ name, pod, config, want string }{
 		{"first", "a", "", "rdma0"},
@@ -515,7 +515,7 @@ func TestNetworkAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := plan.New(c, here.As(made))
+	again, err := plan.New(c, here.WithPrepared(made))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -577,7 +577,7 @@ func TestRails(t *testing.T) {
 	}
 	changed := attaching()
 	changed.Networks.HCAs, changed.Networks.IPAM = map[string]plan.HCANetwork{"pci-0000-3b-00-0": {IPAM: "rail1"}}, nil
-	if diff := cmp.Diff(want, of(plan.New(c, changed.As(made)))); diff != "" {
+	if diff := cmp.Diff(want, of(plan.New(c, changed.WithPrepared(made)))); diff != "" {
 		t.Errorf("prepared again (-want +got):\n%s", diff)
 	}
 }

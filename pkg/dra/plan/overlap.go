@@ -57,7 +57,7 @@ func (p *Plan) Overlap(other *Plan) error {
 					why:    "two claims were given one device; delete the pod of one of them",
 				}
 			}
-			if why := a.besides(b); both && why != "" {
+			if why := a.conflict(b); both && why != "" {
 				return InUseError{
 					Holder: other,
 					what: fmt.Sprintf("HCA %s is in use by claim %s (%s) with another kind of network",

@@ -164,8 +164,8 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 		return nil, err
 	}
 	nameInterfaces := func() error { return p.nameInterfaces(facts.Networks) }
-	for _, check := range []func() error{p.agree, nameInterfaces, p.checkMarks} {
-		if err := check(); err != nil {
+	for _, complete := range []func() error{p.agree, nameInterfaces, p.checkMarks} {
+		if err := complete(); err != nil {
 			return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
 	}

@@ -25,9 +25,9 @@ type Settings struct {
 //
 //	node  <  class defaults, in order  <  the claim's, in order
 type words struct {
-	allow    v1alpha1.Allow
-	defaults v1alpha1.Settings
-	wishes   v1alpha1.Settings
+	allow     v1alpha1.Allow
+	defaults  v1alpha1.Settings
+	requested v1alpha1.Settings
 }
 
 // readConfigs reads the configurations that apply to a result. If several classes set a field of "allow", the last one
@@ -55,7 +55,7 @@ func readConfigs(configs []resourceapi.DeviceAllocationConfiguration, result res
 				return nil, fmt.Errorf("kind %s does not belong in a DeviceClass: "+
 					"use kind %s and its field defaults", c.Kind, v1alpha1.HCAClassConfigKind)
 			}
-			w.wishes.Overlay(c.Settings)
+			w.requested.Overlay(c.Settings)
 		}
 	}
 	return w, nil
@@ -73,12 +73,12 @@ func sourceName(source resourceapi.AllocationConfigSource) string {
 // required the namespace's admin-access label.
 func (w *words) settings(admin bool, site Site) (Settings, error) {
 	if !admin {
-		if err := w.allow.Check(w.wishes, nil).ToAggregate(); err != nil {
+		if err := w.allow.Check(w.requested, nil).ToAggregate(); err != nil {
 			return Settings{}, fmt.Errorf("the claim's parameters: %w", err)
 		}
 	}
 	set := w.defaults
-	set.Overlay(w.wishes)
+	set.Overlay(w.requested)
 	out := Settings{Memlock: site.Memlock, Nodes: rdma.DefaultClasses, Env: set.Env}
 	var err error
 	if set.Memlock != nil {

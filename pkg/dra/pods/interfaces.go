@@ -25,7 +25,7 @@ import (
 var errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, " +
 	"where all interfaces are already: leave out hostNetwork, or set network.mode to none")
 
-// interfaces attaches network interfaces to pods and takes them back. The caller must hold the locks of the pod and its
+// interfaces attaches network interfaces to pods and detaches them. The caller must hold the locks of the pod and its
 // HCAs, except where a comment says otherwise.
 type interfaces struct {
 	cfg   *Config
@@ -61,7 +61,7 @@ func (s *interfaces) admit(host *node.Host, p *plan.Plan) error {
 }
 
 // attachAll attaches the missing interfaces of a pod's claims, and returns those that it attached. It is idempotent.
-// After an error, the caller must take back the returned interfaces.
+// After an error, the caller must detach the returned interfaces.
 func (s *interfaces) attachAll(
 	ctx context.Context, pod nri.Pod, plans []*plan.Plan,
 ) (done []attach.Interface, err error) {
@@ -118,16 +118,16 @@ func (s *interfaces) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan)
 	return nil
 }
 
-// takeBackNew takes back the interfaces that were just attached to a pod, and those that were attached incompletely. It
-// returns the records whose addresses must be given back.
-func (s *interfaces) takeBackNew(
+// detachNew detaches the interfaces that were just attached to a pod, and those that were attached incompletely. It
+// returns the records whose addresses must be released.
+func (s *interfaces) detachNew(
 	ctx context.Context, pod nri.Pod, attached ...attach.Interface,
-) (owed []attach.Record) {
+) (leased []attach.Record) {
 	if pod.Netns == "" || s.cfg.Attacher == nil {
 		return nil
 	}
 	isNew := func(r attach.Record) bool { return r.State == nil || slices.ContainsFunc(attached, r.IsOf) }
-	return s.takeBackBy(ctx, pod, isNew, s.cfg.Attacher.Undo)
+	return s.detachMatching(ctx, pod, isNew, s.cfg.Attacher.DetachRunning)
 }
 
 func (s *interfaces) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
@@ -156,18 +156,18 @@ func podOf(pod nri.Pod) attach.Pod {
 	return attach.Pod{UID: types.UID(pod.UID), Name: pod.Namespace + "/" + pod.Name, Netns: pod.Netns}
 }
 
-// takeBack takes back all interfaces of a pod that has ended. It returns the records whose addresses must be given
+// detachAll detaches all interfaces of a pod that has ended. It returns the records whose addresses must be given
 // back, which may be slow. Failed interfaces are retried by sweep.
-func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
+func (s *interfaces) detachAll(ctx context.Context, pod nri.Pod) (leased []attach.Record) {
 	if s.cfg.Attacher == nil {
 		return nil
 	}
-	return s.takeBackBy(ctx, pod, func(attach.Record) bool { return true }, s.cfg.Attacher.TakeBack)
+	return s.detachMatching(ctx, pod, func(attach.Record) bool { return true }, s.cfg.Attacher.Detach)
 }
 
-func (s *interfaces) takeBackBy(
+func (s *interfaces) detachMatching(
 	ctx context.Context, pod nri.Pod, match func(attach.Record) bool, by func(context.Context, attach.Record) error,
-) (owed []attach.Record) {
+) (leased []attach.Record) {
 	// The runtime may have given up on this call by now.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
@@ -178,20 +178,20 @@ func (s *interfaces) takeBackBy(
 			continue
 		}
 		err := by(ctx, r)
-		s.detached(ctx, r, err)
+		s.reportDetached(ctx, r, err)
 		if r.Lease != nil {
-			owed = append(owed, r)
+			leased = append(leased, r)
 		}
 	}
-	return owed
+	return leased
 }
 
-// atOnce is the number of plugins that may give back addresses concurrently.
+// atOnce is the number of plugins that may release addresses concurrently.
 const atOnce = 8
 
-// giveBack gives addresses back to the IPAM plugins. The caller must hold no lock. If ctx has a deadline, giveBack
+// release releases addresses at the IPAM plugins. The caller must hold no lock. If ctx has a deadline, release
 // takes at most half of the remaining time. sweep retries the addresses that are left.
-func (s *interfaces) giveBack(ctx context.Context, owed []attach.Record) {
+func (s *interfaces) release(ctx context.Context, leased []attach.Record) {
 	if _, ends := ctx.Deadline(); ends {
 		bounded, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience))
 		defer cancel()
@@ -199,11 +199,11 @@ func (s *interfaces) giveBack(ctx context.Context, owed []attach.Record) {
 	}
 	var all sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
-	for _, r := range owed {
+	for _, r := range leased {
 		turns <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turns }()
-			if err := s.cfg.Attacher.GiveBack(ctx, r); s.failed.IsNew("address "+r.ID(), err) {
+			if err := s.cfg.Attacher.Release(ctx, r); s.failed.IsNew("address "+r.ID(), err) {
 				klog.FromContext(ctx).Error(err, "Address of a pod is not given back yet: the driver retries each minute")
 			}
 		})
@@ -218,7 +218,7 @@ func (s *interfaces) unreadable(ctx context.Context, err error) {
 	}
 }
 
-func (s *interfaces) detached(ctx context.Context, r attach.Record, err error) {
+func (s *interfaces) reportDetached(ctx context.Context, r attach.Record, err error) {
 	logger := klog.FromContext(ctx)
 	if s.failed.IsNew("interface "+r.ID(), err) {
 		logger.Error(err, "Network interface of a pod is not taken back yet: the driver retries each minute")
@@ -255,7 +255,7 @@ func (s *interfaces) sweepAgain(ctx context.Context, also func(context.Context))
 // sweepWait is how long the sweep waits for one pod. A later sweep tries again.
 const sweepWait = 5 * time.Second
 
-// sweep takes back the interfaces and addresses of pods that have ended. The caller must hold no lock: sweep locks for
+// sweep detaches the interfaces and addresses of pods that have ended. The caller must hold no lock: sweep locks for
 // each interface, so that pods can start in between.
 func (s *interfaces) sweep(ctx context.Context) {
 	if s.cfg.Attacher == nil {
@@ -266,20 +266,20 @@ func (s *interfaces) sweep(ctx context.Context) {
 	}
 	over, err := s.cfg.Attacher.Over()
 	s.unreadable(ctx, err)
-	var owed []attach.Record
+	var leased []attach.Record
 	for _, r := range over {
 		if ctx.Err() != nil {
 			return
 		}
 		if r.Lease != nil {
-			owed = append(owed, r)
+			leased = append(leased, r)
 		}
-		if r.Returned {
+		if r.Detached {
 			continue
 		}
-		s.detached(ctx, r, s.sweepOne(ctx, r))
+		s.reportDetached(ctx, r, s.sweepOne(ctx, r))
 	}
-	s.giveBack(ctx, owed)
+	s.release(ctx, leased)
 }
 
 func (s *interfaces) sweepOne(ctx context.Context, r attach.Record) error {
@@ -290,5 +290,5 @@ func (s *interfaces) sweepOne(ctx context.Context, r attach.Record) error {
 		return err
 	}
 	defer unlock()
-	return s.cfg.Attacher.TakeBack(ctx, r)
+	return s.cfg.Attacher.Detach(ctx, r)
 }

@@ -38,7 +38,7 @@ func TestDetachedOnce(t *testing.T) {
 		{pulled, nil, 1}, {pulled, busy, 1}, // another pod, later
 	} {
 		logged.Reset()
-		s.detached(ctx, step.record, step.err)
+		s.reportDetached(ctx, step.record, step.err)
 		if got := bytes.Count(logged.Bytes(), []byte("\n")); got != step.lines {
 			t.Errorf("%s, %v: %d lines, want %d:\n%s", step.record.Claim, step.err, got, step.lines, &logged)
 		}
@@ -56,15 +56,15 @@ func TestSweepLogsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &locks{}}
-	owed := attach.Record{
+	leased := attach.Record{
 		Version: 1, BootID: "boot", Claim: "1", Device: "pci-0000-3b-00-0", Pod: attach.Pod{UID: "a", Name: "default/a"},
-		Lease: &podnet.Lease{Network: "roce", Config: []byte(`{"type":"host-local"}`)}, Returned: true,
+		Lease: &podnet.Lease{Network: "roce", Config: []byte(`{"type":"host-local"}`)}, Detached: true,
 	}
-	record, err := json.Marshal(owed)
+	record, err := json.Marshal(leased)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, broken := filepath.Join(dir, owed.ID()+".json"), filepath.Join(dir, "broken.json")
+	lease, broken := filepath.Join(dir, leased.ID()+".json"), filepath.Join(dir, "broken.json")
 	for i, step := range []struct {
 		change func() error
 		says   []string
@@ -83,7 +83,7 @@ func TestSweepLogsOnce(t *testing.T) {
 		}
 		logged.Reset()
 		s.sweep(ctx)
-		s.takeBack(ctx, nri.Pod{UID: "b"})
+		s.detachAll(ctx, nri.Pod{UID: "b"})
 		lines := bytes.Count(logged.Bytes(), []byte("\n"))
 		if lines != len(step.says) || lines > 0 && !strings.Contains(logged.String(), step.says[0]) {
 			t.Errorf("step %d: the driver says %q, want %q", i, &logged, step.says)

@@ -23,10 +23,10 @@ import (
 
 // moves moves HCAs into pods and back.
 type moves struct {
-	cfg    *Config
-	onHost *onHost
-	mu     sync.Mutex // held while HCAs move into a pod or back, and get their nodes
-	users  users
+	cfg      *Config
+	hostPods *hostPods
+	mu       sync.Mutex // held while HCAs move into a pod or back, and get their nodes
+	users    users
 }
 
 // users has the pods that have HCAs, by the kernel's names of the HCAs.
@@ -142,19 +142,19 @@ func (m *moves) outAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
 			ibdevs = append(ibdevs, ibdev)
 		}
 	}
-	m.bringBack(ctx, pod, ibdevs)
+	m.moveOut(ctx, pod, ibdevs)
 }
 
 // out moves HCAs of a pod back to the host.
 func (m *moves) out(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.bringBack(ctx, pod, ibdevs)
+	m.moveOut(ctx, pod, ibdevs)
 }
 
-// bringBack moves HCAs back to the host in reverse order. It continues after an error: the kernel returns the HCA when
+// moveOut moves HCAs back to the host in reverse order. It continues after an error: the kernel returns the HCA when
 // the namespace ends. The caller holds the lock.
-func (m *moves) bringBack(ctx context.Context, pod nri.Pod, ibdevs []string) {
+func (m *moves) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	logger, watch := klog.FromContext(ctx), m.cfg.Metrics.Start(metrics.Move)
 	var back []string
 	for _, ibdev := range slices.Backward(ibdevs) {
@@ -188,7 +188,7 @@ func (m *moves) usedOnHost(p *plan.Plan, ibdev string) error {
 	if _, err := fs.Stat(m.cfg.Node.Sys(), path.Join("class/infiniband", ibdev)); err != nil {
 		return nil
 	}
-	for pod, known := range m.onHost.all() {
+	for pod, known := range m.hostPods.all() {
 		switch {
 		case slices.Contains(p.Pods, types.UID(pod.UID)):
 			return fmt.Errorf("RDMA device %s is used on the host by pod %s/%s (%s), which has the host's network: "+

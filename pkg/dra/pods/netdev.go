@@ -11,9 +11,9 @@ import (
 
 var (
 	errManyNetdevs = errors.New("it has several ports with a network interface each, " +
-		"of which the driver does not choose: attach them by a CNI plugin")
+		"and the driver does not choose one: attach them by a CNI plugin")
 	errNoEthernet = errors.New("only interfaces of RoCE and iWARP HCAs are attached: " +
-		"InfiniBand and EFA need none, and IPoIB is the matter of its CNI plugins")
+		"InfiniBand and EFA need none, and CNI plugins make IPoIB interfaces")
 )
 
 // NetdevOf returns the network interface of an HCA that a pod can get.

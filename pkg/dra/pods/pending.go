@@ -107,7 +107,7 @@ func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 // address delays no other pod. wait decides whether it waits for pods that another goroutine has, or skips them.
 func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool) {
 	logger, pods := klog.FromContext(ctx), s.pending.all()
-	unsure, err := s.learnClaims(ctx, append(s.onHost.unsure(), pods...)...)
+	unanswered, err := s.learnClaims(ctx, append(s.hostPods.unanswered(), pods...)...)
 	if err != nil {
 		logger.Error(err, "Pods may not have their RDMA devices yet")
 	}
@@ -121,24 +121,24 @@ func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool)
 				return
 			}
 			defer end()
-			has, err := s.giveAgain(ctx, pod)
+			has, err := s.setUpAgain(ctx, pod)
 			if s.pending.failed.IsNew(pod.UID, err) {
 				logger.Error(err, "Pod does not have its RDMA devices yet")
 			}
-			if has && !slices.Contains(unsure, pod) {
+			if has && !slices.Contains(unanswered, pod) {
 				s.pending.drop(pod)
 			}
 		})
 	}
 }
 
-// giveAgain gives a pending pod its devices. It reports whether the pod has every device that the driver knows it
+// setUpAgain gives a pending pod its devices. It reports whether the pod has every device that the driver knows it
 // should have.
-func (s *Pods) giveAgain(ctx context.Context, pod nri.Pod) (has bool, err error) {
+func (s *Pods) setUpAgain(ctx context.Context, pod nri.Pod) (has bool, err error) {
 	if !s.needs(ctx, pod) {
 		return true, nil
 	}
-	plans, err := s.give(ctx, ctx, pod, func() bool { return s.pending.has(pod) })
+	plans, err := s.setUp(ctx, ctx, pod, func() bool { return s.pending.has(pod) })
 	switch {
 	case err == nil, errors.Is(err, errUnwanted): // what the pod had is taken back
 		return true, nil

@@ -61,14 +61,14 @@ type Pods struct {
 	moves      *moves
 	interfaces *interfaces
 	gids       *gids
-	onHost     *onHost
+	hostPods   *hostPods
 	pending    *pending
 }
 
 // New returns Pods. It starts no goroutine, and no pod is announced to it before Run.
 func New(cfg Config) *Pods {
-	s := &Pods{cfg: cfg, onHost: newOnHost(), pending: newPending()}
-	s.moves = &moves{cfg: &s.cfg, onHost: s.onHost, users: users{}}
+	s := &Pods{cfg: cfg, hostPods: newHostPods(), pending: newPending()}
+	s.moves = &moves{cfg: &s.cfg, hostPods: s.hostPods, users: users{}}
 	s.interfaces = &interfaces{cfg: &s.cfg, locks: &s.locks}
 	if cfg.NRISocket != "" {
 		s.plugin = &nri.Plugin{Socket: cfg.NRISocket, Name: rdma.Domain, Handler: s}
@@ -89,12 +89,12 @@ func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 	asked := []nri.Pod{pod}
 	if s.cfg.Node.Moves() { // pods that may use the devices of this pod on the host
 		if pod.Netns == "" {
-			s.onHost.add(pod)
+			s.hostPods.add(pod)
 		}
-		asked = append(s.onHost.unsure(), asked...)
+		asked = append(s.hostPods.unanswered(), asked...)
 	}
-	unsure, why := s.learnClaims(ctx, asked...)
-	if !slices.Contains(unsure, pod) {
+	unanswered, why := s.learnClaims(ctx, asked...)
+	if !slices.Contains(unanswered, pod) {
 		why = nil
 	}
 	err := s.started(ctx, pod)
@@ -124,7 +124,7 @@ func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
 	inTime, err := within(ctx, func() error {
 		leasing, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience)) // half is for later work
 		defer cancel()
-		plans, err := s.give(ctx, leasing, pod, wanted)
+		plans, err := s.setUp(ctx, leasing, pod, wanted)
 		if err != nil && leasing.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("%w: %w", errSlow, err)
 		}
@@ -161,36 +161,36 @@ func within[T any](ctx context.Context, f func() T) (inTime bool, result T) {
 // errUnwanted means that a pod was stopped meanwhile.
 var errUnwanted = errors.New("the pod was stopped")
 
-// give gives a pod everything that its claims ask for, or nothing, if wanted returns true. It is idempotent. It first
+// setUp gives a pod everything that its claims ask for, or nothing, if wanted returns true. It is idempotent. It first
 // requests addresses, until leasing ends. Meanwhile it holds no lock that another pod waits for.
-func (s *Pods) give(ctx, leasing context.Context, pod nri.Pod, wanted func() bool) ([]*plan.Plan, error) {
+func (s *Pods) setUp(ctx, leasing context.Context, pod nri.Pod, wanted func() bool) ([]*plan.Plan, error) {
 	plans := s.plansOf(ctx, pod)
 	if err := plan.Clash(plans); err != nil {
 		return plans, err
 	}
 	if err := s.interfaces.lease(leasing, pod, plans); err != nil {
-		if leasing.Err() == nil { // otherwise the next try gives back what it finds, and asks again
-			s.interfaces.giveBack(ctx, s.interfaces.takeBackNew(ctx, pod))
+		if leasing.Err() == nil { // otherwise the next try releases what it finds, and asks again
+			s.interfaces.release(ctx, s.interfaces.detachNew(ctx, pod))
 		}
 		return plans, err
 	}
-	plans, owed, err := s.join(ctx, pod, wanted)
-	s.interfaces.giveBack(ctx, owed)
+	plans, leased, err := s.join(ctx, pod, wanted)
+	s.interfaces.release(ctx, leased)
 	return plans, err
 }
 
 // join brings what a pod's claims ask for into its network namespace. It holds the locks of the pod and its HCAs. After
-// an error it has undone its changes, and returns the records whose addresses must be given back.
+// an error it has undone its changes, and returns the records whose addresses must be released.
 func (s *Pods) join(
 	ctx context.Context, pod nri.Pod, wanted func() bool,
-) (plans []*plan.Plan, owed []attach.Record, err error) {
+) (plans []*plan.Plan, leased []attach.Record, err error) {
 	plans, unlock, err := s.lockPod(ctx, pod)
 	if err != nil {
 		return plans, nil, err
 	}
 	defer unlock()
 	if !wanted() {
-		return nil, s.interfaces.takeBackNew(ctx, pod), errUnwanted
+		return nil, s.interfaces.detachNew(ctx, pod), errUnwanted
 	}
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	var attached []attach.Interface
@@ -203,7 +203,7 @@ func (s *Pods) join(
 	}
 	if err != nil {
 		s.moves.out(ctx, pod, moved)
-		return plans, s.interfaces.takeBackNew(ctx, pod, attached...), err
+		return plans, s.interfaces.detachNew(ctx, pod, attached...), err
 	}
 	if len(moved) > 0 {
 		watch.Whole(metrics.PhaseIn)
@@ -245,17 +245,17 @@ func (s *Pods) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 }
 
-// Stopped implements nri.Handler. It takes back what the pod has. The kernel returns the rest when the namespace ends.
+// Stopped implements nri.Handler. It detaches what the pod has. The kernel returns the rest when the namespace ends.
 // If that takes longer than the runtime waits, it goes on without the runtime.
 func (s *Pods) Stopped(ctx context.Context, pod nri.Pod) {
-	s.onHost.drop(pod)
+	s.hostPods.drop(pod)
 	if !s.moves.intoPod(pod) && s.cfg.Attacher == nil {
 		return
 	}
 	s.pending.drop(pod)
 	s.gids.forget(pod)
 	within(ctx, func() struct{} {
-		s.interfaces.giveBack(ctx, s.leave(ctx, pod))
+		s.interfaces.release(ctx, s.leave(ctx, pod))
 		return struct{}{}
 	})
 }
@@ -264,8 +264,8 @@ func (s *Pods) Stopped(ctx context.Context, pod nri.Pod) {
 const leaveTime = time.Minute
 
 // leave takes everything out of a pod. It holds the locks of the pod and its HCAs. It returns the records whose
-// addresses must be given back.
-func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
+// addresses must be released.
+func (s *Pods) leave(ctx context.Context, pod nri.Pod) (leased []attach.Record) {
 	// The runtime may have given up on this call by now.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
@@ -277,7 +277,7 @@ func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
 	}
 	defer unlock()
 	s.moves.outAll(ctx, pod, plans)
-	return s.interfaces.takeBack(ctx, pod)
+	return s.interfaces.detachAll(ctx, pod)
 }
 
 // needs reports whether a pod has claims from which it may need devices or interfaces.
@@ -292,7 +292,7 @@ func (s *Pods) plansOf(ctx context.Context, pod nri.Pod) []*plan.Plan {
 
 // learnClaims asks the API server which claims are reserved for pods, and records the answers. It asks only about
 // claims with devices or interfaces that can go into a pod. It returns the pods without a complete answer.
-func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unsure []nri.Pod, err error) {
+func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unanswered []nri.Pod, err error) {
 	moves, attaches := s.cfg.Node.Moves(), s.cfg.Attacher != nil
 	if !moves && !attaches || len(pods) == 0 {
 		return nil, nil
@@ -306,11 +306,11 @@ func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unsure []nri.P
 	})
 	for _, pod := range pods {
 		if slices.Contains(unknown, refOf(pod)) {
-			unsure = append(unsure, pod)
+			unanswered = append(unanswered, pod)
 		}
 	}
-	s.onHost.learned(pods, unsure)
-	return unsure, err
+	s.hostPods.learned(pods, unanswered)
+	return unanswered, err
 }
 
 func refOf(pod nri.Pod) claims.Pod {
@@ -321,10 +321,10 @@ func refOf(pod nri.Pod) claims.Pod {
 func (s *Pods) Admit(host *node.Host, p *plan.Plan) error { return s.interfaces.admit(host, p) }
 
 // UsingHostNetwork implements claims.Pods.
-func (s *Pods) UsingHostNetwork(pods []types.UID) []types.UID { return s.onHost.among(pods) }
+func (s *Pods) UsingHostNetwork(pods []types.UID) []types.UID { return s.hostPods.among(pods) }
 
 // OnHost implements nri.Handler.
-func (s *Pods) OnHost(pods []nri.Pod) { s.onHost.set(pods) }
+func (s *Pods) OnHost(pods []nri.Pod) { s.hostPods.set(pods) }
 
 // Run follows the container runtime, retries pending pods and sweeps, until ctx ends.
 func (s *Pods) Run(ctx context.Context) {

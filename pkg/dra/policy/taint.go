@@ -25,7 +25,7 @@ func (p *problems) taints(entries map[string]string) map[health.Condition]resour
 			continue
 		}
 		if _, twice := out[c]; twice {
-			p.add("taints."+name, "the effect of %s stands twice, with and without the domain", c)
+			p.add("taints."+name, "the effect of %s is set twice, with and without the domain", c)
 		}
 		out[c] = effect
 	}

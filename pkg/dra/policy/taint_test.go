@@ -27,7 +27,7 @@ func TestTaintEffects(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"taints: {port-up: None}":                                  `"port-up" is no taint of this driver`,
 		"taints: {port-down: noexecute}":                           `"noexecute" is no effect`,
-		"taints: {port-down: None, rdma.dev/port-down: NoExecute}": "stands twice",
+		"taints: {port-down: None, rdma.dev/port-down: NoExecute}": "is set twice",
 		"taints: {port-down: false}":                               "taints",
 		"taints: [port-down]":                                      "taints",
 	} {

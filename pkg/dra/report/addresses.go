@@ -60,7 +60,7 @@ func (a Addresses) WithoutNetdev(p *plan.Plan, snap *rdma.Snapshot) (names []str
 		}
 		for _, name := range d.HCAs() {
 			if h := snap.Lookup(name); h != nil && h.Protocol == rdma.ProtocolRoCE {
-				names = append(names, a.onHost(h)...)
+				names = append(names, a.hostInterfaces(h)...)
 			}
 		}
 	}
@@ -68,8 +68,8 @@ func (a Addresses) WithoutNetdev(p *plan.Plan, snap *rdma.Snapshot) (names []str
 	return slices.Compact(names)
 }
 
-// onHost returns the interfaces of an HCA, if all of them are on the host.
-func (a Addresses) onHost(h *rdma.HCA) (names []string) {
+// hostInterfaces returns the interfaces of an HCA, if all of them are on the host.
+func (a Addresses) hostInterfaces(h *rdma.HCA) (names []string) {
 	for port := range h.OwnPorts() {
 		moved := func(g rdma.GID) bool { return a.inContainer(port, g) }
 		if port.Netdev == "" || slices.ContainsFunc(a.of(h, port.Number), moved) {

@@ -72,7 +72,7 @@ func (s *ClaimStatus) Prepared(claim *resourceapi.ResourceClaim) {
 		return
 	}
 	s.remember(claim.UID, entriesOf(claim.Status.Devices, s.cfg.NodeName))
-	s.podStarts(claim.UID, 0)
+	s.queueStart(claim.UID, 0)
 }
 
 // HostChanged schedules a comparison of the status of all claims with the host.
@@ -98,7 +98,7 @@ func (s *ClaimStatus) ServerRestored() {
 // for the kernel, which adds the GIDs of an interface in the background, shortly after the address.
 func (s *ClaimStatus) ContainerStarted(uid types.UID) {
 	if s != nil {
-		s.podStarts(uid, statusSettles)
+		s.queueStart(uid, statusSettles)
 	}
 }
 
@@ -164,8 +164,8 @@ func (s *ClaimStatus) compareAll(ctx context.Context) {
 			differ = append(differ, p.UID)
 		}
 	}
-	s.spread(differ, true)
-	s.spread(unknown, false)
+	s.scheduleAll(differ, true)
+	s.scheduleAll(unknown, false)
 }
 
 // wanted returns the entries that the status of a claim should have.

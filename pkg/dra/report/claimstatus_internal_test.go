@@ -37,8 +37,8 @@ func TestTurnThatMoves(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Now())
 	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), c, func() float64 { return 0.5 }), Clock: c})
 	defer s.queue.ShutDown()
-	s.spread([]types.UID{"claim"}, false)
-	s.podStarts("claim", 0)
+	s.scheduleAll([]types.UID{"claim"}, false)
+	s.queueStart("claim", 0)
 	uid, _ := s.queue.Get()
 	if !s.takeStart(uid) {
 		t.Fatal("no pod of the claim starts")

@@ -10,7 +10,7 @@ import (
 // This file decides when the next request for the status of a claim may be sent. The queue holds the claim, and turns
 // holds the time.
 
-func (s *ClaimStatus) podStarts(uid types.UID, wait time.Duration) {
+func (s *ClaimStatus) queueStart(uid types.UID, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.starting[uid] = true
@@ -32,7 +32,7 @@ func (s *ClaimStatus) takeStart(uid types.UID) bool {
 // dropTurn removes the turn of a claim, and returns it to the budget if its time has not come yet. The caller holds mu.
 func (s *ClaimStatus) dropTurn(uid types.UID) {
 	if at, waits := s.turns[uid]; waits && s.cfg.Clock.Now().Before(at) {
-		s.cfg.Budget.GiveBack()
+		s.cfg.Budget.Return()
 	}
 	delete(s.turns, uid)
 }
@@ -53,7 +53,7 @@ func (s *ClaimStatus) admit(uid types.UID, atOnce bool) bool {
 	if atOnce && s.cfg.Budget.Take(1) {
 		return true
 	}
-	s.turnIn(uid, s.cfg.Budget.Turn())
+	s.schedule(uid, s.cfg.Budget.Turn())
 	return false
 }
 
@@ -61,9 +61,9 @@ func (s *ClaimStatus) admit(uid types.UID, atOnce bool) bool {
 // PUT.
 const costOfStatus = 3
 
-// spread schedules claims whose status differs for one cause. They get no wait if atOnce is true and the budget has
-// room for all of them.
-func (s *ClaimStatus) spread(claims []types.UID, atOnce bool) {
+// scheduleAll schedules claims whose status differs for one cause. They get no wait if atOnce is true and the budget
+// has room for all of them.
+func (s *ClaimStatus) scheduleAll(claims []types.UID, atOnce bool) {
 	atOnce = atOnce && s.cfg.Budget.Take(costOfStatus*len(claims))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,9 +72,9 @@ func (s *ClaimStatus) spread(claims []types.UID, atOnce bool) {
 			continue
 		}
 		if atOnce {
-			s.turnIn(uid, 0)
+			s.schedule(uid, 0)
 		} else {
-			s.turnIn(uid, s.cfg.Budget.Turn())
+			s.schedule(uid, s.cfg.Budget.Turn())
 		}
 	}
 }
@@ -84,11 +84,11 @@ func (s *ClaimStatus) spread(claims []types.UID, atOnce bool) {
 func (s *ClaimStatus) retry(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turnIn(uid, wait.Jitter(s.retries.When(uid), 0.5)+s.cfg.Budget.Turn())
+	s.schedule(uid, wait.Jitter(s.retries.When(uid), 0.5)+s.cfg.Budget.Turn())
 }
 
-// turnIn gives a claim a turn. The caller holds mu.
-func (s *ClaimStatus) turnIn(uid types.UID, wait time.Duration) {
+// schedule gives a claim a turn. The caller holds mu.
+func (s *ClaimStatus) schedule(uid types.UID, wait time.Duration) {
 	s.turns[uid] = s.cfg.Clock.Now().Add(wait)
 	s.queue.AddAfter(uid, wait)
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 )
 
-// onHost has the pods that use the host's network. It is safe for concurrent use. On a host in exclusive mode these
+// hostPods has the pods that use the host's network. It is safe for concurrent use. On a host in exclusive mode these
 // pods use the HCAs of their claims on the host. Another pod of such a claim would take the HCA away from them, so it
 // waits until they have ended.
 //
 // The value of a pod is true once the API server has answered which claims are reserved for it. Until then, every claim
 // that the pod may share counts as its own.
-type onHost struct {
+type hostPods struct {
 	mu   sync.Mutex
 	pods map[nri.Pod]bool
 }
 
-func newOnHost() *onHost { return &onHost{pods: map[nri.Pod]bool{}} }
+func newHostPods() *hostPods { return &hostPods{pods: map[nri.Pod]bool{}} }
 
 // set replaces the pods. Pods that stay keep their values.
-func (o *onHost) set(pods []nri.Pod) {
+func (o *hostPods) set(pods []nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.pods
@@ -34,7 +34,7 @@ func (o *onHost) set(pods []nri.Pod) {
 	}
 }
 
-func (o *onHost) add(p nri.Pod) {
+func (o *hostPods) add(p nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, known := o.pods[p]; !known {
@@ -42,25 +42,25 @@ func (o *onHost) add(p nri.Pod) {
 	}
 }
 
-// learned marks the claims of pods as known, except for unsure pods.
-func (o *onHost) learned(pods, unsure []nri.Pod) {
+// learned marks the claims of pods as known, except for unanswered pods.
+func (o *hostPods) learned(pods, unanswered []nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, p := range pods {
-		if _, runs := o.pods[p]; runs && !slices.Contains(unsure, p) {
+		if _, runs := o.pods[p]; runs && !slices.Contains(unanswered, p) {
 			o.pods[p] = true
 		}
 	}
 }
 
-func (o *onHost) drop(p nri.Pod) {
+func (o *hostPods) drop(p nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.pods, p)
 }
 
-// unsure returns the pods whose claims are unknown.
-func (o *onHost) unsure() (out []nri.Pod) {
+// unanswered returns the pods whose claims are unknown.
+func (o *hostPods) unanswered() (out []nri.Pod) {
 	for p, known := range o.all() {
 		if !known {
 			out = append(out, p)
@@ -69,14 +69,14 @@ func (o *onHost) unsure() (out []nri.Pod) {
 	return out
 }
 
-func (o *onHost) all() map[nri.Pod]bool {
+func (o *hostPods) all() map[nri.Pod]bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.pods)
 }
 
 // among returns which of the given pods use the host's network.
-func (o *onHost) among(pods []types.UID) (out []types.UID) {
+func (o *hostPods) among(pods []types.UID) (out []types.UID) {
 	for p := range o.all() {
 		if slices.Contains(pods, types.UID(p.UID)) {
 			out = append(out, types.UID(p.UID))

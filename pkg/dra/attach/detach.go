@@ -8,24 +8,24 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 )
 
-// returner returns the interfaces of pods to the host. The caller holds the lock of the record, and not that of the
+// detacher returns the interfaces of pods to the host. The caller holds the lock of the record, and not that of the
 // directory.
-type returner struct {
+type detacher struct {
 	host  *podnet.Host
 	store store
 }
 
-// bringBack returns the interface to the host. It keeps the record if an address must still be given back. stays means
+// detach returns the interface to the host. It keeps the record if an address must still be released. stays means
 // that the pod goes on without the interface. Otherwise its namespace ends, and what the pod has there ends with it.
-func (b returner) bringBack(ctx context.Context, r *Record, stays bool) error {
-	if r.Returned || r.Lease != nil && !r.begun() {
+func (b detacher) detach(ctx context.Context, r *Record, stays bool) error {
+	if r.Detached || r.Lease != nil && !r.begun() {
 		return nil
 	}
 	changed := r.begun() && r.thisBoot(b.store.bootID)
 	if changed {
 		w := r.Want
 		if stays {
-			w.Addresses = slices.Concat(r.Addresses, r.Given)
+			w.Addresses = slices.Concat(r.Addresses, r.Leased)
 		}
 		if err := b.host.Detach(r.Pod.Netns, r.Original, w); err != nil {
 			return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)
@@ -41,22 +41,22 @@ func (b returner) bringBack(ctx context.Context, r *Record, stays bool) error {
 			return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)
 		}
 	}
-	return b.returned(r)
+	return b.markDetached(r)
 }
 
-// returned records that the interface is on the host again. It removes the record if no address is left to give back.
-func (b returner) returned(r *Record) error {
+// markDetached records that the interface is on the host again. It removes the record if no address is left to release.
+func (b detacher) markDetached(r *Record) error {
 	if r.Lease == nil || r.ofBlock() {
 		return b.store.remove(r)
 	}
-	r.Returned = true
+	r.Detached = true
 	return b.store.put(r)
 }
 
 // dropVLAN removes the interface of a record's VLAN from the host if the driver made it and no other pod has one on top
 // of it. If some records are unreadable, it stays, because theirs may be such pods. The caller holds the
 // lock of the directory, so no other pod begins to use the VLAN meanwhile.
-func (b returner) dropVLAN(r *Record) error {
+func (b detacher) dropVLAN(r *Record) error {
 	if r.Want.VLAN == 0 {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 )
 
-// besides returns why two devices on one HCA cannot have the interfaces that their claims ask for, "" if they can.
-func (d Device) besides(other Device) string {
+// conflict returns why two devices on one HCA cannot have the interfaces that their claims ask for, "" if they can.
+func (d Device) conflict(other Device) string {
 	if d.AdminAccess || other.AdminAccess {
 		return ""
 	}
@@ -40,7 +40,7 @@ func vlanWords(vlan int) string {
 // HCAs, if they have the same.
 func (w *words) vlan(d Device, node *Networks) int {
 	set := w.defaults.Network
-	set.Overlay(w.wishes.Network)
+	set.Overlay(w.requested.Network)
 	switch {
 	case d.AdminAccess || node == nil:
 		return 0
@@ -69,7 +69,7 @@ func (p *Plan) agree() error {
 	for i, a := range p.Devices {
 		for _, b := range p.Devices[:i] {
 			hca, both := common(a.HCAs(), b.HCAs())
-			if why := b.besides(a); both && why != "" {
+			if why := b.conflict(a); both && why != "" {
 				return fmt.Errorf("requests %s and %s have HCA %s: %s", b.Request, a.Request, hca, why)
 			}
 		}
