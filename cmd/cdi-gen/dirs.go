@@ -85,15 +85,11 @@ func (r *recipe) checkOutput(t *target, warn func(string)) error {
 	for _, sentence := range runtimeconf.Elsewhere(host, user, dir) {
 		warn(sentence)
 	}
-	if r.target == "" {
+	if r.target == nil {
 		return nil
 	}
-	target, err := runtimes.Lookup(r.target)
-	if err != nil {
-		return usagef("--target %s: %w", r.target, err)
-	}
-	if err := target.CheckDir(dir, states); err != nil {
-		return usagef("--target %s: --output %s: %w", r.target, t.store.Dir, err)
+	if err := r.target.CheckDir(dir, states); err != nil {
+		return usagef("--target %s: --output %s: %w", r.targetFlag, t.store.Dir, err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func newGenerate() *cobra.Command {
-	var r recipe
+	var r recipeFlags
 	var out outputFlags
 	var check bool
 	cmd := &cobra.Command{
@@ -31,10 +31,11 @@ docs/cdi-gen.md explains the flags, the names of devices and what a container ge
 			if check && out.toStdout() {
 				return usagef("--check compares with a file: name it, or its directory, with --output")
 			}
-			if err := r.resolve(cmd); err != nil {
+			r, err := r.recipe(cmd)
+			if err != nil {
 				return err
 			}
-			return generate(cmd, &r, &out, check)
+			return generate(cmd, &r, &out, check, warnOnce(cmd))
 		},
 	}
 	r.register(cmd.Flags())
@@ -46,8 +47,8 @@ docs/cdi-gen.md explains the flags, the names of devices and what a container ge
 }
 
 // generate makes the spec, and writes it, or compares it with the existing files.
-func generate(cmd *cobra.Command, r *recipe, out *outputFlags, check bool) error {
-	opt, err := r.options(cmd.Context())
+func generate(cmd *cobra.Command, r *recipe, out *outputFlags, check bool, warn func(string)) error {
+	opt, err := r.prerequisites(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -58,14 +59,14 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, check bool) error
 	if err != nil {
 		return err
 	}
-	d, err := r.makeSpec(cmd.Context(), opt, func(warning string) { r.warn(cmd, warning) })
+	d, err := r.read(cmd.Context(), opt, warn)
 	if err != nil {
 		return err
 	}
 	if check {
 		return drift(cmd, r, d, target, format)
 	}
-	return write(cmd, r, d, target, format)
+	return write(cmd, r, d, target, format, warn)
 }
 
 const exclusiveAdvice = "this host is in exclusive network namespace mode: an RDMA device can be opened only in its " +
@@ -75,7 +76,7 @@ const exclusiveAdvice = "this host is in exclusive network namespace mode: an RD
 
 // write writes a spec to the file of --output, and prints the result. A nil target means standard output. Without a
 // spec it removes an existing one.
-func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
+func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format, warn func(string)) error {
 	if d.spec == nil {
 		return nothing(cmd, r, d, t)
 	}
@@ -89,7 +90,6 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		}
 		return partial(d.snap, d.left)
 	}
-	warn := func(warning string) { r.warn(cmd, warning) }
 	if err := r.checkOutput(t, warn); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 	if changed {
 		word = "written"
 	}
-	if changed || !r.quiet {
+	if changed || !t.quiet {
 		cmd.PrintErrf("%s %s: %s, CDI %s\n", t.path(format), word, devices(d.spec), d.spec.Version)
 	}
 	return partial(d.snap, d.left)

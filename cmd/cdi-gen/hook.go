@@ -19,9 +19,8 @@ const defaultHookPath = "/usr/bin/rdma-hook"
 // lastReport is where the hook writes its result. doctor finds the path in the spec.
 const lastReport = "/run/rdma.dev/last-container.json"
 
-// hook returns the hook for the spec, nil with --no-hook. A missing hook must be an error here, because every container
-// start would fail.
-func (r *recipe) hook(ctx context.Context) (*cdi.Hook, error) {
+// hook returns the hook for the spec, without its path, nil with --no-hook.
+func (r *recipeFlags) hook() (*cdi.Hook, error) {
 	options := args.Options{LastReport: lastReport}
 	var err error
 	if options.Memlock, err = args.ParseSize(r.memlock); err != nil {
@@ -30,18 +29,14 @@ func (r *recipe) hook(ctx context.Context) (*cdi.Hook, error) {
 	if r.noHook {
 		return nil, nil
 	}
-	path, err := r.findHook(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if r.onDenied == hostconfig.OnDeniedFail {
 		options.OnDenied = args.Fail
 	}
-	return &cdi.Hook{Path: path, Options: options}, nil
+	return &cdi.Hook{Options: options}, nil
 }
 
 // limits returns the limits of a container on each HCA.
-func (r *recipe) limits() (args.Wanted, error) {
+func (r *recipeFlags) limits() (args.Wanted, error) {
 	if r.limit == "" {
 		return args.Wanted{}, nil
 	}
@@ -52,6 +47,7 @@ func (r *recipe) limits() (args.Wanted, error) {
 	return want, nil
 }
 
+// findHook returns the path of the hook on the host.
 func (r *recipe) findHook(ctx context.Context) (string, error) {
 	candidates := []string{r.hookPath}
 	if r.hookPath == "" {

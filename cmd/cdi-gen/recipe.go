@@ -20,8 +20,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// recipe has the flags that generate and watch share: how to make a spec of a host.
-type recipe struct {
+// recipeFlags are the flags that generate and watch share: how to make a spec of a host.
+type recipeFlags struct {
 	host           hostFlags
 	kind           string
 	names          []string
@@ -35,17 +35,13 @@ type recipe struct {
 	config         string
 	env            []string
 	mounts         []string
-	site           hostconfig.Container // environment and mounts of the config file
-	warned         map[string]bool
-	quiet          bool // print nothing if nothing changes
 	ncclTopology   string
 	userspace      string
 	target         string
 	allowExclusive bool
 }
 
-func (r *recipe) register(f *pflag.FlagSet) {
-	r.warned = map[string]bool{}
+func (r *recipeFlags) register(f *pflag.FlagSet) {
 	r.host.register(f)
 	f.StringVar(&r.config, "config", "", "YAML `FILE` of kind HostConfig; flags win over it")
 	f.StringVar(&r.kind, "kind", cdi.KindHCA, "CDI kind of the devices, `VENDOR/CLASS`")
@@ -68,13 +64,15 @@ func (r *recipe) register(f *pflag.FlagSet) {
 		"write the spec although only the host's network can use it")
 }
 
-// warn prints each warning only once, even if the spec is made repeatedly.
-func (r *recipe) warn(cmd *cobra.Command, warning string) {
-	if r.warned[warning] {
-		return
+// warnOnce returns a function that prints each warning only once, even if the spec is made repeatedly.
+func warnOnce(cmd *cobra.Command) func(string) {
+	warned := map[string]bool{}
+	return func(warning string) {
+		if !warned[warning] {
+			warned[warning] = true
+			cmd.PrintErrln("warning:", warning)
+		}
 	}
-	r.warned[warning] = true
-	cmd.PrintErrln("warning:", warning)
 }
 
 // words converts named strings to plain strings.
@@ -86,46 +84,72 @@ func words[S ~string](values []S) []string {
 	return out
 }
 
-// resolve merges the config file into the flags, and checks everything that does not need the host. Flags take
-// precedence.
-func (r *recipe) resolve(cmd *cobra.Command) error {
-	set := cmd.Flags().Changed
-	if r.noHook && (set("memlock") || set("hook-path") || set("on-denied")) {
-		return usagef("--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for")
-	}
-	if !slices.Contains([]string{hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail}, r.onDenied) {
-		return usagef("--on-denied %q: want warn or fail", r.onDenied)
-	}
-	if err := r.mergeConfig(cmd.Context(), set); err != nil {
-		return err
-	}
-	if r.noHook && r.limit != "" {
-		return usagef("--no-hook leaves out the hook that sets the limits on HCAs")
-	}
-	if !slices.Contains([]string{hostconfig.UserspaceImage, hostconfig.UserspaceHost}, r.userspace) {
-		return usagef("--userspace %q: want image or host", r.userspace)
-	}
-	if r.target != "" {
-		if _, err := runtimes.Lookup(r.target); err != nil {
-			return usagef("--target: %w", err)
-		}
-	}
-	return checkKind(r.kind)
+// recipe is how to make the spec of a host. It is made once from flags and configuration, and nobody changes it.
+type recipe struct {
+	host hostFlags
+	kind string
+	// options are those of the spec. The hook has a path only in the options that prerequisites returns.
+	options  cdi.HostOptions
+	hookPath string // "" to search for the hook
+	// libraries means that containers get the host's RDMA libraries.
+	libraries bool
+	// target is the runtime that must load the spec, nil for any. targetFlag is its name in errors.
+	target         *runtimes.Target
+	targetFlag     string
+	allowExclusive bool
 }
 
-// mergeConfig sets the fields without a flag from the config file.
-func (r *recipe) mergeConfig(ctx context.Context, set func(string) bool) error {
+// recipe merges the config file into the flags, and checks everything that does not need the host. Flags take
+// precedence.
+func (r *recipeFlags) recipe(cmd *cobra.Command) (out recipe, err error) {
+	set := cmd.Flags().Changed
+	if r.noHook && (set("memlock") || set("hook-path") || set("on-denied")) {
+		return out, usagef("--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for")
+	}
+	if !slices.Contains([]string{hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail}, r.onDenied) {
+		return out, usagef("--on-denied %q: want warn or fail", r.onDenied)
+	}
+	site, err := r.mergeConfig(cmd.Context(), set)
+	if err != nil {
+		return out, err
+	}
+	if r.noHook && r.limit != "" {
+		return out, usagef("--no-hook leaves out the hook that sets the limits on HCAs")
+	}
+	if !slices.Contains([]string{hostconfig.UserspaceImage, hostconfig.UserspaceHost}, r.userspace) {
+		return out, usagef("--userspace %q: want image or host", r.userspace)
+	}
+	out = recipe{
+		host: r.host, kind: r.kind, hookPath: r.hookPath, libraries: r.userspace == hostconfig.UserspaceHost,
+		targetFlag: r.target, allowExclusive: r.allowExclusive,
+	}
+	if r.target != "" {
+		target, err := runtimes.Lookup(r.target)
+		if err != nil {
+			return out, usagef("--target: %w", err)
+		}
+		out.target = &target
+	}
+	if err := checkKind(r.kind); err != nil {
+		return out, err
+	}
+	out.options, err = r.options(site)
+	return out, err
+}
+
+// mergeConfig sets the fields without a flag from the config file. It returns the file's environment and mounts.
+func (r *recipeFlags) mergeConfig(ctx context.Context, set func(string) bool) (site hostconfig.Container, err error) {
 	if r.config == "" {
-		return nil
+		return site, nil
 	}
 	data, err := yamlread.Config.ReadArgument(r.config)
 	debugRead(ctx, r.config, err)
 	if err != nil {
-		return usagef("read --config: %w", err)
+		return site, usagef("read --config: %w", err)
 	}
 	c, err := hostconfig.Parse(data)
 	if err != nil {
-		return usagef("read --config %q: %w", r.config, err)
+		return site, usagef("read --config %q: %w", r.config, err)
 	}
 	prefer(&r.memlock, c.Memlock, set("memlock"))
 	prefer(&r.ncclTopology, c.NCCLTopology, set("nccl-topology"))
@@ -135,8 +159,7 @@ func (r *recipe) mergeConfig(ctx context.Context, set func(string) bool) error {
 	prefer(&r.names, c.Names, set("names"))
 	prefer(&r.nodes, c.Nodes, set("nodes"))
 	prefer(&r.host.exclude, c.Exclude, set("exclude"))
-	r.site.Env, r.site.Mounts = c.Env, c.Mounts
-	return nil
+	return hostconfig.Container{Env: c.Env, Mounts: c.Mounts}, nil
 }
 
 // prefer replaces the default of a flag by a value of the config file, if the file has one and the flag is not set.
@@ -146,8 +169,8 @@ func prefer[T string | []string](field *T, value T, set bool) {
 	}
 }
 
-// options converts the flags to options of package cdi.
-func (r *recipe) options(ctx context.Context) (opt cdi.HostOptions, err error) {
+// options converts the flags to options of package cdi. site is the environment and the mounts of the config file.
+func (r *recipeFlags) options(site hostconfig.Container) (opt cdi.HostOptions, err error) {
 	opt.NoAll = r.noAll
 	for _, n := range r.names {
 		s, err := cdi.ParseNameStrategy(n)
@@ -163,37 +186,22 @@ func (r *recipe) options(ctx context.Context) (opt cdi.HostOptions, err error) {
 		}
 		opt.Nodes = append(opt.Nodes, class)
 	}
-	edits, err := r.edits(ctx)
+	flags, err := r.siteFlags()
 	if err != nil {
 		return opt, err
 	}
+	all := site.Under(flags)
+	edits := all.Edits()
 	opt.Env, opt.Mounts = edits.Env, edits.Mounts
 	if opt.Limit, err = r.limits(); err != nil {
 		return opt, err
 	}
-	opt.Hook, err = r.hook(ctx)
+	opt.Hook, err = r.hook()
 	return opt, err
 }
 
-// edits returns the environment and mounts of every device. A mount of a missing file must be an error here, because
-// every container start would fail.
-func (r *recipe) edits(ctx context.Context) (hostconfig.Edits, error) {
-	flags, err := r.siteFlags()
-	if err != nil {
-		return hostconfig.Edits{}, err
-	}
-	all := r.site.Under(flags)
-	edits := all.Edits()
-	for _, m := range edits.Mounts {
-		if _, err := hostfs.Stat(r.host.files(ctx), m.HostPath); err != nil {
-			return hostconfig.Edits{}, usagef("mount: %w; every container start would fail", r.host.below(err))
-		}
-	}
-	return edits, nil
-}
-
 // siteFlags returns the environment and mounts of the flags.
-func (r *recipe) siteFlags() (hostconfig.Container, error) {
+func (r *recipeFlags) siteFlags() (hostconfig.Container, error) {
 	c := hostconfig.Container{NCCLTopology: r.ncclTopology, Env: map[string]string{}}
 	for _, s := range r.env {
 		name, value, err := hostconfig.ParseEnv(s)
@@ -216,6 +224,23 @@ func (r *recipe) siteFlags() (hostconfig.Container, error) {
 	return c, nil
 }
 
+// prerequisites returns the options with the hook of the host. It returns an error if the host lacks the hook or a file
+// to mount, because every container start would fail.
+func (r *recipe) prerequisites(ctx context.Context) (cdi.HostOptions, error) {
+	opt := r.options
+	for _, m := range opt.Mounts {
+		if _, err := hostfs.Stat(r.host.files(ctx), m.HostPath); err != nil {
+			return opt, usagef("mount: %w; every container start would fail", r.host.below(err))
+		}
+	}
+	if opt.Hook == nil {
+		return opt, nil
+	}
+	path, err := r.findHook(ctx)
+	opt.Hook = &cdi.Hook{Path: path, Options: opt.Hook.Options}
+	return opt, err
+}
+
 // outcome is the spec of a host. The spec is nil if there is no device for containers.
 type outcome struct {
 	spec   *specs.Spec
@@ -224,37 +249,46 @@ type outcome struct {
 	hidden int            // the number of devices that were not chosen
 }
 
-// makeSpec reads the host and makes the spec. It calls warn with each warning.
-func (r *recipe) makeSpec(ctx context.Context, opt cdi.HostOptions, warn func(string)) (*outcome, error) {
+// read reads the host and makes its spec. opt are those that prerequisites returned. It calls warn with each warning.
+func (r *recipe) read(ctx context.Context, opt cdi.HostOptions, warn func(string)) (*outcome, error) {
 	snap, others, err := r.host.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if r.userspace == hostconfig.UserspaceHost && len(snap.HCAs) > 0 {
-		mounts, err := r.libraries(ctx, snap, opt, warn)
+	if r.libraries && len(snap.HCAs) > 0 {
+		mounts, err := r.findLibraries(ctx, snap, warn)
 		if err != nil {
 			return nil, err
 		}
 		opt.Mounts = slices.Concat(opt.Mounts, mounts)
 	}
-	devices, left := cdi.HostDevices(snap, opt)
-	if len(devices) == 0 {
-		return &outcome{snap: snap, left: left, hidden: others}, nil
-	}
-	if snap.NetnsMode == rdma.NetnsExclusive && !r.allowExclusive {
-		return nil, coded{exitExclusive, errors.New(exclusiveAdvice)}
-	}
-	spec, err := cdi.NewSpec(r.kind, devices)
-	if err != nil {
-		return nil, err
-	}
-	return &outcome{spec, snap, left, others}, r.checkTarget(spec)
+	out := &outcome{snap: snap, hidden: others}
+	out.spec, out.left, err = r.spec(snap, opt)
+	return out, err
 }
 
-// libraries returns the mounts of the host's RDMA user space for the HCAs of a snapshot.
-func (r *recipe) libraries(ctx context.Context, snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) (
-	[]cdi.Mount, error) {
-	mad := slices.ContainsFunc(opt.Nodes, rdma.NodeClass.Privileged)
+// spec makes the spec of a snapshot, nil if it has no device for containers. left is which devices were omitted, and
+// why. It is a pure function.
+func (r *recipe) spec(snap *rdma.Snapshot, opt cdi.HostOptions) (spec *specs.Spec, left, err error) {
+	devices, left := cdi.HostDevices(snap, opt)
+	if len(devices) == 0 {
+		return nil, left, nil
+	}
+	if snap.NetnsMode == rdma.NetnsExclusive && !r.allowExclusive {
+		return nil, left, coded{exitExclusive, errors.New(exclusiveAdvice)}
+	}
+	spec, err = cdi.NewSpec(r.kind, devices)
+	if err == nil && r.target != nil {
+		if err = r.target.Check(spec); err != nil {
+			err = usagef("--target %s: %w", r.targetFlag, err)
+		}
+	}
+	return spec, left, err
+}
+
+// findLibraries returns the mounts of the host's RDMA user space for the HCAs of a snapshot.
+func (r *recipe) findLibraries(ctx context.Context, snap *rdma.Snapshot, warn func(string)) ([]cdi.Mount, error) {
+	mad := slices.ContainsFunc(r.options.Nodes, rdma.NodeClass.Privileged)
 	plan, err := findLibraries(r.host.files(ctx), snap, mad)
 	if err != nil {
 		return nil, fmt.Errorf("--userspace host: %w", err)
@@ -264,20 +298,6 @@ func (r *recipe) libraries(ctx context.Context, snap *rdma.Snapshot, opt cdi.Hos
 	}
 	warn("containers need glibc " + plan.GLIBC + " or newer for the host's libraries; see cdi-gen userspace --help")
 	return plan.Mounts, nil
-}
-
-func (r *recipe) checkTarget(spec *specs.Spec) error {
-	if r.target == "" {
-		return nil
-	}
-	target, err := runtimes.Lookup(r.target)
-	if err == nil {
-		err = target.Check(spec)
-	}
-	if err != nil {
-		return usagef("--target %s: %w", r.target, err)
-	}
-	return nil
 }
 
 // checkKind validates a --kind. CDI allows a dot in the class only from 0.6.0 on.

@@ -16,6 +16,7 @@ import (
 type outputFlags struct {
 	output string
 	format string
+	quiet  bool // print nothing if nothing changes
 }
 
 func (o *outputFlags) register(f *pflag.FlagSet) {
@@ -32,6 +33,7 @@ type target struct {
 	store cdi.Store
 	base  string
 	named bool // --output names the file, not its directory
+	quiet bool // print nothing if nothing changes
 }
 
 // path returns the path of the spec in a format.
@@ -49,7 +51,7 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	if o.toStdout() {
 		return nil, format, nil
 	}
-	t := &target{store: cdi.Store{Dir: o.output, Sync: true, Kind: kind}, base: cdi.SpecName(kind, "")}
+	t := &target{store: cdi.Store{Dir: o.output, Sync: true, Kind: kind}, base: cdi.SpecName(kind, ""), quiet: o.quiet}
 	ext := strings.TrimPrefix(filepath.Ext(o.output), ".")
 	info, err := os.Stat(o.output)
 	switch {

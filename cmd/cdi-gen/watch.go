@@ -29,7 +29,7 @@ const portInterval = time.Minute
 var needPerson = []int{exitUsage, exitHook}
 
 func newWatch() *cobra.Command {
-	var r recipe
+	var r recipeFlags
 	var out outputFlags
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -42,8 +42,9 @@ watch removes the spec while there is no device. A signal ends it.`,
 			if out.toStdout() {
 				return usagef("watch keeps a file right: name it, or its directory, with --output")
 			}
-			r.host.allowAbsent, r.quiet = true, true
-			if err := r.resolve(cmd); err != nil {
+			r.host.allowAbsent, out.quiet = true, true
+			r, err := r.recipe(cmd)
+			if err != nil {
 				return err
 			}
 			return runWatch(cmd, &r, &out)
@@ -74,9 +75,9 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	}()
 	ticker := time.NewTicker(portInterval)
 	defer ticker.Stop()
-	last := ""
+	last, warn := "", warnOnce(cmd)
 	for first := true; ; first = false {
-		err := generate(cmd, r, out, false)
+		err := generate(cmd, r, out, false, warn)
 		if c, ok := errors.AsType[coded](err); ok && slices.Contains(needPerson, c.code) && first {
 			return err
 		}
