@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -110,6 +111,31 @@ func TestNavigation(t *testing.T) {
 		case !slices.Contains(listed, strings.TrimSuffix(name, ".md")):
 			t.Errorf("the navigation in site/navigation.json does not have %s", name)
 		}
+	}
+}
+
+// TestDecisions: the index has the titles of all decisions, in the order of their numbers.
+func TestDecisions(t *testing.T) {
+	dir := filepath.Join(checkout, "docs/adr")
+	read := func(file string) string {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "0*.md")) // sorted
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	var want strings.Builder
+	for _, file := range files {
+		title, _, _ := strings.Cut(read(file), "\n")
+		number, decision, _ := strings.Cut(strings.TrimPrefix(title, "# "), " ")
+		fmt.Fprintf(&want, "| [%s](%s) | %s |\n", number, filepath.Base(file), decision)
+	}
+	if index := read(filepath.Join(dir, "README.md")); !strings.HasSuffix(index, "|---|---|\n"+want.String()) {
+		t.Errorf("docs/adr/README.md has not these rows, and nothing below:\n%s", &want)
 	}
 }
 
