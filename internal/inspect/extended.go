@@ -45,7 +45,7 @@ func (w *resolver) extendedClaim() {
 				Reason: "ExtendedResourceUnknown",
 				Message: fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass maps to devices",
 					amount.container, amount.name),
-				Remedy: "set extendedResourceName of a DeviceClass to it (the value extendedResourceName of the chart); " +
+				Remedy: "set extendedResourceName of a DeviceClass to it (the chart's value deviceClasses.extendedResourceName); " +
 					"Kubernetes 1.34 and 1.35 need the feature gate DRAExtendedResource, too",
 			})
 		}

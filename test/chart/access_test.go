@@ -73,13 +73,13 @@ func TestRBAC(t *testing.T) {
 	quiet := slices.DeleteFunc(slices.Clone(want), func(right string) bool {
 		return strings.HasPrefix(right, "cluster:") && strings.HasSuffix(right, " events.")
 	})
-	if d := cmp.Diff(quiet, granted(t, "--set", "claimEvents=false")); d != "" {
+	if d := cmp.Diff(quiet, granted(t, "--set", "claims.events=false")); d != "" {
 		t.Errorf("rights without events of claims (-want +got):\n%s", d)
 	}
 	want = slices.DeleteFunc(want, func(right string) bool {
 		return strings.Contains(right, " resourceclaims/")
 	})
-	if d := cmp.Diff(want, granted(t, "--set", "claimStatus=false")); d != "" {
+	if d := cmp.Diff(want, granted(t, "--set", "claims.status=false")); d != "" {
 		t.Errorf("rights without the status of claims (-want +got):\n%s", d)
 	}
 }

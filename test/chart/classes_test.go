@@ -117,7 +117,7 @@ func TestExtendedResource(t *testing.T) {
 		t.Errorf("extended resources by default: %v", got)
 	}
 	want := map[string]string{"shared.hca.rdma.dev": "rdma/hca"}
-	if d := cmp.Diff(want, names("--set", "extendedResourceName=rdma/hca")); d != "" {
+	if d := cmp.Diff(want, names("--set", "deviceClasses.extendedResourceName=rdma/hca")); d != "" {
 		t.Errorf("extended resources (-want +got):\n%s", d)
 	}
 }

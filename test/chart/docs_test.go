@@ -31,8 +31,8 @@ func TestSecurityDoc(t *testing.T) {
 		words = append(words, p.Name)
 	}
 	// The values' own names stand for the directories.
-	for _, m := range mounts(t, daemonSet(t, "--set", "kubeletDir=/kubeletDir,stateDir=/stateDir,cdiDir=/cdiDir,hookDir=/hookDir,hookReportDir=/hookReportDir,deviceInfoDir=/deviceInfoDir")) {
-		words = append(words, "`"+strings.TrimPrefix(strings.Replace(m.Host, "/kubeletDir", "kubeletDir", 1), "/")+"`")
+	for _, m := range mounts(t, daemonSet(t, "--set", "hostPaths.kubelet=/hostPaths.kubelet,hostPaths.state=/hostPaths.state,hostPaths.cdi=/hostPaths.cdi,hostPaths.hook=/hostPaths.hook,hostPaths.hookReports=/hostPaths.hookReports,hostPaths.deviceInfo=/hostPaths.deviceInfo")) {
+		words = append(words, "`"+strings.TrimPrefix(strings.Replace(m.Host, "/hostPaths.kubelet", "hostPaths.kubelet", 1), "/")+"`")
 	}
 	for _, right := range granted(t) {
 		resource, _, _ := strings.Cut(strings.Fields(right)[2], ".")

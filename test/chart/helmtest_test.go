@@ -108,9 +108,9 @@ func TestHelmTestOrder(t *testing.T) {
 // TestHelmTestValues: the test claims from the site's classes, expects the site's limit, and can be left out.
 func TestHelmTestValues(t *testing.T) {
 	for _, tc := range []struct{ set, want string }{
-		{"memlock=4Gi", "--memlock=4Gi"},
-		{"hookDir=", "--memlock=inherit"},
-		{"hostRoot=/tmp/host", "--fixture"},
+		{"lockedMemory.limit=4Gi", "--memlock=4Gi"},
+		{"hostPaths.hook=", "--memlock=inherit"},
+		{"testing.hostRoot=/tmp/host", "--fixture"},
 	} {
 		args := hook[*appsv1.ReplicaSet](t, helmTest, "--set", tc.set).Spec.Template.Spec.Containers[0].Args
 		if !strings.Contains(strings.Join(args, " ")+" ", tc.want+" ") {

@@ -16,12 +16,12 @@ type level struct{ use, values string }
 
 // levels are all uses, least first.
 var levels = []level{
-	{"HCAs", "hookDir=,claimStatus=false,claimEvents=false"},
-	{"[locked memory](hook.md)", "hookDir=/opt/rdma.dev/bin"},
-	{"[status of claims](events.md#the-status-of-a-claim)", "claimStatus=true"},
-	{"[events](events.md) of claims and pods", "claimEvents=true"},
+	{"HCAs", "hostPaths.hook=,claims.status=false,claims.events=false"},
+	{"[locked memory](hook.md)", "hostPaths.hook=/opt/rdma.dev/bin"},
+	{"[status of claims](events.md#the-status-of-a-claim)", "claims.status=true"},
+	{"[events](events.md) of claims and pods", "claims.events=true"},
 	{"[metrics](metrics.md), [status page](status-page.md)", "metrics.enabled=true"},
-	{"[CNI plugins by Multus](cni.md)", "deviceInfoDir=/var/run/k8s.cni.cncf.io/devinfo/dp"},
+	{"[CNI plugins by Multus](cni.md)", "hostPaths.deviceInfo=/var/run/k8s.cni.cncf.io/devinfo/dp"},
 	{"[exec sessions](network.md#exec-sessions-and-probes)", "nri.enabled=true"},
 	{"[HCAs that follow pods](network.md#exclusive-mode)", "network.enabled=true,network.attachInterfaces=false"},
 	{"[network interfaces](network.md#network-interfaces)", "network.attachInterfaces=true"},
@@ -29,12 +29,12 @@ var levels = []level{
 		"[blocks of addresses](network.md#addresses-that-are-unique-in-the-cluster)",
 		"config.ipam.roce.subnet=10.78.0.0/16,config.ipam.roce.perNode=24,config.ipam.roce.clusterCIDR[0]=10.244.0.0/16",
 	},
-	{"[addresses by CNI plugins](network.md#addresses-by-a-cni-plugin)", "network.cniBinDir=/opt/cni/bin"},
+	{"[addresses by CNI plugins](network.md#addresses-by-a-cni-plugin)", "hostPaths.cniBin=/opt/cni/bin"},
 }
 
 // directories name the values of directories, where no level sets them.
-const directories = "kubeletDir=/kubeletDir,stateDir=/stateDir,cdiDir=/cdiDir,hookReportDir=/hookReportDir," +
-	"nri.socketDir=/nri.socketDir,network.netnsDir=/network.netnsDir,network.cniStateDir=/network.cniStateDir"
+const directories = "hostPaths.kubelet=/hostPaths.kubelet,hostPaths.state=/hostPaths.state,hostPaths.cdi=/hostPaths.cdi,hostPaths.hookReports=/hostPaths.hookReports," +
+	"hostPaths.nri=/hostPaths.nri,hostPaths.netns=/hostPaths.netns,hostPaths.cniState=/hostPaths.cniState"
 
 // TestLevels: docs/security.md has a table of the uses of the driver, and what each adds: rights in
 // the cluster, capabilities and directories of the host, as the chart renders them.
@@ -92,7 +92,7 @@ func TestLevelsAreAll(t *testing.T) {
 		args = append(args, "--set", l.values)
 	}
 	full := []string{
-		"--values", "testdata/full.values.yaml", "--set", "deviceInfoDir=/devinfo,metrics.tlsSecret=",
+		"--values", "testdata/full.values.yaml", "--set", "hostPaths.deviceInfo=/devinfo,metrics.tlsSecret=",
 		"--set-json", "metrics.readers=[],metrics.serviceMonitor=false",
 	}
 	if more := without(granted(t, full...), granted(t, args...)); len(more) > 0 {
@@ -123,8 +123,8 @@ func capabilities(t *testing.T, set *appsv1.DaemonSet) (names []string) {
 func directoriesOf(t *testing.T, set *appsv1.DaemonSet) (names []string) {
 	t.Helper()
 	valueOf := map[string]string{
-		"/opt/rdma.dev/bin": "hookDir", "/opt/cni/bin": "network.cniBinDir", "/sys": "/sys", "/dev": "/dev",
-		"/var/run/k8s.cni.cncf.io/devinfo/dp": "deviceInfoDir",
+		"/opt/rdma.dev/bin": "hostPaths.hook", "/opt/cni/bin": "hostPaths.cniBin", "/sys": "/sys", "/dev": "/dev",
+		"/var/run/k8s.cni.cncf.io/devinfo/dp": "hostPaths.deviceInfo",
 	}
 	for _, m := range mounts(t, set) {
 		name := strings.TrimPrefix(m.Host, "/")

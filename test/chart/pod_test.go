@@ -147,7 +147,7 @@ func TestMounts(t *testing.T) {
 		t.Errorf("mounts (-want +got):\n%s", d)
 	}
 	// Each directory follows its value, inside as outside.
-	moved := mounts(t, daemonSet(t, "--set", "hostRoot=/srv/host,stateDir=/state,cdiDir=/etc/cdi,kubeletDir=/k,hookDir=/hook,hookReportDir=/reports"))
+	moved := mounts(t, daemonSet(t, "--set", "testing.hostRoot=/srv/host,hostPaths.state=/state,hostPaths.cdi=/etc/cdi,hostPaths.kubelet=/k,hostPaths.hook=/hook,hostPaths.hookReports=/reports"))
 	for i, paths := range [][2]string{{"/srv/host/sys", "/host/sys"}, {"/srv/host/dev", "/host/dev"}, {"/etc/cdi", "/etc/cdi"},
 		{"/state", "/state"}, {"/k/plugins/rdma.dev", "/k/plugins/rdma.dev"}, {"/k/plugins_registry", "/k/plugins_registry"},
 		{"/k/pod-resources", "/k/pod-resources"}, {"/hook", "/hook"}, {"/reports", "/reports"}} {
@@ -155,7 +155,7 @@ func TestMounts(t *testing.T) {
 			t.Errorf("mount %d is %s at %s, want %s at %s", i, moved[i].Host, moved[i].Container, paths[0], paths[1])
 		}
 	}
-	if without := mounts(t, daemonSet(t, "--set", "hookDir=")); len(without) != len(want)-2 {
+	if without := mounts(t, daemonSet(t, "--set", "hostPaths.hook=")); len(without) != len(want)-2 {
 		t.Errorf("without a hook directory there are %d mounts", len(without))
 	}
 }
@@ -191,7 +191,7 @@ func TestIdentity(t *testing.T) {
 // TestProbes: liveness and readiness ask over the kubelet's sockets, and the driver
 // gives up before the kubelet does, so that the event has a reason.
 func TestProbes(t *testing.T) {
-	c := driver(t, daemonSet(t, "--set", "kubeletDir=/k"))
+	c := driver(t, daemonSet(t, "--set", "hostPaths.kubelet=/k"))
 	alive := []string{"/usr/bin/dra-driver", "probe", "--kubelet-dir=/k"}
 	for name, p := range map[string]struct {
 		probe *corev1.Probe

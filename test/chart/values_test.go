@@ -108,20 +108,24 @@ func TestTableOfValues(t *testing.T) {
 
 // schema is what the tests read of a JSON schema.
 type schema struct {
-	Ref                  string            `json:"$ref"`
 	Properties           map[string]schema `json:"properties"`
 	AdditionalProperties any               `json:"additionalProperties"`
 	Required             []string          `json:"required"`
 }
 
-// TestSchemaIsComplete: schema and values.yaml have the same keys, all of them
-// required, and no others are allowed. A value that someone sets to null would
-// otherwise be rendered as the empty string.
-func TestSchemaIsComplete(t *testing.T) {
-	var s schema
+func valuesSchema(t *testing.T) (s schema) {
+	t.Helper()
 	if err := json.Unmarshal([]byte(readFile(t, chartDir+"/values.schema.json")), &s); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// TestSchemaIsComplete: schema and values.yaml have the same keys, and no others are allowed.
+func TestSchemaIsComplete(t *testing.T) {
+	s := valuesSchema(t)
+	delete(s.Properties, "global")  // helm's own
+	delete(s.Properties, "testing") // of the tests of the chart
 	compare(t, "", s, defaults(t))
 	groups := map[string]bool{}
 	for _, v := range documentedValues(t) {
@@ -136,48 +140,87 @@ func TestSchemaIsComplete(t *testing.T) {
 func compare(t *testing.T, where string, s schema, values map[string]any) {
 	t.Helper()
 	want := slices.Sorted(maps.Keys(values))
-	delete(s.Properties, "global") // helm's own
 	if d := cmp.Diff(want, slices.Sorted(maps.Keys(s.Properties))); d != "" {
 		t.Errorf("keys of the schema at %q (-values.yaml +schema):\n%s", where, d)
-	}
-	if d := cmp.Diff(want, slices.Sorted(slices.Values(s.Required))); d != "" {
-		t.Errorf("required keys at %q (-values.yaml +schema):\n%s", where, d)
 	}
 	if s.AdditionalProperties != false {
 		t.Errorf("at %q any key is allowed", where)
 	}
 }
 
+// TestNull: helm drops a default that a user sets to null. What may be empty is empty then; what may not is named.
+func TestNull(t *testing.T) {
+	s := valuesSchema(t)
+	var null, empty, needed, refused []string
+	for _, v := range documentedValues(t) {
+		group, key, isIn := strings.Cut(v.path, ".")
+		required := s.Required
+		if isIn {
+			required = s.Properties[group].Required
+		} else {
+			key = v.path
+		}
+		switch {
+		case slices.Contains(required, key):
+			needed, refused = append(needed, key), append(refused, v.path+"=null")
+		case v.byDefault[0] == '{': // only null makes a map empty
+			null, empty = append(null, v.path+"=null"), append(empty, v.path+"=null")
+		default:
+			null = append(null, v.path+"=null")
+			empty = append(empty, v.path+"="+map[byte]string{'"': `""`, '[': "[]"}[v.byDefault[0]])
+		}
+	}
+	if len(null) < 20 || len(needed) < 20 {
+		t.Fatalf("these can be dropped: %v, and these not: %v", null, needed)
+	}
+	out, err := tryRender(t, "--set-json", strings.Join(refused, ","))
+	for _, key := range needed {
+		if err == nil || !regexp.MustCompile(`missing propert(y|ies) .*'`+key+"'").MatchString(out) {
+			t.Errorf("%v: the refusal does not name %s:\n%s", err, key, out)
+		}
+	}
+	args := []string{"--set", "metrics.enabled=true,metrics.serviceMonitor=true", "--set-json"}
+	got, want := render(t, append(args, strings.Join(null, ","))...), render(t, append(args, strings.Join(empty, ","))...)
+	if got != want {
+		t.Errorf("null is another thing than empty %s", diff(want, got))
+	}
+}
+
 // TestRefused: a wrong value is an error that names it, before anything is installed.
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ set, want string }{
-		{"hookdir=/opt", "additional properties 'hookdir' not allowed"},
+		{"hookDir=/opt", "additional properties 'hookDir' not allowed"},
+		{"hostPaths.hooks=/opt", "additional properties 'hooks' not allowed"},
 		{"image.name=x", "additional properties 'name' not allowed"},
 		{"image.digest=x", "/image/digest': 'x' does not match pattern"},
 		{"admissionPolicy.enabled=true", "additional properties 'enabled' not allowed"},
 		{"image.pullPolicy=Sometimes", "at '/image/pullPolicy'"},
 		{"image.tag=a b", "at '/image/tag'"},
-		{"kubeletDir=/var/lib/kubelet/", "at '/kubeletDir'"},
-		{"kubeletDir=kubelet", "at '/kubeletDir'"},
-		{"kubeletDir=null", "missing property 'kubeletDir'"},
-		{"cdiDir=", "at '/cdiDir'"},
-		{"hookDir=opt", "at '/hookDir'"},
-		{"hostRoot=/", "at '/hostRoot'"},
-		{"memlock=lots", "at '/memlock'"},
-		{"memlock=0", "at '/memlock'"},
-		{"memlock=1073741824", "at '/memlock': got number, want string"},
-		{"memlockDenied=retry", "at '/memlockDenied'"},
+		{"hostPaths.kubelet=/var/lib/kubelet/", "hostPaths.kubelet=/var/lib/kubelet/ ends with a slash: write /var/lib/kubelet"},
+		{"hostPaths.deviceInfo=/a/b/", "hostPaths.deviceInfo=/a/b/ ends with a slash: write /a/b"},
+		{"hostPaths.hook=/tmp/hook", "hostPaths.hook=/tmp/hook: below /tmp, programs often cannot run"},
+		{"hostPaths.hook=/run", "hostPaths.hook=/run: below /run, programs often cannot run"},
+		{"hostPaths.hook=/var/run/rdma", "below /var/run"},
+		{"hostPaths.hookReports=null,hostPaths.kubelet=/", "at '/hostPaths/kubelet'"},
+		{"hostPaths.kubelet=kubelet", "at '/hostPaths/kubelet'"},
+		{"hostPaths.kubelet=null", "at '/hostPaths': missing property 'kubelet'"},
+		{"hostPaths.cdi=", "at '/hostPaths/cdi'"},
+		{"hostPaths.hook=opt", "at '/hostPaths/hook'"},
+		{"testing.hostRoot=/", "at '/testing/hostRoot'"},
+		{"lockedMemory.limit=lots", "at '/lockedMemory/limit'"},
+		{"lockedMemory.limit=0", "at '/lockedMemory/limit'"},
+		{"lockedMemory.limit=1073741824", "at '/lockedMemory/limit': got number, want string"},
+		{"lockedMemory.onDenied=retry", "at '/lockedMemory/onDenied'"},
 		{"runtimeCDIEnabled=yes", "at '/runtimeCDIEnabled': got string, want boolean"},
 		{"logVerbosity=high", "at '/logVerbosity'"},
 		{"seLinuxType=system_u:object_r:x", "at '/seLinuxType'"},
 		{"resources.memory=1Gi", "additional properties 'memory' not allowed"},
 		{"updateMaxSurge=0", "at '/updateMaxSurge'"},
 		{"updateMaxSurge=200%", "at '/updateMaxSurge'"},
-		{"terminationGracePeriodSeconds=0", "at '/terminationGracePeriodSeconds'"},
-		{"nodeSelector.rdma=true", "at '/nodeSelector/rdma': got boolean, want string"},
-		{"tolerations[0].effects=NoExecute", "additional properties 'effects' not allowed"},
-		{"extendedResourceName=hca", "at '/extendedResourceName'"},
-		{"claimStatus=on", "at '/claimStatus'"},
+		{"scheduling.nodeSelector.rdma=true", "at '/scheduling/nodeSelector/rdma': got boolean, want string"},
+		{"scheduling.tolerations[0].effects=NoExecute", "additional properties 'effects' not allowed"},
+		{"deviceClasses.extendedResourceName=hca", "at '/deviceClasses/extendedResourceName'"},
+		{"claims.status=on", "at '/claims/status'"},
 		{"config.rule=x", "additional properties 'rule' not allowed"},
 		{"config.apiVersion=rdma.dev/v1alpha1", "additional properties 'apiVersion' not allowed"},
 		{"config.memlock=inherit", "at '/config/memlock'"},
@@ -191,15 +234,15 @@ func TestRefused(t *testing.T) {
 		{"config.rules[0].name=a,config.rules[0].objects=many", "at '/config/rules/0/objects'"},
 		{"config.rules[0].name=a,config.rules[0].selectors[0].expression=true", "additional properties 'expression' not allowed"},
 		{"config.groups[0].name=a,config.groups[0].publish=shared", "additional properties 'publish' not allowed"},
-		{"extraDeviceClasses[0].name=a", "missing property 'selectors'"},
-		{"extraDeviceClasses[0].name=A,extraDeviceClasses[0].selectors[0].cel.expression=x", "at '/extraDeviceClasses/0/name'"},
-		{"extraDeviceClasses[0].name=a,extraDeviceClasses[0].extendedResourceName=hca", "at '/extraDeviceClasses/0/extendedResourceName'"},
-		{"extraDeviceClasses[0].name=a,extraDeviceClasses[0].config.kind=HCAConfig", "additional properties 'kind' not allowed"},
-		{"extraDeviceClasses[0].name=a,extraDeviceClasses[0].config.allow.network.modes[0]=bridge", "at '/extraDeviceClasses/0/config/allow/network/modes/0'"},
-		{"extraDeviceClasses[0].name=hca.rdma.dev,extraDeviceClasses[0].selectors[0].cel.expression=x", "hca.rdma.dev is a class of the chart"},
-		{"extendedResourceName=rdma/x,extraDeviceClasses[0].name=a,extraDeviceClasses[0].extendedResourceName=rdma/x,extraDeviceClasses[0].selectors[0].cel.expression=x", "rdma/x is the extended resource of another class"},
+		{"deviceClasses.extra[0].name=a", "missing property 'selectors'"},
+		{"deviceClasses.extra[0].name=A,deviceClasses.extra[0].selectors[0].cel.expression=x", "at '/deviceClasses/extra/0/name'"},
+		{"deviceClasses.extra[0].name=a,deviceClasses.extra[0].extendedResourceName=hca", "at '/deviceClasses/extra/0/extendedResourceName'"},
+		{"deviceClasses.extra[0].name=a,deviceClasses.extra[0].config.kind=HCAConfig", "additional properties 'kind' not allowed"},
+		{"deviceClasses.extra[0].name=a,deviceClasses.extra[0].config.allow.network.modes[0]=bridge", "at '/deviceClasses/extra/0/config/allow/network/modes/0'"},
+		{"deviceClasses.extra[0].name=hca.rdma.dev,deviceClasses.extra[0].selectors[0].cel.expression=x", "hca.rdma.dev is a class of the chart"},
+		{"deviceClasses.extendedResourceName=rdma/x,deviceClasses.extra[0].name=a,deviceClasses.extra[0].extendedResourceName=rdma/x,deviceClasses.extra[0].selectors[0].cel.expression=x", "rdma/x is the extended resource of another class"},
 		{
-			"admissionPolicy.privilegedClasses=false,extraDeviceClasses[0].name=a,extraDeviceClasses[0].selectors[0].cel.expression=x,extraDeviceClasses[0].config.allow.nodes[0]=mad",
+			"admissionPolicy.privilegedClasses=false,deviceClasses.extra[0].name=a,deviceClasses.extra[0].selectors[0].cel.expression=x,deviceClasses.extra[0].config.allow.nodes[0]=mad",
 			"a gives out mad or sm nodes",
 		},
 		{"metrics.enabled=1", "at '/metrics/enabled'"},
@@ -209,9 +252,11 @@ func TestRefused(t *testing.T) {
 		{"metrics.readers[0].name=prometheus", "missing property 'namespace'"},
 		{"metrics.scrapeInterval=1d", "at '/metrics/scrapeInterval'"},
 		{"metrics.serviceMonitor=true", "need metrics.enabled=true"},
-		{"network.enabled=true,hookDir=", "network.enabled=true needs hookDir"},
+		{"metrics.enabled=true,metrics.serviceMonitor=true,metrics.bindAddress=127.0.0.1:9485", "metrics.bindAddress=127.0.0.1:9485 is an address of the node itself"},
+		{"metrics.enabled=true,metrics.service=true,metrics.bindAddress=[::1]:9485", "metrics.bindAddress=[::1]:9485 is an address of the node itself"},
+		{"network.enabled=true,hostPaths.hook=", "network.enabled=true needs hostPaths.hook"},
 		{"network.enabled=true,network.moveDevices=false,network.attachInterfaces=false", "without both it does nothing"},
-		{"network.cniBinDir=/opt/cni/bin", "network.cniBinDir needs network.enabled=true"},
+		{"hostPaths.cniBin=/opt/cni/bin", "hostPaths.cniBin needs network.enabled=true"},
 		{"deviceClasses.create=maybe", "at '/deviceClasses/create': got string, want boolean"},
 	} {
 		t.Run(tc.set, func(t *testing.T) {
@@ -231,12 +276,12 @@ func TestAccepted(t *testing.T) {
 	digest := strings.Repeat("0123456789abcdef", 4)
 	for _, args := range [][]string{
 		{"--set", "image.tag=v1@sha256:" + digest},
-		{"--set-string", "memlock=1073741824"},
-		{"--set", "memlock=64Ki"},
-		{"--set", "memlock=inherit"},
+		{"--set-string", "lockedMemory.limit=1073741824"},
+		{"--set", "lockedMemory.limit=64Ki"},
+		{"--set", "lockedMemory.limit=inherit"},
 		{"--set", "updateMaxSurge=3"},
 		{"--set", "updateMaxSurge=100%"},
-		{"--set", "extendedResourceName=rdma/hca"},
+		{"--set", "deviceClasses.extendedResourceName=rdma/hca"},
 		{"--set", "global.registry=x"},
 	} {
 		if out, err := tryRender(t, args...); err != nil {

@@ -21,7 +21,7 @@ func TestFollow(t *testing.T) {
 			{Name: "rxm0", Netdev: "eth0"}, {Name: "rxm1", Netdev: "eth2"}, {Name: "rxm2", Netdev: "eth3"}, {Name: "rxm3", Netdev: "dummy0"}, {Name: "siw0", Netdev: "dummy1"},
 		},
 	}, "config.publishInterval=0s", "network.enabled=true",
-		"network.cniBinDir="+cniPlugins(t),
+		"hostPaths.cniBin="+cniPlugins(t),
 		"config.ipam.roce.type=host-local", "config.ipam.roce.ranges[0][0].subnet=10.78.0.0/16",
 		"config.rules[0].name=shares", "config.rules[0].publish=shared",
 		`config.rules[0].selectors[0].cel.expression=device.attributes["rdma.dev"].ibdev == "rxm3"`,
@@ -33,15 +33,15 @@ func TestFollow(t *testing.T) {
 		`config.rules[2].selectors[0].cel.expression=device.attributes["rdma.dev"].ibdev in ["rxm7"\, "rxm8"]`,
 		"config.ipam.rail-1.type=host-local", "config.ipam.rail-1.ranges[0][0].subnet=10.79.1.0/24",
 		"config.ipam.rail-1.ranges[0][0].gateway=10.79.1.254",
-		"extraDeviceClasses[0].name=net.hca.rdma.dev",
-		`extraDeviceClasses[0].selectors[0].cel.expression=!has(device.attributes["rdma.dev"].shared) || !device.attributes["rdma.dev"].shared`,
-		"extraDeviceClasses[0].config.allow.network.modes={move,macvlan,ipvlan}",
-		"extraDeviceClasses[0].config.allow.network.vlans={100}",
-		"extraDeviceClasses[0].config.allow.network.ipam={roce}",
-		"extraDeviceClasses[0].config.allow.network.mtuMax=1500",
-		"extraDeviceClasses[0].config.allow.network.addresses={10.79.0.0/16}",
-		"extraDeviceClasses[0].config.allow.network.routes={10.80.0.0/16}",
-		"extraDeviceClasses[0].config.allow.network.gateways={10.79.0.0/16}")
+		"deviceClasses.extra[0].name=net.hca.rdma.dev",
+		`deviceClasses.extra[0].selectors[0].cel.expression=!has(device.attributes["rdma.dev"].shared) || !device.attributes["rdma.dev"].shared`,
+		"deviceClasses.extra[0].config.allow.network.modes={move,macvlan,ipvlan}",
+		"deviceClasses.extra[0].config.allow.network.vlans={100}",
+		"deviceClasses.extra[0].config.allow.network.ipam={roce}",
+		"deviceClasses.extra[0].config.allow.network.mtuMax=1500",
+		"deviceClasses.extra[0].config.allow.network.addresses={10.79.0.0/16}",
+		"deviceClasses.extra[0].config.allow.network.routes={10.80.0.0/16}",
+		"deviceClasses.extra[0].config.allow.network.gateways={10.79.0.0/16}")
 }
 
 // nextImage has the guest find the image of another version of the driver, which only TEST_LONG needs.

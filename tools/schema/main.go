@@ -4,7 +4,7 @@
 //	go run ./tools/schema --print   print it
 //
 // What is of the chart stands in values.schema.json beside this file. The value config is
-// the driver's configuration file, and extraDeviceClasses[].config is what classes say, so their
+// the driver's configuration file, and deviceClasses.extra[].config is what classes say, so their
 // parts are made of these types: fields, their comments as descriptions, and bounds.
 package main
 

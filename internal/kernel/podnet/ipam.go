@@ -85,7 +85,7 @@ func (i *IPAM) Del(ctx context.Context, l Lease) error {
 func (i *IPAM) find(l Lease) (plugin string, conf []byte, err error) {
 	name, err := PluginOf(l.Config)
 	if err == nil && i.Dir == "" {
-		err = errors.New("the driver has no directory of CNI plugins: set --cni-bin-dir (chart value network.cniBinDir)")
+		err = errors.New("the driver has no directory of CNI plugins: set --cni-bin-dir (chart value hostPaths.cniBin)")
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("ipam %q: %w", l.Network, err)

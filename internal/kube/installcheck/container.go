@@ -30,7 +30,7 @@ func (c Container) Check() (string, error) {
 	nodes, err := filepath.Glob(filepath.Join(c.Dir, "uverbs*"))
 	if err != nil || len(nodes) == 0 {
 		return "", fmt.Errorf("no uverbs node in %s: the container runtime did not read the claim's CDI spec; "+
-			"containerd 1.7 needs enable_cdi = true, other runtimes the chart's cdiDir in cdi_spec_dirs", c.Dir)
+			"containerd 1.7 needs enable_cdi = true, other runtimes the chart's hostPaths.cdi in cdi_spec_dirs", c.Dir)
 	}
 	for i, node := range nodes {
 		if err := c.open(node); err != nil {

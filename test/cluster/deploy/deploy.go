@@ -105,7 +105,7 @@ type Runner interface {
 func (c Checkout) Install(ctx context.Context, cl Runner, hostRoot string, further ...string) error {
 	args := []string{"upgrade", "--install", Release, c.Chart(), "--namespace", Namespace, "--create-namespace",
 		"--set", "image.repository=" + ImageName, "--set", "image.tag=" + ImageTag, "--set", "image.pullPolicy=Never",
-		"--set", "hostRoot=" + hostRoot, "--wait", "--timeout", "120s"}
+		"--set", "testing.hostRoot=" + hostRoot, "--wait", "--timeout", "120s"}
 	_, err := cl.Output(ctx, "helm", append(args, further...)...)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 
 // TestHelmTest: helm test says that a pod gets an HCA, or why not and what to do. It leaves nothing but a failed check.
 func TestHelmTest(t *testing.T) {
-	good := "memlock: '" + testbed.RaisedLimit(t) + "'\n" + values
+	good := "lockedMemory: {limit: '" + testbed.RaisedLimit(t) + "'}\n" + values
 	bed.Configure(t, good)
 	passes(t)
 
@@ -26,7 +26,7 @@ func TestHelmTest(t *testing.T) {
 			"kubectl rdma claims")
 	})
 	t.Run("the hook cannot raise the limit", func(t *testing.T) {
-		bed.Configure(t, "memlock: 8388607Ti\n"+values) // more than any kernel allows but unlimited
+		bed.Configure(t, "lockedMemory: {limit: 8388607Ti}\n"+values) // more than any kernel allows but unlimited
 		if testbed.RaisedLimit(t) == "unlimited" {
 			t.Skip("here the hook can raise the limit to any value")
 		}

@@ -18,8 +18,9 @@ import (
 // ipamValues has one HCA in shares, whose interfaces get their addresses of a plugin that asks the API server. The
 // cluster's runtime may not raise the limit of locked memory.
 const ipamValues = `
-memlock: inherit
-network: {enabled: true, cniBinDir: %[1]s/bin, cniStateDir: %[1]s/state}
+lockedMemory: {limit: inherit}
+network: {enabled: true}
+hostPaths: {cniBin: %[1]s/bin, cniState: %[1]s/state}
 config:
   ipam:
     roce:

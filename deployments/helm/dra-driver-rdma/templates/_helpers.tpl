@@ -47,7 +47,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "rdma.probe" -}}
 - /usr/bin/dra-driver
 - probe
-- --kubelet-dir={{ .Values.kubeletDir }}
+- --kubelet-dir={{ .Values.hostPaths.kubelet }}
 {{- end }}
 
 {{/* A CEL expression: whether opaque parameters of the driver, given as a CEL
@@ -100,4 +100,9 @@ spec:
 {{/* The service account for the ServiceMonitor, and the Secret with its token. */}}
 {{- define "rdma.scraper" -}}
 {{ include "rdma.fullname" . | trunc 55 | trimSuffix "-" }}-scraper
+{{- end }}
+
+{{/* The directory with the host's sys and dev. Only tests set it: it is in no table of values. */}}
+{{- define "rdma.hostRoot" -}}
+{{- with .Values.testing }}{{ .hostRoot }}{{ end -}}
 {{- end }}

@@ -31,7 +31,7 @@ func ChartClasses(t testing.TB) []*resourceapi.DeviceClass {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	values := map[string]any{"Values": map[string]any{"deviceClasses": map[string]any{"create": true}, "extendedResourceName": ""}}
+	values := map[string]any{"Values": map[string]any{"deviceClasses": map[string]any{"create": true, "extendedResourceName": ""}}}
 	if err := parsed.Execute(&out, values); err != nil {
 		t.Fatal(err)
 	}

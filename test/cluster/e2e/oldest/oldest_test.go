@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -53,8 +54,13 @@ func TestClaim(t *testing.T) {
 // TestDegraded: what this version lacks by default is offered without, and said once.
 func TestDegraded(t *testing.T) { bed.Degraded(t, shared, both) }
 
-// TestOldPodWaits: a pod with an extended resource waits: its feature gate, which is locked by now, is off here.
+// TestOldPodWaits: a pod with an extended resource waits: its feature gate, which is locked by now, is off here. The
+// chart's notes say so.
 func TestOldPodWaits(t *testing.T) {
+	notes := bed.Inside(t, "helm", "get", "notes", deploy.Release, "--namespace", deploy.Namespace)
+	if !testbed.ContainsAll(notes, []string{"WARNING: Kubernetes v1.34.", "extended resource rdma/hca ", "DRAExtendedResource"}) {
+		t.Errorf("the notes do not name the feature gate:\n%s", notes)
+	}
 	n := bed.Namespace(t)
 	n.Example("legacy-rdma-hca")
 	n.Event("mofed-test-pod", "Insufficient rdma/hca")

@@ -18,7 +18,7 @@ func (b *Bed) upgrade(ctx context.Context, values string) error {
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		return err
 	}
-	if err := b.Checkout.Install(ctx, b.Cluster, b.HostRoot, "--set", "kubeletDir="+b.kubeletDir(), "--values", file); err != nil {
+	if err := b.Checkout.Install(ctx, b.Cluster, b.HostRoot, "--set", "hostPaths.kubelet="+b.kubeletDir(), "--values", file); err != nil {
 		pods, _ := b.Cluster.Output(ctx, "kubectl", "--namespace", deploy.Namespace, "describe", "pods")
 		return fmt.Errorf("%w\n%s\n%s", err, values, pods)
 	}
