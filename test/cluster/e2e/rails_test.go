@@ -41,6 +41,7 @@ func TestRailsGPU(t *testing.T) {
 	needs.Long(t, "a second node; TestRails allocates the same claim, TestIPAMByAPI has an interface in a pod")
 	n := bed.Namespace(t)
 	r := &rails{n: n, t: t, nodes: [2]*testbed.Bed{bed, bed.Second(t)}}
+	t.Cleanup(func() { n.Kubectl("delete", "jobs", "--all", "--cascade=foreground") }) // while both nodes are there
 	r.connect()
 	page, err := docs.Read(bed.Checkout.Path("docs", "nccl.md"))
 	if err != nil {
