@@ -17,14 +17,14 @@ func floor(name, why string, of []string, below ...string) importrules.Ban {
 }
 
 const (
-	base   = module + "/internal/base/..."
-	kernel = module + "/internal/kernel/..."
-	hook   = module + "/internal/hook/..."
-	file   = module + "/internal/hostconfig"
-	gen    = module + "/internal/gen/..."
-	kube   = module + "/internal/kube/..."
-	inspect   = module + "/internal/inspect/..."
-	driver = module + "/pkg/dra/..."
+	base    = module + "/internal/base/..."
+	kernel  = module + "/internal/kernel/..."
+	hook    = module + "/internal/hook/..."
+	file    = module + "/internal/hostconfig"
+	gen     = module + "/internal/gen/..."
+	kube    = module + "/internal/kube/..."
+	inspect = module + "/internal/inspect/..."
+	driver  = module + "/pkg/dra/..."
 )
 
 // api are the packages that other repositories may import.
