@@ -23,7 +23,7 @@ func (i *interfaceFlags) register(f *pflag.FlagSet, env func(string) string) {
 	i.registerHost(f, env, "attach the network interfaces of HCAs to pods whose claims ask for it; needs --nri-socket, "+
 		"the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
 	f.StringVar(&i.cniBin, "cni-bin-dir", "", "directory with the CNI plugins that give these interfaces addresses, "+
-		"such as /opt/cni/bin (default none: claims cannot name an ipam)")
+		"such as /opt/cni/bin (default none; entries of ipam that divide a subnet among nodes need none)")
 }
 
 // registerHost adds the flags that determine which interfaces of the host can be attached.

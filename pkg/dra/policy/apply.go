@@ -46,7 +46,7 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 // errNetns is the reason why a host offers nothing to new claims.
 const errNetns = "the host's RDMA network namespace mode is exclusive, " +
 	"in which a pod with a network of its own cannot open an HCA: " +
-	"let the driver move HCAs (network.enabled), or set it to shared (rdma system set netns shared)"
+	"let the driver move HCAs (network.enabled), or set options ib_core netns_mode=1 in /etc/modprobe.d and reboot"
 
 // The reasons against a rule's view on a host where HCAs move with pods.
 const (
