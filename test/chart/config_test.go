@@ -28,8 +28,11 @@ func configuration(t *testing.T, args ...string) *corev1.ConfigMap {
 // TestConfig: the value config reaches the driver as its file, in a directory that
 // follows the ConfigMap.
 func TestConfig(t *testing.T) {
-	for _, values := range []string{"default", "full", "least"} {
-		args := []string{"--values", "testdata/" + values + ".values.yaml"}
+	for _, values := range []string{
+		"testdata/default.values.yaml", "testdata/full.values.yaml", "testdata/least.values.yaml",
+		"../../examples/rails-gpu/values.yaml",
+	} {
+		args := []string{"--values", values}
 		content := configuration(t, args...)
 		if _, err := drapolicy.Parse([]byte(content.Data["config.yaml"])); err != nil {
 			t.Errorf("%s: the driver does not read its configuration: %v\n%s", values, err, content.Data["config.yaml"])

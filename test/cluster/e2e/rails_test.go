@@ -47,7 +47,7 @@ func TestRailsGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := testbed.ReadFile(t, bed.Checkout.Example("rails-gpu/values")) + "\nmemlock: inherit\n"
+	values := testbed.ReadFile(t, bed.Checkout.Example("rails-gpu/values")) + "\nlockedMemory: {limit: inherit}\n"
 	bed.Configure(t, values)
 	n.Apply(nvidiaClass)
 	t.Cleanup(func() { bed.Kubectl(t, "delete", "deviceclass", "gpu.nvidia.com", "rail.hca.example.com") })
