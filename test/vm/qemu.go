@@ -26,6 +26,8 @@ var (
 	// With several CPUs, one may see half of a patch that another makes to the
 	// kernel's code.
 	errOops = fmt.Errorf("%w: a known bug (Oops: int3)", errEmulator)
+	// The first task patches the kernel's code, and finds flags of the CPU set that nobody sets (NT, at which iret fails).
+	errFlags = fmt.Errorf("%w: the guest's first task died of flags that QEMU had wrong", errEmulator)
 	// On a busy host the kernel may find that its timers do not keep up.
 	errStuck = fmt.Errorf("%w: the guest did not start in %s", errEmulator, startTimeout)
 )
@@ -67,13 +69,15 @@ func (v *VM) boot(ctx context.Context, c Cmd) (job.Result, error) {
 		err = context.Cause(ctx)
 	case strings.Contains(string(said), "Oops: int3"):
 		err = errOops
+	case !job.Started(dir) && strings.Contains(string(said), "Attempted to kill the idle task"):
+		err = errFlags
 	case runErr != nil:
 		err = runErr
 	}
 	if seen != "" {
 		return r, fmt.Errorf("run the virtual machine: %w; seen from outside:\n%s\nits console:\n%s", err, seen, said)
 	}
-	return r, fmt.Errorf("run the virtual machine: %w; the end of its console:\n%s", err, lastLines(string(said), 20))
+	return r, fmt.Errorf("run the virtual machine: %w; the end of its console:\n%s", err, lastLines(string(said), 60))
 }
 
 // spec is what the guest is told.

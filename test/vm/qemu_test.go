@@ -40,6 +40,7 @@ func TestEnds(t *testing.T) {
 	}{
 		{"a status", result, 3, "", ""},
 		{"one panic", `[ $n -gt 1 ] || { echo "Oops: int3: 0000"; exit 1; }` + "\n" + result, 3, "", "starting it once more"},
+		{"a panic of the first task", `[ $n -gt 1 ] || { echo "Attempted to kill the idle task!"; exit 0; }` + "\n" + result, 3, "", "flags"},
 		{"two panics", `echo "Oops: int3: 0000"; exit 1`, 0, "known bug", "starting it once more"},
 		{"another panic", `echo "Kernel panic - not syncing: no working init"; exit 1`, 0, "no working init", ""},
 		{"a guest that could not be prepared", `echo '{"exit":125,"error":"shares: no such tag","boot":[]}' >$job/result.json`, 0, "shares: no such tag", ""},
