@@ -59,12 +59,13 @@ func newInnocents(t *testing.T, mode string) *innocents {
 	return i
 }
 
-// picture is the host's interface of the hostile pod, without counters and the flags that follow its wire.
+// picture is the host's interface of the hostile pod, without counters, flags that follow its wire, and "tentative", which
+// an address is until the kernel has looked for another owner.
 func (i *innocents) picture() string {
 	out, _ := i.host.Try("-o -d addr show dev " + vfNetdev)
 	link, _ := i.host.Try("-o -d link show dev " + vfNetdev)
 	_, link, _ = strings.Cut(link, " mtu ")
-	return out + link
+	return strings.ReplaceAll(out, " tentative", "") + link
 }
 
 // cycle starts and stops a pod on another HCA, and returns how long that took.

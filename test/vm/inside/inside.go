@@ -42,6 +42,22 @@ func Must(t *testing.T, argv ...string) string {
 	return r.Out
 }
 
+// Runtimes are the OCI runtimes of podman.
+var Runtimes = []string{"runc", "crun"}
+
+// EachRuntime runs a test with runc, and in a long run with crun too. Shown names a test that has crun in a short run.
+func EachRuntime(t *testing.T, shown string, test func(t *testing.T, runtime string)) {
+	t.Helper()
+	for _, runtime := range Runtimes {
+		t.Run(runtime, func(t *testing.T) {
+			if runtime != Runtimes[0] {
+				needs.Long(t, shown+" shows "+runtime)
+			}
+			test(t, runtime)
+		})
+	}
+}
+
 // Times returns how often a test that measures repeats itself: often with TEST_LONG, as for
 // figures of documents, else as often as it takes to see that it works.
 func Times(long int) int {

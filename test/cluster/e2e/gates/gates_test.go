@@ -5,12 +5,16 @@ package gates
 import (
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // What the policy has as shared, and as shared and exclusive: two storage HCAs.
 const shared, both = "pci-0000-29-00-0", "pci-0000-29-00-1"
+
+// inOldest is why a short run leaves a test out.
+const inOldest = "the same test of test/cluster/e2e/oldest shows it on Kubernetes 1.34"
 
 // bed is a host with eight InfiniBand HCAs for GPUs, and four on Ethernet for storage.
 var bed *testbed.Bed
@@ -24,17 +28,24 @@ func TestMain(m *testing.M) {
 	}, &bed)
 }
 
-func TestDegraded(t *testing.T) { bed.Degraded(t, shared, both) }
+func TestDegraded(t *testing.T) {
+	needs.Long(t, inOldest)
+	bed.Degraded(t, shared, both)
+}
 
 // TestAlignment: alignment needs none of the gates.
 func TestAlignment(t *testing.T) {
+	needs.Long(t, inOldest)
 	n := bed.Namespace(t)
 	n.Align("aligned-root", 8, 8, bed.SameRoot)
 	n.Align("aligned-fallback", 8, 8, bed.SameRoot)
 }
 
 // TestKubeletRestart: a restart of the kubelet disturbs nobody.
-func TestKubeletRestart(t *testing.T) { bed.KubeletRestart(t) }
+func TestKubeletRestart(t *testing.T) {
+	needs.Long(t, inOldest)
+	bed.KubeletRestart(t)
+}
 
 // TestVFs: without counters nothing keeps a PF and its VFs apart, so that the VFs are
 // published and their PF is not; and without taints nothing keeps new claims off the VF that

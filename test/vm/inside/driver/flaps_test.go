@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/published"
 )
@@ -18,12 +19,13 @@ import (
 // back: from the system call that the kernel's event is made in. The floor is an update
 // that changes nothing, in between.
 func (n *node) flaps() {
+	needs.Long(n, "it measures; the step link shows that a link that fails is published")
 	link, err := netlink.LinkByName("dummy0")
 	if err != nil {
 		n.Fatal(err)
 	}
 	var down, up, empty []time.Duration
-	flaps := inside.Times(200)
+	const flaps = 200
 	for range flaps {
 		empty = append(empty, n.emptyPut())
 		down = append(down, n.flap(link, netlink.LinkSetDown, published.Tainted("port-down")))

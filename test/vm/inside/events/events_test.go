@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
@@ -85,13 +86,14 @@ func TestContainers(t *testing.T) {
 
 // TestLatency: how soon a link that fails is known.
 func TestLatency(t *testing.T) {
+	needs.Long(t, "it measures; TestEvents shows that a link that fails is known")
 	h := open(t, watch.Config{Again: -1})
 	link, err := netlink.LinkByName("dummy0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var heard, told, known []time.Duration
-	flaps := inside.Times(200)
+	const flaps = 200
 	for flap := range flaps {
 		set := netlink.LinkSetDown
 		if flap%2 == 1 {

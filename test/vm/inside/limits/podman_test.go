@@ -50,14 +50,12 @@ func (c *container) findCgroup(t *testing.T) {
 	c.cgroup = filepath.Join(unified, strings.TrimSpace(path))
 }
 
-var ociRuntimes = []string{"runc", "crun"}
-
 const uverbs0 = "/dev/infiniband/uverbs0"
 
 // One container may open rxe0 once and make three objects; its neighbour on the same
 // device is free, and a third one has more.
 func TestNeighbours(t *testing.T) {
-	for _, runtime := range ociRuntimes {
+	for _, runtime := range inside.Runtimes {
 		t.Run(runtime, func(t *testing.T) {
 			tight := start(t, runtime, "tight", []string{"rdma.dev/limited=tight"}, uverbs0, "3", "5")
 			text := said(t, tight.words())
@@ -117,24 +115,22 @@ func checkReport(t *testing.T, runtime string, c container) {
 // Four hooks in a container, two of them for one device: the larger limits count. After
 // a restart the container has a new cgroup, and its limits.
 func TestTwoLimits(t *testing.T) {
-	for _, runtime := range ociRuntimes {
-		t.Run(runtime, func(t *testing.T) {
-			c := start(t, runtime, "two", []string{"rdma.dev/limited=tight", "rdma.dev/other=free", "rdma.dev/other=tight", "rdma.dev/limited=both"}, uverbs0, "2", "3")
-			if text := said(t, c.words()); strings.Contains(text, "EAGAIN") {
-				t.Error(text)
-			}
-			limits := []string{"rxe0 hca_handle=2 hca_object=3 \n", "rxe1 hca_handle=2 hca_object=max \n"}
-			inside.Wants(t, "rdma.max", read(t, c.cgroup, "rdma.max"), limits...)
-			found := takeReports(t, c.id)
-			if len(found) != 2 || found[""].Outcome != "already" || len(found["rxe0"].Limits) == 0 {
-				t.Errorf("reports: %+v", found)
-			}
-			inside.Must(t, "podman", "restart", "--time", "0", c.name)
-			c.findCgroup(t)
-			inside.Wants(t, "rdma.max after a restart", read(t, c.cgroup, "rdma.max"), limits...)
-			takeReports(t, c.id)
-		})
-	}
+	inside.EachRuntime(t, "TestNeighbours", func(t *testing.T, runtime string) {
+		c := start(t, runtime, "two", []string{"rdma.dev/limited=tight", "rdma.dev/other=free", "rdma.dev/other=tight", "rdma.dev/limited=both"}, uverbs0, "2", "3")
+		if text := said(t, c.words()); strings.Contains(text, "EAGAIN") {
+			t.Error(text)
+		}
+		limits := []string{"rxe0 hca_handle=2 hca_object=3 \n", "rxe1 hca_handle=2 hca_object=max \n"}
+		inside.Wants(t, "rdma.max", read(t, c.cgroup, "rdma.max"), limits...)
+		found := takeReports(t, c.id)
+		if len(found) != 2 || found[""].Outcome != "already" || len(found["rxe0"].Limits) == 0 {
+			t.Errorf("reports: %+v", found)
+		}
+		inside.Must(t, "podman", "restart", "--time", "0", c.name)
+		c.findCgroup(t)
+		inside.Wants(t, "rdma.max after a restart", read(t, c.cgroup, "rdma.max"), limits...)
+		takeReports(t, c.id)
+	})
 }
 
 // Without a cgroup of its own a container is not limited, and nobody else either.
@@ -156,19 +152,17 @@ func TestWithoutCgroup(t *testing.T) {
 // Rootless podman runs the hook as the user, who may not limit anything here.
 func TestRootless(t *testing.T) {
 	inside.PrepareUser(t, os.Getenv("TOOLS_ARCHIVE"))
-	for _, runtime := range ociRuntimes {
-		t.Run(runtime, func(t *testing.T) {
-			argv := podmanRun(runtime, "--name", runtime, "--device", "rdma.dev/limited=tight")
-			out := inside.Must(t, slices.Concat(inside.AsUser("65536:8388608"), argv, []string{toolsImage, "sh", "-c", "ibv_devinfo -d rxe0 | head -1"})...)
-			inside.Wants(t, "the container", out, "rxe0")
-			found, err := filepath.Glob(reports + "/*.rxe0.json")
-			if err != nil || len(found) != 1 {
-				t.Fatalf("reports %v, %v", found, err)
-			}
-			r := takeReports(t, strings.TrimSuffix(filepath.Base(found[0]), ".rxe0.json"))["rxe0"]
-			if len(r.Limits) != 1 || r.Limits[0].Outcome != "unlimited" {
-				t.Errorf("the report: %+v", r)
-			}
-		})
-	}
+	inside.EachRuntime(t, "TestNeighbours", func(t *testing.T, runtime string) {
+		argv := podmanRun(runtime, "--name", runtime, "--device", "rdma.dev/limited=tight")
+		out := inside.Must(t, slices.Concat(inside.AsUser("65536:8388608"), argv, []string{toolsImage, "sh", "-c", "ibv_devinfo -d rxe0 | head -1"})...)
+		inside.Wants(t, "the container", out, "rxe0")
+		found, err := filepath.Glob(reports + "/*.rxe0.json")
+		if err != nil || len(found) != 1 {
+			t.Fatalf("reports %v, %v", found, err)
+		}
+		r := takeReports(t, strings.TrimSuffix(filepath.Base(found[0]), ".rxe0.json"))["rxe0"]
+		if len(r.Limits) != 1 || r.Limits[0].Outcome != "unlimited" {
+			t.Errorf("the report: %+v", r)
+		}
+	})
 }

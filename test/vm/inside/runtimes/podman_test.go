@@ -57,13 +57,11 @@ func unprivileged(t *testing.T, what, out, ibdev string) {
 		"nodes rdma_cm "+uverbs(t, ibdev)+" \n", "devices "+ibdev+" \n")
 }
 
-var ociRuntimes = []string{"runc", "crun"}
-
 // The main job with podman: two containers, one device each, no capability, no --ulimit,
 // 64 KiB of locked memory to begin with.
 func TestPodmanTraffic(t *testing.T) {
 	t.Log(inside.Must(t, "podman", "--version"))
-	for _, runtime := range ociRuntimes {
+	for _, runtime := range inside.Runtimes {
 		t.Run(runtime, func(t *testing.T) {
 			before := inside.SentPackets(t, "rxe0")
 			server, client := pair(t, runtime, "rdma.dev/hca=rxe0", "none", func() (string, string) { return traffic("rxe0") })
@@ -92,17 +90,15 @@ func TestPodmanWithoutHook(t *testing.T) {
 ibv_rc_pingpong -d rxe0 -g 1 -s 1048576; echo "pingpong status $?"
 timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 &
 await 18515; timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 127.0.0.1; echo "write status $?"; wait`
-	for _, runtime := range ociRuntimes {
-		t.Run(runtime, func(t *testing.T) {
-			kernel := openKernelLog(t)
-			out := inside.Must(t, slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/nohook=rxe0"), sh(script))...)
-			t.Log(out)
-			inside.Wants(t, "container", out, "memlock soft 64 hard 64", "devices rxe0",
-				"Couldn't register MR", "pingpong status 1", "Couldn't allocate MR", "write status 1")
-			// ENOMEM is 12.
-			inside.Wants(t, "kernel", kernel.read(t), "rxe_reg_user_mr: returned err = -12")
-		})
-	}
+	inside.EachRuntime(t, "TestPodmanTraffic", func(t *testing.T, runtime string) {
+		kernel := openKernelLog(t)
+		out := inside.Must(t, slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/nohook=rxe0"), sh(script))...)
+		t.Log(out)
+		inside.Wants(t, "container", out, "memlock soft 64 hard 64", "devices rxe0",
+			"Couldn't register MR", "pingpong status 1", "Couldn't allocate MR", "write status 1")
+		// ENOMEM is 12.
+		inside.Wants(t, "kernel", kernel.read(t), "rxe_reg_user_mr: returned err = -12")
+	})
 }
 
 // kernelLog reads what the kernel logs from now on.
@@ -140,44 +136,40 @@ func (k kernelLog) read(t *testing.T) string {
 // A container without the device has no node, and may open none that it makes.
 func TestPodmanWithoutDevice(t *testing.T) {
 	umad := number(t, "infiniband_mad", "umad0")
-	for _, runtime := range ociRuntimes {
-		t.Run(runtime, func(t *testing.T) {
-			script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), number(t, "infiniband_verbs", uverbs(t, "rxe1")), umad)
-			out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD"}, sh(script)...)...)
-			t.Log(out)
-			inside.Wants(t, "container", out, "nodes \n", "devices \n")
-			if got := strings.Count(out, "Operation not permitted"); got != 3 {
-				t.Errorf("%d of three opens were refused", got)
-			}
-			if strings.Contains(out, "present") || strings.Contains(out, "OPENED") {
-				t.Error("the container can open a node that it was not given")
-			}
-		})
-	}
+	inside.EachRuntime(t, "TestPodmanTraffic", func(t *testing.T, runtime string) {
+		script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), number(t, "infiniband_verbs", uverbs(t, "rxe1")), umad)
+		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD"}, sh(script)...)...)
+		t.Log(out)
+		inside.Wants(t, "container", out, "nodes \n", "devices \n")
+		if got := strings.Count(out, "Operation not permitted"); got != 3 {
+			t.Errorf("%d of three opens were refused", got)
+		}
+		if strings.Contains(out, "present") || strings.Contains(out, "OPENED") {
+			t.Error("the container can open a node that it was not given")
+		}
+	})
 }
 
 // A container with one device sees no other, and may open no other, nor a MAD node.
 func TestPodmanOneDeviceOnly(t *testing.T) {
 	umad := number(t, "infiniband_mad", "umad0")
-	for _, runtime := range ociRuntimes {
-		t.Run(runtime, func(t *testing.T) {
-			script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), umad)
-			out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe1"}, sh(script)...)...)
-			t.Log(out)
-			inside.Wants(t, "container", out, "nodes rdma_cm "+uverbs(t, "rxe1")+" \n", "devices rxe1 \n")
-			if got := strings.Count(out, "Operation not permitted"); got != 2 || strings.Contains(out, "OPENED") {
-				t.Errorf("%d of two opens were refused", got)
-			}
-		})
-	}
+	inside.EachRuntime(t, "TestPodmanTraffic", func(t *testing.T, runtime string) {
+		script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), umad)
+		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe1"}, sh(script)...)...)
+		t.Log(out)
+		inside.Wants(t, "container", out, "nodes rdma_cm "+uverbs(t, "rxe1")+" \n", "devices rxe1 \n")
+		if got := strings.Count(out, "Operation not permitted"); got != 2 || strings.Contains(out, "OPENED") {
+			t.Errorf("%d of two opens were refused", got)
+		}
+	})
 }
 
 // Connections by rdma_cm, over soft-RoCE and soft-iWARP. The connection manager looks for
 // addresses in the container's network, so that is the host's.
 func TestPodmanConnectionManager(t *testing.T) {
 	for ibdev, address := range map[string]string{"rxe0": rxe0Address, "siw0": siw0Address} {
-		for _, runtime := range ociRuntimes {
-			t.Run(ibdev+"-"+runtime, func(t *testing.T) {
+		t.Run(ibdev, func(t *testing.T) {
+			inside.EachRuntime(t, "TestPodmanTraffic", func(t *testing.T, runtime string) {
 				server, client := pair(t, runtime, "rdma.dev/hca="+ibdev, "host", func() (string, string) { return connect(address) })
 				t.Logf("server: status %d\n%s\nclient: status %d\n%s", server.Code, server.Out, client.Code, client.Out)
 				unprivileged(t, "server", server.Out, ibdev)
@@ -185,6 +177,6 @@ func TestPodmanConnectionManager(t *testing.T) {
 				inside.Wants(t, "server", server.Out, "server ping data: rdma-ping-2")
 				inside.Wants(t, "client", client.Out, "ping data: rdma-ping-2", "client done")
 			})
-		}
+		})
 	}
 }

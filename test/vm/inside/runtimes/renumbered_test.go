@@ -25,7 +25,7 @@ func TestRenumbered(t *testing.T) {
 	}
 	starts := func() {
 		t.Helper()
-		for _, runtime := range ociRuntimes {
+		for _, runtime := range inside.Runtimes {
 			if r := run(runtime); r.Code != 0 {
 				t.Errorf("%s: status %d, %s", runtime, r.Code, r.Out)
 			}

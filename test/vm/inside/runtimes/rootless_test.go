@@ -23,7 +23,7 @@ func TestRootlessPodman(t *testing.T) {
 		{"an unlimited hard limit: unlimited", "65536:unlimited", []string{"memlock soft unlimited hard unlimited", "Couldn't connect"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, runtime := range ociRuntimes {
+			for _, runtime := range inside.Runtimes {
 				// The pingpong has no partner: it either fails to register its memory,
 				// or gets as far as connecting.
 				r := inside.Run(slices.Concat(inside.AsUser(c.limit), podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/hca=rxe0"), sh(script))...)
