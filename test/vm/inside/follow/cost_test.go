@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
-	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // TestCost measures what it costs the start of a pod that an HCA follows it: the time until
