@@ -3,7 +3,6 @@ package release
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"io"
 	"os"
@@ -130,16 +129,7 @@ func imageLayer(t *testing.T, archive string) string {
 // unpack extracts a compressed archive as it is, and checks the dates.
 func unpack(t *testing.T, archive, dir string) {
 	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := tar.NewReader(z); ; {
+	for r := tar.NewReader(bytes.NewReader(gunzip(t, archive))); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			break

@@ -137,6 +137,12 @@ func checkPrograms(t *testing.T, prefix string) {
 // roff returns a page as it was before its hyphens were escaped.
 func roff(t *testing.T, file string) string {
 	t.Helper()
+	return strings.ReplaceAll(string(gunzip(t, file)), `\-`, "-")
+}
+
+// gunzip returns what a compressed file holds.
+func gunzip(t *testing.T, file string) []byte {
+	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -146,11 +152,11 @@ func roff(t *testing.T, file string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := io.ReadAll(z)
+	data, err := io.ReadAll(z)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(string(text), `\-`, "-")
+	return data
 }
 
 // TestManPagesFormat: groff has nothing to complain of.

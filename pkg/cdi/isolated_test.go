@@ -20,17 +20,24 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
+// smallStore is a store with the spec x, on a file system of its own of 64 KiB.
+func smallStore(t *testing.T) (dir string, store cdi.Store) {
+	t.Helper()
+	dir = t.TempDir()
+	mounttest.Tmpfs(t, dir, "size=64k")
+	store = cdi.Store{Dir: dir}
+	if _, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil {
+		t.Fatal(err)
+	}
+	return dir, store
+}
+
 // TestWriteFullDisk: an error, the old file, and no temporary one.
 func TestWriteFullDisk(t *testing.T) {
 	if !mounttest.Isolated(t) {
 		return
 	}
-	dir := t.TempDir()
-	mounttest.Tmpfs(t, dir, "size=64k")
-	store := cdi.Store{Dir: dir}
-	if _, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil {
-		t.Fatal(err)
-	}
+	dir, store := smallStore(t)
 	filler, err := os.Create(filepath.Join(dir, "filler"))
 	if err != nil {
 		t.Fatal(err)
@@ -56,12 +63,7 @@ func TestWriteReadOnly(t *testing.T) {
 	if !mounttest.Isolated(t) {
 		return
 	}
-	dir := t.TempDir()
-	mounttest.Tmpfs(t, dir, "size=64k")
-	store := cdi.Store{Dir: dir}
-	if _, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil {
-		t.Fatal(err)
-	}
+	dir, store := smallStore(t)
 	mounttest.ReadOnly(t, dir)
 	if changed, err := store.Write("x", newSpec(t, "a"), cdi.JSON); changed || err != nil {
 		t.Errorf("an equal spec: changed %v, error %v; want neither", changed, err)

@@ -63,7 +63,7 @@ var ports = map[string]map[bool]func(testing.TB, *drivertest.Node, string){
 // portPolls leaves a port down, for another reason than portDown.
 func portPolls(t testing.TB, n *drivertest.Node, ibdev string) {
 	t.Helper()
-	setPort(t, n, ibdev, "1: DOWN", "2: Polling")
+	rdmatest.SetPort(t, n.Root, ibdev, "1: DOWN", "2: Polling")
 }
 
 func eventStorm(b *testing.B, functions int, links string) {

@@ -2,8 +2,6 @@ package dra_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -25,29 +24,14 @@ func quick(c *dra.Config) {
 	c.Health.Flaps = 0
 }
 
-// setPort gives a port of the host another state. As in sysfs, nobody reads half of it.
-func setPort(t testing.TB, n *drivertest.Node, ibdev, state, physState string) {
-	t.Helper()
-	port := filepath.Join(n.Root, "sys/class/infiniband", ibdev, "ports/1")
-	for file, content := range map[string]string{"state": state, "phys_state": physState} {
-		made := filepath.Join(n.Root, "sys", file+".new")
-		if err := os.WriteFile(made, []byte(content+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(made, filepath.Join(port, file)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func portDown(t testing.TB, n *drivertest.Node, ibdev string) {
 	t.Helper()
-	setPort(t, n, ibdev, "1: DOWN", "3: Disabled")
+	rdmatest.SetPort(t, n.Root, ibdev, "1: DOWN", "3: Disabled")
 }
 
 func portUp(t testing.TB, n *drivertest.Node, ibdev string) {
 	t.Helper()
-	setPort(t, n, ibdev, "4: ACTIVE", "5: LinkUp")
+	rdmatest.SetPort(t, n.Root, ibdev, "4: ACTIVE", "5: LinkUp")
 }
 
 // of names one HCA as changed.

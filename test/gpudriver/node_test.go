@@ -14,7 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
@@ -30,15 +30,7 @@ type node struct {
 
 func newNode(t *testing.T, machine string) *node {
 	t.Helper()
-	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sys := m.FS(t)
-	snap, err := rdma.Discover(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sys, snap := rdmatest.Sysfs(t, machine)
 	n := &node{t: t, gpus: slices(topology.Discover(sys, snap))[0].Devices, features: oldest}
 	for i := range snap.HCAs {
 		n.addHCA(snap.HCAs[i].Identity.Name(), &snap.HCAs[i])

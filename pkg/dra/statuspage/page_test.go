@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -20,15 +20,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // empty is the page of a fixture machine on which nothing has happened.
 func empty(t testing.TB, machine string) *statuspage.Page {
 	t.Helper()
-	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sys := m.FS(t)
-	snap, err := rdma.Discover(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sys, snap := rdmatest.Sysfs(t, machine)
 	p := &statuspage.Page{
 		Node: "node-1", Version: "dra-driver v1.2.3", Started: now.Add(-50 * time.Hour), At: now, Registered: true,
 		Problems: []string{}, Topology: topology.Discover(sys, snap), HCAs: []statuspage.HCA{}, Groups: []statuspage.Group{},

@@ -2,12 +2,11 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -45,20 +44,10 @@ func TestLinkDown(t *testing.T) {
 	n.Expect("late", "app", device)
 }
 
-// setPort gives the port of an HCA of the host another state. As in sysfs, nobody reads
-// half of it.
+// setPort gives the port of an HCA of the host another state.
 func setPort(t *testing.T, device, state, physState string) {
 	t.Helper()
-	port := filepath.Join(bed.HostRoot, "sys/class/infiniband", bed.HostHCA(t, device).IBDev, "ports/1")
-	for file, content := range map[string]string{"state": state, "phys_state": physState} {
-		made := filepath.Join(bed.HostRoot, "sys", file+".new")
-		if err := os.WriteFile(made, []byte(content+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(made, filepath.Join(port, file)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	rdmatest.SetPort(t, bed.HostRoot, bed.HostHCA(t, device).IBDev, state, physState)
 }
 
 // tainted waits until a device is published with so many taints: the poll takes half a

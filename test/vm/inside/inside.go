@@ -4,6 +4,7 @@
 package inside
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,6 +84,28 @@ func Eventually(t *testing.T, what string, limit time.Duration, try func() error
 		}
 		time.Sleep(5*time.Millisecond + took/10)
 	}
+}
+
+// NetnsMode sets the network namespace mode of the RDMA subsystem. The kernel refuses while there is a namespace beside
+// the host's, and one that has ended is there for a moment.
+func NetnsMode(t *testing.T, want string) {
+	t.Helper()
+	Eventually(t, "set the mode to "+want, time.Minute, func() error {
+		if r := Run("rdma", "system", "set", "netns", want); r.Code != 0 {
+			return errors.New(r.Out)
+		}
+		return nil
+	})
+}
+
+// Install copies programs to where they belong, and makes them executable.
+func Install(programs map[string]string) error {
+	var errs []error
+	for from, to := range programs {
+		data, err := os.ReadFile(from)
+		errs = append(errs, err, os.WriteFile(to, data, 0o755))
+	}
+	return errors.Join(errs...)
 }
 
 // UnloadCore unloads the modules of the RDMA stack that no device needs any more. The

@@ -1,11 +1,9 @@
 package follow
 
 import (
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -97,24 +95,12 @@ func converse(t *testing.T, pair [2]end) {
 // share sets the mode to shared for this test, and waits until the driver knows.
 func share(t *testing.T) {
 	t.Helper()
-	mode(t, "shared")
-	t.Cleanup(func() { mode(t, "exclusive") })
+	inside.NetnsMode(t, "shared")
+	t.Cleanup(func() { inside.NetnsMode(t, "exclusive") })
 	// The kernel does not announce it, and the driver looks each half minute, or when a link
 	// changes.
 	inside.Must(t, "ip", "link", "set", "dummy1", "mtu", "1400")
 	awaitOffer(t, "rxm3")
-}
-
-// mode sets the mode of the RDMA subsystem. The kernel refuses while there is a namespace
-// beside the host's, and one that has ended is there for a moment.
-func mode(t *testing.T, want string) {
-	t.Helper()
-	inside.Eventually(t, "set the mode to "+want, time.Minute, func() error {
-		if r := inside.Run("rdma", "system", "set", "netns", want); r.Code != 0 {
-			return errors.New(r.Out)
-		}
-		return nil
-	})
 }
 
 // apply applies an example as it is. Its image is that with the RDMA programs.

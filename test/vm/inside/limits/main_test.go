@@ -44,11 +44,7 @@ func TestMain(m *testing.M) {
 
 func setUp() error {
 	self, err := os.Executable()
-	errs := []error{err, inside.SetUpPodman()}
-	for from, to := range map[string]string{"rdma-hook": hookPath, self: userPath} {
-		data, err := os.ReadFile(from)
-		errs = append(errs, err, os.WriteFile(to, data, 0o755))
-	}
+	errs := []error{err, inside.SetUpPodman(), inside.Install(map[string]string{"rdma-hook": hookPath, self: userPath})}
 	errs = append(errs, os.MkdirAll("/etc/cdi", 0o755), os.Mkdir(reports, 0o777), os.Chmod(reports, 0o777), os.Mkdir(words, 0o777), os.Chmod(words, 0o777))
 	for class, devices := range map[string]string{
 		"limited": device("tight", "rxe0:handles=1,objects=3") + "," + device("wide", "rxe0:handles=4,objects=20") + "," +

@@ -54,7 +54,7 @@ func sent(t *testing.T, ns, ibdev string) string {
 // TestTrafficExclusive: two devices, each in a namespace of its own with its interface,
 // reach each other by the addresses of their namespaces, and both come back.
 func TestTrafficExclusive(t *testing.T) {
-	mode(t, "exclusive")
+	inside.NetnsMode(t, "exclusive")
 	host, err := rdmanetns.NewHost()
 	if err != nil {
 		t.Fatal(err)

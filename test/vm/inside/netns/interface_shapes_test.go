@@ -16,7 +16,7 @@ import (
 // at the ends of a cable. The kernel has one RoCE v2 GID for each address, of the interface in the namespace. The bond
 // has one interface: soft-RoCE below it shows that GIDs and packets find the HCA, and is no RoCE LAG.
 func TestShapes(t *testing.T) {
-	mode(t, "shared")
+	inside.NetnsMode(t, "shared")
 	t.Run("a macvlan on a VLAN of a bond", func(t *testing.T) { shape(t, "macvlan", true, 100) })
 	t.Run("an ipvlan", func(t *testing.T) { shape(t, "ipvlan", false, 0) })
 	t.Run("an ipvlan on a bond", func(t *testing.T) { shape(t, "ipvlan", true, 0) })

@@ -15,7 +15,7 @@ import (
 // device, as claims with network macvlan get them, reach each other by rdma_cm, and the GIDs of their
 // addresses are those of their own interfaces.
 func TestTrafficShared(t *testing.T) {
-	mode(t, "shared")
+	inside.NetnsMode(t, "shared")
 	inside.Must(t, "ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
 	inside.Must(t, "ip", "link", "set", "right", "up")
 	inside.Must(t, "ip", "link", "set", "left", "up")

@@ -105,7 +105,7 @@ func present(t *testing.T, ns string, want args.Presence) error {
 
 // TestMovable: the kernel is asked without anything being moved.
 func TestMovable(t *testing.T) {
-	mode(t, "exclusive")
+	inside.NetnsMode(t, "exclusive")
 	host, err := rdmanetns.NewHost()
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestMovable(t *testing.T) {
 // TestThereAndBack: a device is seen where it is and nowhere else, and is itself when it is
 // back: brought back, or left to the kernel by a namespace that ends.
 func TestThereAndBack(t *testing.T) {
-	mode(t, "exclusive")
+	inside.NetnsMode(t, "exclusive")
 	host, err := rdmanetns.NewHost()
 	if err != nil {
 		t.Fatal(err)

@@ -42,13 +42,8 @@ func TestMain(m *testing.M) {
 // setUp installs cdi-gen and the hook and writes the spec, as a user would, and loads
 // the image.
 func setUp() error {
-	var errs []error
-	for from, to := range map[string]string{"cdi-gen": "/usr/bin/cdi-gen", "rdma-hook": hookPath} {
-		data, err := os.ReadFile(from)
-		errs = append(errs, err, os.WriteFile(to, data, 0o755))
-	}
-	errs = append(errs, inside.SetUpPodman())
-	if err := errors.Join(errs...); err != nil {
+	programs := map[string]string{"cdi-gen": "/usr/bin/cdi-gen", "rdma-hook": hookPath}
+	if err := errors.Join(inside.Install(programs), inside.SetUpPodman()); err != nil {
 		return err
 	}
 	for _, argv := range [][]string{
