@@ -30,7 +30,9 @@ func rping(t *testing.T, server, client, address string) {
 	})
 	inside.Eventually(t, "rping "+address, 2*time.Minute, func() error {
 		var heard strings.Builder
-		listen := exec.Command("timeout", "40", "ip", "netns", "exec", server, "rping", "-s", "-a", address, "-C", "3", "-v")
+		// ip becomes rping. A program between would be killed alone, and Wait would wait for the output of an rping that
+		// nobody asks any more.
+		listen := exec.Command("ip", "netns", "exec", server, "rping", "-s", "-a", address, "-C", "3", "-v")
 		listen.Stdout, listen.Stderr = &heard, &heard
 		if err := listen.Start(); err != nil {
 			return err
