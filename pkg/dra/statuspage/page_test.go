@@ -17,10 +17,15 @@ import (
 // now is the time of all pages.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// empty is the page of a fixture machine on which nothing has happened.
-func empty(t testing.TB, machine string) *statuspage.Page {
+// empty is the page of a fixture machine on which nothing has happened. The ports of some of its HCAs are down.
+func empty(t testing.TB, machine string, down ...int) *statuspage.Page {
 	t.Helper()
 	sys, snap := rdmatest.Sysfs(t, machine)
+	for _, i := range down {
+		for j := range snap.HCAs[i].Ports {
+			snap.HCAs[i].Ports[j].State, snap.HCAs[i].Ports[j].RateMbps = rdma.PortDown, 0
+		}
+	}
 	p := &statuspage.Page{
 		Node: "node-1", Version: "dra-driver v1.2.3", Started: now.Add(-50 * time.Hour), At: now, Registered: true,
 		Problems: []string{}, Topology: topology.Discover(sys, snap), HCAs: []statuspage.HCA{}, Groups: []statuspage.Group{},
@@ -47,9 +52,9 @@ func empty(t testing.TB, machine string) *statuspage.Page {
 // busy is the page of a host with something of everything.
 func busy(t testing.TB) *statuspage.Page {
 	t.Helper()
-	p := empty(t, "hgx-h100")
+	p := empty(t, "hgx-h100", 1)
 	p.NRI = "connected"
-	p.Problems = []string{"trouble with the API server: get resourceclaims: timeout, 3 times"}
+	p.Problems = []string{"trouble with the API server: get resourceclaims: no-answer, 3 times"}
 	p.HCAs[0].Claims = []string{"team-a/ring"}
 	p.HCAs[1].Health, p.HCAs[1].Fault = "Unhealthy", "mlx5_1: port 1 is DOWN (Polling): nothing answers: no cable, or the other end is off"
 	p.HCAs[1].Taints = []string{"rdma.dev/port-down:NoSchedule"}
