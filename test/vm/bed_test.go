@@ -217,13 +217,7 @@ func (m *memberNode) cutPower(why error) error {
 // awaitNode waits until the node has joined since its last boot, and its driver has published its devices.
 func (b *bed) awaitNode(t *testing.T, m *memberNode) {
 	t.Helper()
-	eventually(t, "the driver of "+m.name+" publishes", 12*time.Minute, func() error {
-		select {
-		case err := <-m.ended:
-			m.ended <- err
-			t.Fatalf("%s: %v", m.name, err)
-		default:
-		}
+	b.eventually(t, "the driver of "+m.name+" publishes", 12*time.Minute, func() error {
 		if strings.Count(m.said.String(), "the node has joined") < m.boots {
 			return errors.New("the node has not joined")
 		}
@@ -301,10 +295,24 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, limit time.Duration, try func() error) {
+// allRun fails the test if a guest has ended by itself, as with a panic of its kernel. Its console is in the error.
+func (b *bed) allRun(t *testing.T) {
+	t.Helper()
+	for _, m := range b.members {
+		select {
+		case err := <-m.ended:
+			m.ended <- err
+			t.Fatalf("%s: %v", m.name, err)
+		default:
+		}
+	}
+}
+
+// eventually waits for a condition, as long as all guests run.
+func (b *bed) eventually(t *testing.T, what string, limit time.Duration, try func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
+		b.allRun(t)
 		err := try()
 		if err == nil {
 			return

@@ -51,7 +51,7 @@ func (b *bed) pod(t *testing.T, name string) *corev1.Pod {
 // ready waits until the containers of a pod run, and returns the pod's node.
 func (b *bed) ready(t *testing.T, name string) *memberNode {
 	t.Helper()
-	eventually(t, "pod "+name+" is ready", 5*time.Minute, func() error {
+	b.eventually(t, "pod "+name+" is ready", 5*time.Minute, func() error {
 		p := b.pod(t, name)
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
@@ -114,7 +114,7 @@ func (b *bed) must(t *testing.T, pod, script string) string {
 func (b *bed) addresses(t *testing.T, pod string) (addresses [2]netip.Prefix) {
 	t.Helper()
 	name := b.pod(t, pod).Status.ResourceClaimStatuses[0].ResourceClaimName
-	eventually(t, "status of claim "+*name, 2*time.Minute, func() error {
+	b.eventually(t, "status of claim "+*name, 2*time.Minute, func() error {
 		c, err := b.client.ResourceV1().ResourceClaims("default").Get(t.Context(), *name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ func (b *bed) converse(t *testing.T, server, serve, client, ask string) (served,
 	var said output
 	ended := make(chan error, 1)
 	go func() { ended <- b.stream(t.Context(), server, serve, &said) }()
-	eventually(t, fmt.Sprintf("%s in pod %s", ask, client), 2*time.Minute, func() (err error) {
+	b.eventually(t, fmt.Sprintf("%s in pod %s", ask, client), 2*time.Minute, func() (err error) {
 		if asked, err = b.exec(t.Context(), client, ask); err != nil {
 			err = fmt.Errorf("%w; the server says %s", err, &said)
 		}

@@ -112,6 +112,7 @@ func (j mpiJob) jobEnds(t *testing.T) string {
 	t.Helper()
 	const limit = 10 * time.Minute
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Second) {
+		j.allRun(t)
 		job, err := j.client.BatchV1().Jobs("default").Get(t.Context(), "mpi", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

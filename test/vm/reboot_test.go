@@ -53,7 +53,7 @@ func (p pair) reboot(t *testing.T) {
 			p.converse(t, p.pods[0], fmt.Sprintf(write, rail, ""), p.pods[1], fmt.Sprintf(write, rail, to))
 		})
 	}
-	n.onlyRunningSandboxes(t)
+	p.onlyRunningSandboxes(t, n)
 	p.noRepeatedError(t, n)
 	p.end(t)
 }
@@ -89,7 +89,7 @@ func (p pair) incarnation(t *testing.T, name string) incarnation {
 func (p pair) restarted(t *testing.T, pod string, before incarnation) {
 	t.Helper()
 	var now incarnation
-	eventually(t, "pod "+pod+" starts again", 10*time.Minute, func() error {
+	p.eventually(t, "pod "+pod+" starts again", 10*time.Minute, func() error {
 		now = p.incarnation(t, pod)
 		status := p.pod(t, pod).Status.ContainerStatuses[0]
 		if now.container != before.container && status.Ready && status.RestartCount > 0 {
@@ -159,7 +159,7 @@ func (p pair) ownAddresses(t *testing.T, i int) {
 		}
 	}
 	bootID, uid := n.bootID(t), p.pod(t, pod).UID
-	eventually(t, "status and records of "+pod, 3*time.Minute, func() error {
+	p.eventually(t, "status and records of "+pod, 3*time.Minute, func() error {
 		var recorded []netip.Prefix
 		records := n.records(t)
 		for _, r := range records {
@@ -180,9 +180,9 @@ func (p pair) ownAddresses(t *testing.T, i int) {
 }
 
 // onlyRunningSandboxes waits until CNI's addresses on the node are those of running sandboxes alone.
-func (m *memberNode) onlyRunningSandboxes(t *testing.T) {
+func (p pair) onlyRunningSandboxes(t *testing.T, m *memberNode) {
 	t.Helper()
-	eventually(t, "CNI's addresses on "+m.name, 3*time.Minute, func() error {
+	p.eventually(t, "CNI's addresses on "+m.name, 3*time.Minute, func() error {
 		tasks := strings.Fields(m.run(t, "ctr", "tasks", "ls", "-q"))
 		owners := strings.Fields(m.run(t, "sh", "-c", "head -q -n 1 /var/lib/cni/networks/cluster/10.*"))
 		for _, sandbox := range owners {
@@ -231,7 +231,7 @@ func (p pair) end(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the claims end", 5*time.Minute, func() error {
+	p.eventually(t, "the claims end", 5*time.Minute, func() error {
 		claims, err := p.client.ResourceV1().ResourceClaims("default").List(t.Context(), metav1.ListOptions{})
 		if err == nil && len(claims.Items) > 0 {
 			err = fmt.Errorf("there are %d", len(claims.Items))
@@ -239,7 +239,7 @@ func (p pair) end(t *testing.T) {
 		return err
 	})
 	for _, n := range p.nodes {
-		eventually(t, "the records of "+n.name+" end", 2*time.Minute, func() error {
+		p.eventually(t, "the records of "+n.name+" end", 2*time.Minute, func() error {
 			if records := n.records(t); len(records) > 0 {
 				return fmt.Errorf("there are %+v", records)
 			}

@@ -67,7 +67,7 @@ func (j mpiJob) flows(t *testing.T, what string) (pods [2]string) {
 	t.Helper()
 	sent := func() uint64 { return j.members[0].rails[mpiRail].Sent(vm.RoCE).Bytes }
 	before := sent()
-	eventually(t, what, 10*time.Minute, func() error {
+	j.eventually(t, what, 10*time.Minute, func() error {
 		if now := sent(); now < before+1<<20 {
 			return fmt.Errorf("%s has sent %d bytes", j.members[0].name, now-before)
 		}
@@ -122,13 +122,13 @@ func (j mpiJob) linkFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.tainted(t, n, true)
-	eventually(t, "the status of pod "+pods[1]+" names "+device, 2*time.Minute, func() error {
+	j.eventually(t, "the status of pod "+pods[1]+" names "+device, 2*time.Minute, func() error {
 		if got := j.health(t, pods[1]); !strings.Contains(got, "Unhealthy: "+device) {
 			return fmt.Errorf("it says %q", got)
 		}
 		return nil
 	})
-	eventually(t, "an event of pod "+pods[1]+" names "+device, 2*time.Minute, func() error {
+	j.eventually(t, "an event of pod "+pods[1]+" names "+device, 2*time.Minute, func() error {
 		events := j.ours(t)
 		if !slices.ContainsFunc(events, func(e string) bool {
 			return strings.HasPrefix(e, "RDMAPortDown Pod/"+pods[1]+":") && strings.Contains(e, device)
@@ -147,7 +147,7 @@ func (j mpiJob) linkFails(t *testing.T) {
 	plugin := filepath.Join(compile(t, "kubectl-rdma"), "kubectl-rdma")
 	t.Logf("kubectl rdma status:\n%s", j.rdmaStatus(t, plugin))
 	j.fails(t, pods[0])
-	eventually(t, "a new pod waits for the link", 5*time.Minute, func() error {
+	j.eventually(t, "a new pod waits for the link", 5*time.Minute, func() error {
 		waiting, err := j.Output(t.Context(), "kubectl", "get", "pods", "--selector", mpiPods,
 			"--field-selector=status.phase=Pending", "--output=name")
 		if err == nil && waiting == "" {
@@ -184,7 +184,7 @@ func (j mpiJob) networkFails(t *testing.T) {
 // fails waits until the job's first pod has failed by itself.
 func (j mpiJob) fails(t *testing.T, pod string) {
 	t.Helper()
-	eventually(t, "pod "+pod+" fails", 10*time.Minute, func() error {
+	j.eventually(t, "pod "+pod+" fails", 10*time.Minute, func() error {
 		p := j.pod(t, pod)
 		if p.Status.Phase != corev1.PodFailed {
 			return fmt.Errorf("it is %s", p.Status.Phase)
@@ -200,7 +200,7 @@ func (j mpiJob) fails(t *testing.T, pod string) {
 func (j mpiJob) tainted(t *testing.T, n *memberNode, want bool) {
 	t.Helper()
 	device := railDevices[mpiRail].Name
-	eventually(t, fmt.Sprintf("%s of %s has a taint: %t", device, n.name, want), 2*time.Minute, func() error {
+	j.eventually(t, fmt.Sprintf("%s of %s has a taint: %t", device, n.name, want), 2*time.Minute, func() error {
 		devices, err := j.devices(t.Context(), n.name)
 		if err != nil {
 			return err
