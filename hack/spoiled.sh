@@ -1,6 +1,7 @@
 #!/bin/bash
-# Runs a command where others have set up the machine: forwarding is on, as with Docker or a kubelet, new files are for
-# their owner alone, the time zone has quarters of an hour, a language has an i without a dot, and few files may be open.
+# Runs a command where others have set up the machine: forwarding is on, as with Docker or a kubelet, new files are
+# for their owner alone, the time zone has quarters of an hour, the language has an i without a dot, and few files may
+# be open.
 #
 #   hack/spoiled.sh go test ./...
 set -euo pipefail

@@ -29,8 +29,8 @@ const (
 	consoleID     = "console"
 )
 
-// magicKeys are keys of sysrq, and how the kernel's answer to each begins: all levels to the console, backtraces of CPUs,
-// timers, tasks that are blocked, all tasks, and the help, which marks the end.
+// magicKeys are keys of sysrq, and how the kernel's answer to each begins: all levels to the console, backtraces of
+// CPUs, timers, tasks that are blocked, all tasks, and the help, which marks the end.
 var magicKeys = []struct{ key, answer string }{
 	{"9", "Loglevel set to 9"},
 	{"l", "Show backtrace of all active CPUs"},

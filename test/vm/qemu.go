@@ -94,8 +94,8 @@ func (c Cmd) spec() job.Spec {
 
 func shareTag(i int) string { return fmt.Sprintf("share%d", i) }
 
-// start runs QEMU until its end and passes on what comes out of its ports. It returns what is seen from outside of a guest
-// that does not end by itself.
+// start runs QEMU until its end and passes on what comes out of its ports. It returns what is seen from outside of a
+// guest that does not end by itself.
 func (v *VM) start(ctx context.Context, c Cmd, dir string) (seen string, err error) {
 	cmd := exec.CommandContext(ctx, qemu, v.args(c, dir)...)
 	cmd.Cancel = func() error {
@@ -142,7 +142,8 @@ func (v *VM) start(ctx context.Context, c Cmd, dir string) (seen string, err err
 	return seen, err
 }
 
-// What the guest's kernel and CPUs are told. cpu and cheapTime make its work cheap to emulate; docs/dev/vm.md has the figures.
+// What the guest's kernel and CPUs are told. cpu and cheapTime make its work cheap to emulate; docs/dev/vm.md has the
+// figures.
 const (
 	// cpu lacks what an emulated CPU does slowly: page tables of a fifth level, checks at each access of the kernel to
 	// a program's memory, wide registers, and the instruction that copies byte by byte.

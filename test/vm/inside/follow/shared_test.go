@@ -11,9 +11,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
-// TestShared: in shared mode two pods have macvlans on the interface of one device of which both have shares, and
+// TestShared: in shared mode the pods of examples/macvlan.yaml have shares of one device, macvlans on its interface, and
 // addresses of a CNI plugin. They talk by rdma_cm on their own addresses, with their own GIDs. Nothing of it is left.
-// These are the pods of examples/macvlan.yaml.
 func TestShared(t *testing.T) {
 	share(t)
 	before := counted(t)
