@@ -10,7 +10,8 @@ import (
 )
 
 // longTest is a test that only a long run has, with its reason.
-var longTest = regexp.MustCompile(`(?m)^func (?:\(\w+ \w+\) )?(\w+)\([^\n]*\{\n(?:\t[^\n]*\n){0,3}?\tneeds\.Long\(\w+, "(.*)"\)`)
+var longTest = regexp.MustCompile(
+	`(?m)^func (?:\(\w+ \w+\) )?(\w+)\([^\n]*\{\n(?:\t[^\n]*\n){0,3}?\tneeds\.Long\(\w+, "(.*)"\)`)
 
 // TestLongRunIsTold: docs/dev/testing.md names each test that only a long run has, and each test that is named for the
 // short run is there.

@@ -11,8 +11,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
-// TestShared: in shared mode the pods of examples/macvlan.yaml have shares of one device, macvlans on its interface, and
-// addresses of a CNI plugin. They talk by rdma_cm on their own addresses, with their own GIDs. Nothing of it is left.
+// TestShared: in shared mode the pods of examples/macvlan.yaml have shares of one device, macvlans on its interface,
+// and addresses of a CNI plugin. They talk by rdma_cm on their own addresses, with their own GIDs. Nothing of it is left.
 func TestShared(t *testing.T) {
 	share(t)
 	before := counted(t)
@@ -20,8 +20,8 @@ func TestShared(t *testing.T) {
 	home(t, before)
 }
 
-// TestSharedMore is TestShared for examples/ipvlan.yaml and examples/vlan.yaml, and for two pods that have a device each,
-// with addresses of their claims.
+// TestSharedMore is TestShared for examples/ipvlan.yaml and examples/vlan.yaml, and for two pods that have a device
+// each, with addresses of their claims.
 func TestSharedMore(t *testing.T) {
 	needs.Long(t, "TestShared shows one shape with pods, and TestShapes all of them without")
 	share(t)
