@@ -44,7 +44,7 @@ It writes nothing and needs no root. It lists what it could not check.`,
 			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return fmt.Errorf("write report: %w", err)
 			}
-			return verdict(report)
+			return worstFinding(report)
 		},
 	}
 	cmd.Flags().StringVar(&root, "host-root", "/", "`DIR` that holds the host's sys, dev, proc, etc, run and usr")
@@ -52,8 +52,8 @@ It writes nothing and needs no root. It lists what it could not check.`,
 	return cmd
 }
 
-// verdict returns an error with the exit code of the worst finding, nil if there is no warning or error.
-func verdict(r *doctor.Report) error {
+// worstFinding returns an error with the exit code of the worst finding, nil if there is no warning or error.
+func worstFinding(r *doctor.Report) error {
 	switch r.Worst() {
 	case doctor.Error:
 		return coded{exitErrors, errSaid}

@@ -66,26 +66,26 @@ helm test runs it, beside a test pod that runs container-check.
 // checkInterval is the time between two looks at the release.
 const checkInterval = time.Second
 
-// check looks at the release until the verdict is final or the time is over, and prints the last verdict.
+// check looks at the release until the result is final or the time is over, and prints the last result.
 func (i *installFlags) check(ctx context.Context, client kubernetes.Interface, out io.Writer) error {
 	deadline, cancel := context.WithTimeout(ctx, i.timeout)
 	defer cancel()
-	var verdict installcheck.Verdict
+	var result installcheck.Result
 	for {
 		state, err := i.read(ctx, client)
 		if err != nil {
 			return err
 		}
-		verdict = installcheck.Judge(state)
-		if verdict.Final || !loop.Sleep(deadline, checkInterval) {
+		result = installcheck.Judge(state)
+		if result.Final || !loop.Sleep(deadline, checkInterval) {
 			break
 		}
 	}
-	for _, line := range verdict.Works {
+	for _, line := range result.Works {
 		text.Fprintf(out, "ok: %s\n", line)
 	}
-	if verdict.Problem != "" {
-		return errors.New(verdict.Problem)
+	if result.Problem != "" {
+		return errors.New(result.Problem)
 	}
 	return nil
 }

@@ -282,8 +282,8 @@ type Edits struct {
 	Mounts []cdi.Mount
 }
 
-// ncclTopologyVariable is the variable with the path of NCCL's topology file.
-const ncclTopologyVariable = "NCCL_TOPO_FILE"
+// NCCLTopologyVariable is the variable with the path of NCCL's topology file.
+const NCCLTopologyVariable = "NCCL_TOPO_FILE"
 
 // Edits returns the environment and the mounts, sorted and without duplicates.
 func (c *Container) Edits() Edits {
@@ -298,7 +298,7 @@ func (c *Container) Edits() Edits {
 	if c.NCCLTopology != "" {
 		file := path.Clean(c.NCCLTopology)
 		e.Mounts = append(e.Mounts, cdi.Mount{HostPath: file, ContainerPath: file})
-		e.Env = append(e.Env, ncclTopologyVariable+"="+file)
+		e.Env = append(e.Env, NCCLTopologyVariable+"="+file)
 	}
 	slices.Sort(e.Env)
 	slices.SortFunc(e.Mounts, func(a, b cdi.Mount) int { return strings.Compare(a.ContainerPath, b.ContainerPath) })

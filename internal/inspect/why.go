@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Question is a pod to explain, with the objects that only this question needs.
@@ -176,15 +177,12 @@ func schedulerSays(pod *corev1.Pod) string {
 
 // list joins the first names of a list: "pod a", "pods a, b and 7 more".
 func list(names []string, noun string, most int) string {
-	text := strings.Join(names[:min(len(names), most)], ", ")
-	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
+	first := text.First(names, most, ", ")
 	switch {
 	case noun == "":
-		return text
+		return first
 	case len(names) == 1:
-		return noun + " " + text
+		return noun + " " + first
 	}
-	return noun + "s " + text
+	return noun + "s " + first
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 )
 
 // railConfig gives each of two rails a subnet that is divided by the pod CIDRs of nodes.
@@ -73,10 +72,10 @@ func TestRails(t *testing.T) {
 			t.Errorf("%s, want %s", out, address)
 		}
 	}
-	address := func(a, name, device string) []statuspage.Address {
-		return []statuspage.Address{{Address: a, Interface: name, Pod: "team-a/a", Claim: "team-a/claim-1", Device: device}}
+	address := func(a, name, device string) []blocks.Address {
+		return []blocks.Address{{Address: a, Interface: name, Pod: "team-a/a", Claim: "team-a/claim-1", Device: device}}
 	}
-	blocks := []statuspage.Block{
+	want := []blocks.Usage{
 		{
 			IPAM: "rail0", Subnet: "10.80.0.0/16", Block: "10.80.3.0/24", Size: 254,
 			Addresses: address("10.80.3.1", "rdma0", "pci-0000-3b-00-0"),
@@ -86,16 +85,15 @@ func TestRails(t *testing.T) {
 			Addresses: address("10.81.3.1", "rdma1", "pci-0000-3b-00-1"),
 		},
 	}
-	if diff := cmp.Diff(blocks, d.Status(t.Context()).Blocks); diff != "" {
+	if diff := cmp.Diff(want, d.Status(t.Context()).Blocks); diff != "" {
 		t.Errorf("status page (-want +got):\n%s", diff)
 	}
-	used := []metrics.Block{{IPAM: "rail0", Size: 254, Used: 1}, {IPAM: "rail1", Size: 254, Used: 1}}
-	if diff := cmp.Diff(used, d.Measure(t.Context()).Blocks); diff != "" {
+	if diff := cmp.Diff(want, d.Measure(t.Context()).Blocks); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	d.Sandboxes().Stopped(t.Context(), pod)
 	for _, b := range d.Measure(t.Context()).Blocks {
-		if b.Used != 0 {
+		if len(b.Addresses) != 0 {
 			t.Errorf("after the pod: %+v", b)
 		}
 	}
@@ -158,8 +156,9 @@ func TestNoBlock(t *testing.T) {
 	}) || len(page.Blocks) != 2 || !strings.HasPrefix(page.Blocks[0].Problem, says) {
 		t.Errorf("problems %q, blocks %+v", page.Problems, page.Blocks)
 	}
-	if blocks := d.Measure(t.Context()).Blocks; len(blocks) != 2 || blocks[0] != (metrics.Block{IPAM: "rail0"}) {
-		t.Errorf("metrics %+v", blocks)
+	got := d.Measure(t.Context()).Blocks
+	if len(got) != 2 || got[0].IPAM != "rail0" || got[0].Size != 0 || len(got[0].Addresses) != 0 {
+		t.Errorf("metrics %+v", got)
 	}
 	drivertest.Eventually(t, func() error {
 		for _, e := range n.Events() {

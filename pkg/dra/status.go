@@ -13,6 +13,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
@@ -58,7 +59,7 @@ func (d *Driver) problems(view node.View) (out []error) {
 	if err, _ := offer.Unpublished(d.offer); err != nil {
 		out = append(out, err)
 	}
-	if view.NetnsMode == rdma.NetnsExclusive && d.cfg.Mover == nil {
+	if view.NetnsMode == rdma.NetnsExclusive && !d.node.Moves() {
 		out = append(out, node.ErrExclusive)
 	}
 	if err := d.pods.Trouble(); err != nil {
@@ -74,13 +75,13 @@ func (d *Driver) problems(view node.View) (out []error) {
 
 // blocksOf returns the node's blocks with the addresses that pods have of them. It reads the addresses, which are in
 // files, only for a node with blocks.
-func blocksOf(all []offer.NodeBlock, read func() []attach.Address) (out []statuspage.Block) {
+func blocksOf(all []offer.NodeBlock, read func() []attach.Address) (out []blocks.Usage) {
 	if len(all) == 0 {
 		return nil
 	}
 	given := read()
 	for _, b := range all {
-		one := statuspage.Block{IPAM: b.IPAM, Subnet: b.Subnet, Addresses: []statuspage.Address{}}
+		one := blocks.Usage{IPAM: b.IPAM, Subnet: b.Subnet, Addresses: []blocks.Address{}}
 		if b.Err != nil {
 			one.Problem = b.Err.Error()
 		} else {
@@ -88,7 +89,7 @@ func blocksOf(all []offer.NodeBlock, read func() []attach.Address) (out []status
 		}
 		for _, a := range given {
 			if a.IPAM == b.IPAM {
-				one.Addresses = append(one.Addresses, statuspage.Address{
+				one.Addresses = append(one.Addresses, blocks.Address{
 					Address: a.Address.String(), Interface: a.Interface, Pod: a.Pod, Claim: a.Claim, Device: a.Device,
 				})
 			}

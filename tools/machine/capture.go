@@ -78,14 +78,14 @@ that lead out of the tar.`,
 			}
 			defer f.Close()
 			if strings.HasSuffix(args[0], ".gz") {
-				description, t, err := capture.ImportReport(f)
+				description, t, err := importReport(f)
 				if err != nil {
 					return fmt.Errorf("import machine %q from %q: %w", s.name, args[0], err)
 				}
 				s.text = description
 				return s.store(cmd, t)
 			}
-			t, err := capture.Import(f)
+			t, err := importTar(f)
 			if err != nil {
 				return fmt.Errorf("import machine %q from %q: %w", s.name, args[0], err)
 			}
@@ -107,7 +107,7 @@ func (s *source) store(cmd *cobra.Command, t *tree.Tree) error {
 		return err
 	}
 	if s.scrub {
-		if t, err = capture.Scrub(t, s.names); err != nil {
+		if t, err = capture.NewScrubber(t, s.names).Tree(t); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // tempPrefix and tempSuffix are the beginning and the end of the names of temporary files. CDI implementations ignore
@@ -82,7 +84,7 @@ func Write(path string, data []byte, opt Options) (bool, error) {
 // OpenFile is os.OpenFile for regular files and directories. os.OpenFile registers each file with the runtime's poller,
 // which supports neither. That takes five system calls, as many as writing a small file.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
-	fd, err := uninterrupted(func() (int, error) {
+	fd, err := loop.Uninterrupted(func() (int, error) {
 		return syscall.Open(path, flag|syscall.O_CLOEXEC, uint32(perm.Perm()))
 	})
 	if err != nil {
@@ -113,15 +115,6 @@ func (o Options) rename(from, to string) error {
 		_ = os.Remove(from) // the old file; if this fails, Sweep removes it
 	}
 	return err
-}
-
-func uninterrupted(call func() (int, error)) (int, error) {
-	for {
-		n, err := call()
-		if err != syscall.EINTR {
-			return n, err
-		}
-	}
 }
 
 func fill(f *os.File, data []byte, opt Options) error {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // Check returns whether a file may be replaced or removed: nil if it may, fs.ErrNotExist if there is no file. It is
@@ -127,7 +129,7 @@ func tempName() string {
 }
 
 func renameat2(from, to string, flags uint) error {
-	_, err := uninterrupted(func() (int, error) {
+	_, err := loop.Uninterrupted(func() (int, error) {
 		return 0, unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, flags)
 	})
 	if err != nil {

@@ -1,11 +1,22 @@
-// Package loop has what background loops need: the waits for a change that somebody else announces, and for time, and
-// the errors of retries, each to be logged once.
+// Package loop has what loops need: the waits for a change that somebody else announces, and for time, the errors of
+// retries, each to be logged once, and system calls that a signal interrupts.
 package loop
 
 import (
 	"context"
+	"syscall"
 	"time"
 )
+
+// Uninterrupted repeats a system call until no signal interrupts it.
+func Uninterrupted(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != syscall.EINTR {
+			return n, err
+		}
+	}
+}
 
 // Signal tells one loop that something has changed. Changes that come before the loop looks count as one.
 type Signal chan struct{}

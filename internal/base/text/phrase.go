@@ -18,8 +18,13 @@ const most = 6
 
 // Some joins the first few elements of a list, and counts the others: "a, b, c, d, e, f and 2 more".
 func Some(list []string, separator string) string {
-	if more := len(list) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], separator), more)
+	return First(list, most, separator)
+}
+
+// First is Some with another number of elements.
+func First(list []string, n int, separator string) string {
+	if more := len(list) - n; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:n], separator), more)
 	}
 	return strings.Join(list, separator)
 }

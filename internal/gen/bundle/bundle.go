@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // Config is the name of the configuration in a bundle.
@@ -68,11 +70,7 @@ func Open(path string) (*Bundle, error) {
 func (b *Bundle) Close() { unix.Close(b.dir) }
 
 func openat(dir int, name string, flags int) (fd int, err error) {
-	for {
-		if fd, err = unix.Openat(dir, name, flags, 0o600); err != unix.EINTR {
-			return fd, err
-		}
-	}
+	return loop.Uninterrupted(func() (int, error) { return unix.Openat(dir, name, flags, 0o600) })
 }
 
 func isLink(dir int, name string) bool {

@@ -19,6 +19,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 )
 
+// MachineFile is the file of a report (cdi-gen report) with the RDMA part of sysfs, as a text archive.
+const MachineFile = "machine.txtar"
+
 // Sysfs is what a capture reads: a file system rooted at /sys, such as os.DirFS("/sys").
 type Sysfs interface {
 	fs.ReadLinkFS
@@ -162,13 +165,13 @@ func (c *capturer) class(class string) {
 	c.keepDir(dir)
 	for _, name := range c.list(dir) {
 		c.member(dir+"/"+name, func(file string) bool {
-			return class != "infiniband" || keepOfHCA(file)
+			return class != "infiniband" || Keeps(file)
 		})
 	}
 }
 
-// keepOfHCA leaves out what is long and says nothing about the device.
-func keepOfHCA(name string) bool {
+// Keeps leaves out what is long and says nothing about an HCA.
+func Keeps(name string) bool {
 	base := path.Base(name)
 	return base != "power" && base != "diag_counters" && base != "serial" && // serial: of hfi1
 		!strings.HasPrefix(base, "cm_rx_") && !strings.HasPrefix(base, "cm_tx_")

@@ -24,9 +24,6 @@ type Scrubber struct {
 	hidden  []string          // the longest first
 }
 
-// Scrub replaces what identifies a host in a tree. names are those of the host.
-func Scrub(t *tree.Tree, names Names) (*tree.Tree, error) { return NewScrubber(t, names).Tree(t) }
-
 // NewScrubber returns a scrubber for the host of a tree. names are those of the host.
 func NewScrubber(t *tree.Tree, names Names) *Scrubber {
 	own := namesIn(t)

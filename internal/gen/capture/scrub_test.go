@@ -216,7 +216,7 @@ func TestScrubSites(t *testing.T) {
 		t.Run(machine, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, machine, uint64(seed))
-			scrubbed, err := capture.Scrub(s.tree, s.names)
+			scrubbed, err := capture.NewScrubber(s.tree, s.names).Tree(s.tree)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +227,7 @@ func TestScrubSites(t *testing.T) {
 				t.Errorf("the machine was\n%s\nand is\n%s", before, after)
 			}
 			s.plant(t, 40)
-			scrubbed, err = capture.Scrub(s.tree, s.names)
+			scrubbed, err = capture.NewScrubber(s.tree, s.names).Tree(s.tree)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -299,7 +299,7 @@ func TestScrubSwitch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := capture.Scrub(x, capture.Names{})
+	got, err := capture.NewScrubber(x, capture.Names{}).Tree(x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestSaysNothing(t *testing.T) {
 	for _, name := range []string{"net", "node", "pci", "mlx5", "infiniband", "active", "ubuntu", "host", "host1", "xhostx",
 		"port", "devices", "class", "report", "localhost.localdomain", "a", "1", ""} {
 		names := capture.Names{Hosts: []string{name + ".rack.example.com"}, Users: []string{name}}
-		got, err := capture.Scrub(m.Tree(), names)
+		got, err := capture.NewScrubber(m.Tree(), names).Tree(m.Tree())
 		if err != nil {
 			t.Errorf("a host %q: %v", name, err)
 			continue

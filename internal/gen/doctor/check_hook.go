@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -164,18 +165,13 @@ func (r *reader) noexecMount(name string) string {
 	return findNoexec(string(table), path.Join("/", at))
 }
 
-// findNoexec finds the mount of a path (proc_pid_mountinfo(5)), and returns its mount point if the mount is noexec. If
+// findNoexec finds the mount of a path, and returns its mount point if the mount is noexec. If
 // two mounts have the same mount point, the later one counts.
 func findNoexec(table, name string) string {
 	best, noexec := "", false
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		if len(fields) < 6 {
-			continue
-		}
-		point := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\134`, `\`).Replace(fields[4])
-		if (point == "/" || strings.HasPrefix(name+"/", point+"/")) && len(point) >= len(best) {
-			best, noexec = point, slices.Contains(strings.Split(fields[5], ","), "noexec")
+	for m := range mountinfo.Parse(table) {
+		if (m.Point == "/" || strings.HasPrefix(name+"/", m.Point+"/")) && len(m.Point) >= len(best) {
+			best, noexec = m.Point, slices.Contains(m.Options, "noexec")
 		}
 	}
 	if !noexec {

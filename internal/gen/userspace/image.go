@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Problem is a reason why an image does not, or may not, work with a plan.
@@ -129,13 +130,7 @@ func (c *imageCheck) features(libc *found) {
 }
 
 // list names the first three of several names, and counts the others.
-func list(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
+func list(names []string) string { return text.First(names, 3, ", ") }
 
 // replaced reports symbol versions that the image's own files have and the host's, mounted over them, lack. A program
 // of the image that needs such a version fails to start. replaced ignores the private ABI, because programs do not use

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 )
 
 // checkExec rejects a directory on a mount with noexec: a runtime could not run the hook, and every container with it
@@ -29,22 +30,19 @@ func mountOf(dir string) string {
 	var stx unix.Statx_t
 	_ = unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &stx) // Linux before 5.8 gives 0, which no mount has
 	// It must be the thread's own file: Statx has answered for this thread.
-	mountinfo, _ := os.ReadFile("/proc/thread-self/mountinfo")
-	if point := findMount(string(mountinfo), stx.Mnt_id); point != "" {
+	mounts, _ := os.ReadFile("/proc/thread-self/mountinfo")
+	if point := findMount(string(mounts), stx.Mnt_id); point != "" {
 		return "the mount " + strconv.Quote(point)
 	}
 	return "a mount"
 }
 
-// findMount returns the mount point of a mount ID in a mountinfo file (proc_pid_mountinfo(5)), "" if there is none.
-func findMount(mountinfo string, id uint64) string {
-	for line := range strings.Lines(mountinfo) {
-		if fields := strings.Fields(line); len(fields) > 4 && fields[0] == strconv.FormatUint(id, 10) {
-			return unescape.Replace(fields[4])
+// findMount returns the mount point of a mount ID in a mountinfo file, "" if there is none.
+func findMount(text string, id uint64) string {
+	for m := range mountinfo.Parse(text) {
+		if m.ID == strconv.FormatUint(id, 10) {
+			return m.Point
 		}
 	}
 	return ""
 }
-
-// unescape decodes the characters that the kernel escapes in paths.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

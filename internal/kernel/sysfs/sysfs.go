@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // FS is the tree below a directory of the host, usually /sys. It returns the same results and errors as os.DirFS.
@@ -39,14 +41,14 @@ func (f FS) ReadFile(name string) ([]byte, error) {
 	if !fs.ValidPath(name) || f.dir == "" {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	fd, err := uninterrupted(func() (int, error) {
+	fd, err := loop.Uninterrupted(func() (int, error) {
 		return syscall.Open(f.dir+"/"+name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	var buf [attributeSize]byte // on the stack, because a scan reads tens of thousands of files
-	n, err := uninterrupted(func() (int, error) { return syscall.Read(fd, buf[:]) })
+	n, err := loop.Uninterrupted(func() (int, error) { return syscall.Read(fd, buf[:]) })
 	err = errors.Join(err, syscall.Close(fd))
 	switch {
 	case err != nil:
@@ -55,13 +57,4 @@ func (f FS) ReadFile(name string) ([]byte, error) {
 		return fs.ReadFile(f.ReadLinkFS, name)
 	}
 	return bytes.Clone(buf[:n]), nil
-}
-
-func uninterrupted(call func() (int, error)) (int, error) {
-	for {
-		n, err := call()
-		if err != syscall.EINTR {
-			return n, err
-		}
-	}
 }

@@ -30,19 +30,19 @@ type State struct {
 	Warnings []corev1.Event
 }
 
-// Verdict is the judgment of a release.
-type Verdict struct {
+// Result is the result of the check of a release.
+type Result struct {
 	// Works lists what works.
 	Works []string
 	// Problem is the first problem, "" if the release works. It says what to do.
 	Problem string
-	// Final reports that waiting cannot change the verdict.
+	// Final reports that waiting cannot change the result.
 	Final bool
 }
 
 // Judge judges a release. The checks have the order in which a pod gets its HCA.
-func Judge(s State) Verdict {
-	var v Verdict
+func Judge(s State) Result {
+	var v Result
 	for _, check := range []func(State) (works, problem string, final bool){drivers, devices, testPod} {
 		works, problem, final := check(s)
 		if problem != "" {

@@ -44,19 +44,19 @@ type guard struct {
 	client    kubernetes.Interface
 	strangers *queue
 	regulars  *queue
-	kept      *cache.LRUExpireCache // verdict, by the hash of token and path
+	kept      *cache.LRUExpireCache // reply, by the hash of token and path
 	readers   *cache.LRUExpireCache // requests that were allowed before, by the same hash
 	salt      [sha256.Size]byte     // protects the hashes in a memory dump against precomputed tables
 }
 
-// verdict is the answer to a request.
-type verdict struct {
+// reply is the answer to a request.
+type reply struct {
 	status  int
 	message string
 }
 
 var (
-	allowed = verdict{status: http.StatusOK}
+	allowed = reply{status: http.StatusOK}
 	errBusy = errors.New("too many requests wait for what the API server says of them: try again")
 )
 
@@ -86,50 +86,50 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// judge returns the verdict for a request. It asks the API server nothing if the request has no token.
-func (g *guard) judge(r *http.Request) verdict {
+// judge returns the reply for a request. It asks the API server nothing if the request has no token.
+func (g *guard) judge(r *http.Request) reply {
 	token := tokenOf(r)
 	if token == "" || len(token) > maxToken {
-		return verdict{http.StatusUnauthorized, "a bearer token of the cluster is needed"}
+		return reply{http.StatusUnauthorized, "a bearer token of the cluster is needed"}
 	}
 	if r.Method != http.MethodGet {
-		return verdict{http.StatusMethodNotAllowed, "only GET is answered"}
+		return reply{http.StatusMethodNotAllowed, "only GET is answered"}
 	}
 	key := sha256.Sum256(fmt.Appendf(g.salt[:], "%d %s %s", len(token), token, r.URL.Path))
 	if v, ok := g.kept.Get(key); ok {
-		return v.(verdict)
+		return v.(reply)
 	}
 	v, err := g.inTurn(r, key, token)
 	switch {
 	case errors.Is(err, errBusy):
-		return verdict{http.StatusTooManyRequests, err.Error()}
+		return reply{http.StatusTooManyRequests, err.Error()}
 	case err != nil:
 		klog.FromContext(r.Context()).V(2).Info("Request not answered: the API server does not say whether it may be",
 			"reason", err.Error())
-		return verdict{http.StatusServiceUnavailable, "the API server does not say whether this may be read"}
+		return reply{http.StatusServiceUnavailable, "the API server does not say whether this may be read"}
 	}
 	g.keep(key, v)
 	return v
 }
 
 // inTurn asks the API server when it is the request's turn, unless another request has received the answer meanwhile.
-func (g *guard) inTurn(r *http.Request, key [sha256.Size]byte, token string) (verdict, error) {
+func (g *guard) inTurn(r *http.Request, key [sha256.Size]byte, token string) (reply, error) {
 	line := g.strangers
 	if _, ok := g.readers.Get(key); ok {
 		line = g.regulars
 	}
 	leave, err := line.enter(r.Context(), source(r.RemoteAddr))
 	if err != nil {
-		return verdict{}, err
+		return reply{}, err
 	}
 	defer leave()
 	if v, ok := g.kept.Get(key); ok {
-		return v.(verdict), nil
+		return v.(reply), nil
 	}
 	return g.ask(r.Context(), token, r.URL.Path)
 }
 
-func (g *guard) keep(key [sha256.Size]byte, v verdict) {
+func (g *guard) keep(key [sha256.Size]byte, v reply) {
 	if v != allowed {
 		g.kept.Add(key, v, keepNo)
 		g.readers.Remove(key)
@@ -153,17 +153,17 @@ func tokenOf(r *http.Request) string {
 }
 
 // ask asks the API server who owns the token, and whether this user may get a path.
-func (g *guard) ask(ctx context.Context, token, path string) (verdict, error) {
+func (g *guard) ask(ctx context.Context, token, path string) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	who, err := g.client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return verdict{}, fmt.Errorf("review a token: %w; the driver needs create on tokenreviews", err)
+		return reply{}, fmt.Errorf("review a token: %w; the driver needs create on tokenreviews", err)
 	}
 	if !who.Status.Authenticated {
-		return verdict{http.StatusUnauthorized, "the cluster does not know this token"}, nil
+		return reply{http.StatusUnauthorized, "the cluster does not know this token"}, nil
 	}
 	user := who.Status.User
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
@@ -177,11 +177,11 @@ func (g *guard) ask(ctx context.Context, token, path string) (verdict, error) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return verdict{}, fmt.Errorf("review the rights of %s: %w; the driver needs create on subjectaccessreviews",
+		return reply{}, fmt.Errorf("review the rights of %s: %w; the driver needs create on subjectaccessreviews",
 			user.Username, err)
 	}
 	if !may.Status.Allowed {
-		return verdict{http.StatusForbidden, fmt.Sprintf("%s may not get %s: a ClusterRole with the verb get on this "+
+		return reply{http.StatusForbidden, fmt.Sprintf("%s may not get %s: a ClusterRole with the verb get on this "+
 			"nonResourceURL gives the right", user.Username, path)}, nil
 	}
 	return allowed, nil

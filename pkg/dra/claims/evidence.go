@@ -63,20 +63,20 @@ var allocationTexts = map[allocation]string{
 	allocationElsewhere: "the record is of an earlier allocation, and it has other devices now",
 }
 
-// verdict is the decision about a record. Only over allows its removal.
-type verdict int
+// usage is the decision about a record. Only over allows its removal.
+type usage int
 
 const (
-	unsure  verdict = iota // it may be in use
-	inUse                  // its allocation stands
-	listed                 // a pod of the kubelet uses it
-	running                // the kubelet lists no such pod, but a pod that was deleted by force runs
-	over                   // no pod can use it
+	maybeInUse usage = iota // it may be in use
+	inUse                   // its allocation stands
+	listed                  // a pod of the kubelet uses it
+	running                 // the kubelet lists no such pod, but a pod that was deleted by force runs
+	over                    // no pod can use it
 )
 
-// verdict returns the decision. Known users of the claim take precedence over doubt, because they tell people what to
+// usage returns the decision. Known users of the claim take precedence over doubt, because they tell people what to
 // do.
-func (e evidence) verdict() verdict {
+func (e evidence) usage() usage {
 	switch {
 	case e.Allocation == allocationStands:
 		return inUse
@@ -85,7 +85,7 @@ func (e evidence) verdict() verdict {
 	case len(e.Running) > 0:
 		return running
 	case e.Doubt != nil || e.Allocation == allocationUnknown:
-		return unsure
+		return maybeInUse
 	default:
 		return over
 	}
@@ -93,7 +93,7 @@ func (e evidence) verdict() verdict {
 
 // why returns the text for why a record stays, and what to do. record is the file of the record.
 func (e evidence) why(record string) string {
-	switch e.verdict() {
+	switch e.usage() {
 	case listed:
 		return fmt.Sprintf("%v, but the kubelet still lists pod %s with it; delete the pod",
 			e.Allocation, strings.Join(e.Listed, ", "))
@@ -104,7 +104,7 @@ func (e evidence) why(record string) string {
 		}
 		return fmt.Sprintf("%v, but pod %s got it and still runs, as after a forced deletion; stop it on the node: "+
 			"crictl stopp $(crictl pods -q --label io.kubernetes.pod.uid=%s)", e.Allocation, strings.Join(pods, ", "), pods[0])
-	case unsure:
+	case maybeInUse:
 		return fmt.Sprintf("%v, and the driver cannot tell whether a container still uses it: %v; "+
 			"it tries again, and if you know that none does, remove the file %s on the node", e.Allocation, e.Doubt, record)
 	default:

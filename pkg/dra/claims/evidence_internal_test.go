@@ -18,11 +18,11 @@ func TestVerdict(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		evidence
-		want verdict
+		want usage
 		says string
 	}{
-		{"nothing is known", evidence{}, unsure, "cannot tell"},
-		{"the API server has not answered", evidence{Doubt: doubt}, unsure, "the kubelet is busy"},
+		{"nothing is known", evidence{}, maybeInUse, "cannot tell"},
+		{"the API server has not answered", evidence{Doubt: doubt}, maybeInUse, "the kubelet is busy"},
 		{"allocated", evidence{Allocation: allocationStands}, inUse, "allocated here"},
 		{"allocated, and the kubelet does not answer",
 			evidence{Allocation: allocationStands, Doubt: doubt}, inUse, "allocated here"},
@@ -31,15 +31,15 @@ func TestVerdict(t *testing.T) {
 		{"elsewhere", evidence{Allocation: allocationElsewhere}, over, "an earlier allocation"},
 		{"gone, and the kubelet lists a pod", evidence{Allocation: allocationGone, Listed: pods}, listed, "pod team-a/job-0"},
 		{"gone, and a pod runs", evidence{Allocation: allocationGone, Running: uids}, running, "io.kubernetes.pod.uid=uid-a"},
-		{"gone, and pods may run", evidence{Allocation: allocationGone, Doubt: doubt}, unsure, "/run/c.json"},
+		{"gone, and pods may run", evidence{Allocation: allocationGone, Doubt: doubt}, maybeInUse, "/run/c.json"},
 		{"gone, a pod runs, and others may",
 			evidence{Allocation: allocationGone, Running: uids, Doubt: doubt}, running, "uid-a"},
 		{"gone, listed and runs", evidence{Allocation: allocationGone, Listed: pods, Running: uids}, listed, "job-0"},
 		{"not known, and a pod runs", evidence{Running: uids, Doubt: doubt}, running, "uid-a"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := tc.verdict(); got != tc.want {
-				t.Errorf("verdict %d, want %d", got, tc.want)
+			if got := tc.usage(); got != tc.want {
+				t.Errorf("usage %d, want %d", got, tc.want)
 			}
 			if why := tc.why("/run/c.json"); !strings.Contains(why, tc.says) {
 				t.Errorf("it says %q, and not %q", why, tc.says)

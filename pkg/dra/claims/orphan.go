@@ -69,7 +69,7 @@ func (c *releaser) sweepOrphans(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(listErr, err)
 		}
-		if v := e.verdict(); v == running || v == unsure {
+		if v := e.usage(); v == running || v == maybeInUse {
 			held[p.UID] = e.why(c.cfg.Store.RecordPath(p.UID))
 			c.reportHeld(ctx, p, held[p.UID])
 		}

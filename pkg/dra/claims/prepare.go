@@ -67,7 +67,7 @@ func (c *Claims) prepareAfter(
 			return nil, fmt.Errorf("%w (whether that claim can go is not known: %w)", err, releaseErr)
 		case released:
 			continue // with the next conflict
-		case e.verdict() == inUse:
+		case e.usage() == inUse:
 			return nil, err
 		default:
 			why := e.why(c.cfg.Store.RecordPath(conflict.Holder.UID))

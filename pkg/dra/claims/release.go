@@ -52,7 +52,7 @@ func (c *releaser) release(
 	released, err = c.cfg.Store.Release(ctx, uid, func(p *plan.Plan) bool {
 		e = c.evidenceOf(ctx, p, asking, kubelet)
 		gone = p
-		return e.verdict() == over
+		return e.usage() == over
 	}, func() error { return c.removeFiles(uid) })
 	if !released || gone == nil { // the record stays, or another caller has removed it
 		return e, released, err

@@ -84,6 +84,15 @@ type Group struct {
 	Devices   []Device `json:"devices,omitempty"`
 }
 
+// NewGroup returns a group without its devices. published is whether it is in the pool.
+func NewGroup(g policy.GroupDecision, published bool) Group {
+	group := Group{Name: g.Group.Name, Published: published, Reason: g.Reason, Members: []string{}}
+	for _, h := range g.Group.Members {
+		group.Members = append(group.Members, h.Name)
+	}
+	return group
+}
+
 // Device is a device in the pool.
 type Device struct {
 	Name string `json:"name"`
@@ -128,10 +137,7 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]s
 		r.HCAs = append(r.HCAs, h)
 	}
 	for _, g := range result.Groups {
-		group := Group{Name: g.Group.Name, Published: g.Published, Reason: g.Reason, Members: []string{}}
-		for _, h := range g.Group.Members {
-			group.Members = append(group.Members, h.Name)
-		}
+		group := NewGroup(g, g.Published)
 		group.Devices = devices(published, devicename.Group(g.Group.Name))
 		r.Groups = append(r.Groups, group)
 	}
@@ -148,9 +154,9 @@ func look(snap *rdma.Snapshot) *health.View {
 func describe(d policy.Decision, published map[string]resourceapi.Device) HCA {
 	out := HCA{
 		Name: d.HCA.Name, IBDev: d.HCA.IBDev, Function: string(d.HCA.Function),
-		Rule: d.Rule, Wanted: string(d.Wanted), Published: string(d.View), Reason: d.Reason, Marks: d.Marks,
+		Rule: d.Rule, Wanted: string(d.Wanted), Published: string(d.Form), Reason: d.Reason, Marks: d.Marks,
 	}
-	if d.View == resources.ViewNone {
+	if d.Form == resources.FormNone {
 		return out
 	}
 	out.Devices = devices(published, d.HCA.Name, devicename.Shared(d.HCA.Name))

@@ -67,7 +67,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, b := range s.Blocks {
 		e.put(IPAMAddresses, float64(b.Size), b.IPAM)
-		e.put(IPAMUsed, float64(b.Used), b.IPAM)
+		e.put(IPAMUsed, float64(len(b.Addresses)), b.IPAM)
 	}
 	for _, t := range s.Troubles {
 		e.put(APITrouble, 1, t.Request, t.Reason)

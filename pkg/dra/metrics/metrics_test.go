@@ -19,6 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 )
@@ -67,7 +68,7 @@ func state(context.Context) metrics.State {
 		Published:      map[string]int{"exclusive": 2, "shared": 0, "group": 0},
 		Allocated:      map[string]int{"exclusive": 1, "shared": 0, "group": 0},
 		PreparedClaims: 1, Conditions: map[string]int{"port-errors": 1, "port-down": 0}, Omitted: 5, Registered: true,
-		Blocks:   []metrics.Block{{IPAM: "roce", Size: 253, Used: 2}, {IPAM: "rail1"}},
+		Blocks:   []blocks.Usage{{IPAM: "roce", Size: 253, Addresses: make([]blocks.Address, 2)}, {IPAM: "rail1"}},
 		Troubles: []metrics.Failure{{Request: "get resourceclaims", Reason: "Timeout"}},
 		Failures: map[metrics.Failure]int{{Request: "get resourceclaims", Reason: "Timeout"}: 3},
 	}

@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 )
 
 // State is the state of a node at one time.
@@ -18,7 +19,7 @@ type State struct {
 	// Omitted counts the HCAs whose counters were not read, to keep within the bounds.
 	Omitted int
 	// Blocks are the node's blocks of addresses.
-	Blocks     []Block
+	Blocks     []blocks.Usage
 	Registered bool
 	PodsKnown  bool
 	// NRIConnected is nil for a driver without an NRI plugin.
@@ -27,13 +28,6 @@ type State struct {
 	// requests since the driver started.
 	Troubles []Failure
 	Failures map[Failure]int
-}
-
-// Block is the node's block of the addresses of one entry of ipam.
-type Block struct {
-	IPAM string
-	Size uint64 // 0 if the node has no block
-	Used int
 }
 
 // Failure is a kind of request to the API server with the reason of its failure.

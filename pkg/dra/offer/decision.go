@@ -63,10 +63,10 @@ func newDecision(r policy.Result) *Decision {
 		networks: map[string]plan.HCANetwork{}, marks: map[string]v1alpha1.Marks{},
 	}
 	for _, one := range r.Decisions {
-		if one.View.Exclusive() {
+		if one.Form.Exclusive() {
 			out.Devices[one.HCA.Name] = []*rdma.HCA{one.HCA}
 		}
-		if one.View.Shared() {
+		if one.Form.Shared() {
 			out.Devices[devicename.Shared(one.HCA.Name)] = []*rdma.HCA{one.HCA}
 		}
 		network := plan.HCANetwork{IPAM: one.IPAM, VLAN: one.VLAN}
@@ -74,7 +74,7 @@ func newDecision(r policy.Result) *Decision {
 			network.ResourceName = *name
 		}
 		out.networks[one.HCA.Name], out.marks[one.HCA.Name] = network, one.Marks
-		asWanted := one.View == one.Wanted || one.HCA.Unusable() != nil
+		asWanted := one.Form == one.Wanted || one.HCA.Unusable() != nil
 		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || !asWanted
 	}
 	for _, g := range r.Groups {

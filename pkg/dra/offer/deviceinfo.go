@@ -26,7 +26,7 @@ func cniDevices(decided *Decision) []deviceinfo.Device {
 	var out []deviceinfo.Device
 	for _, one := range decided.Decisions {
 		name, id := one.Offer.Attributes[resources.AttributeResourceName].StringValue, one.Offer.Attributes[resources.AttributeDeviceID].StringValue
-		if one.View == resources.ViewNone || name == nil || id == nil {
+		if one.Form == resources.FormNone || name == nil || id == nil {
 			continue
 		}
 		out = append(out, deviceinfo.Device{ResourceName: *name, DeviceID: *id, PCIAddress: one.HCA.Identity.PCI, PFAddress: one.HCA.PF, RDMADevice: one.HCA.IBDev})

@@ -78,7 +78,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	watch.Lap(metrics.PhaseHandOver)
 	watch.Whole(metrics.PhaseAll)
 	o.cfg.Metrics.Published()
-	reportHost(logger, view.Snapshot, o.cfg.Node.Mover != nil)
+	reportHost(logger, view.Snapshot, o.cfg.Node.Moves())
 	reportPolicy(logger, decided)
 	logger.Info("Publishing ResourceSlices",
 		"pool", o.cfg.NodeName, "slices", len(wanted), "devices", deviceCount(wanted))
@@ -111,15 +111,15 @@ func reportHost(logger klog.Logger, snap *rdma.Snapshot, canMove bool) {
 // reportPolicy logs which HCAs and groups are not published as the policy says, and why.
 func reportPolicy(logger klog.Logger, decided *Decision) {
 	for _, one := range decided.Decisions {
-		if one.View == one.Wanted && one.Reason == "" {
+		if one.Form == one.Wanted && one.Reason == "" {
 			continue
 		}
 		message := "HCA not published as configured"
-		if one.View == resources.ViewNone {
+		if one.Form == resources.FormNone {
 			message = "HCA not published"
 		}
 		logger.Info(message, "ibdev", one.HCA.IBDev, "rule", one.Rule,
-			"publish", one.Wanted, "published", one.View, "reason", one.Reason)
+			"publish", one.Wanted, "published", one.Form, "reason", one.Reason)
 	}
 	for _, g := range decided.Groups {
 		if g.Reason != "" {

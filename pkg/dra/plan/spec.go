@@ -10,6 +10,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -67,7 +68,7 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 		}
 		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings, slices.Concat(hcas...))...)
 		if p.NCCLTopology != "" && d.wantsTopology() {
-			devices[i].Env = append(devices[i].Env, ncclTopologyVariable+"="+NCCLTopologyPath)
+			devices[i].Env = append(devices[i].Env, hostconfig.NCCLTopologyVariable+"="+NCCLTopologyPath)
 			devices[i].Mounts = append(devices[i].Mounts, cdi.Mount{HostPath: p.NCCLTopology, ContainerPath: NCCLTopologyPath})
 		}
 	}

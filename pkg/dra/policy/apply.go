@@ -48,7 +48,7 @@ const errNetns = "the host's RDMA network namespace mode is exclusive, " +
 	"in which a pod with a network of its own cannot open an HCA: " +
 	"let the driver move HCAs (network.enabled), or set options ib_core netns_mode=1 in /etc/modprobe.d and reboot"
 
-// The reasons against a rule's view on a host where HCAs move with pods.
+// The reasons against a rule's form on a host where HCAs move with pods.
 const (
 	errFixed     = "the host's RDMA network namespace mode is exclusive, and the HCA cannot follow a pod: %s"
 	errOneAtOnce = "the host's RDMA network namespace mode is exclusive, " +
@@ -57,24 +57,24 @@ const (
 
 // decide applies the rules to one HCA.
 func (a *application) decide(h *rdma.HCA) Decision {
-	d := Decision{HCA: h, Wanted: resources.ViewExclusive}
+	d := Decision{HCA: h, Wanted: resources.FormExclusive}
 	for _, r := range a.config.rules {
 		matches, err := r.selectors.match(h, a.snap.NetnsMode)
 		if err != nil {
 			// It is unknown whether the HCA may be published.
-			d.Rule, d.Wanted = r.name, resources.ViewNone
+			d.Rule, d.Wanted = r.name, resources.FormNone
 			d.note("rule %s, %s", r.name, err)
 			break
 		}
 		if matches {
-			d.Rule, d.Wanted, d.rule, d.Marks, d.VLAN = r.name, r.view, r, r.marks, r.vlan
-			if r.view == resources.ViewNone {
+			d.Rule, d.Wanted, d.rule, d.Marks, d.VLAN = r.name, r.form, r, r.marks, r.vlan
+			if r.form == resources.FormNone {
 				d.note("rule %s says so", r.name)
 			}
 			break
 		}
 	}
-	d.View = d.Wanted
+	d.Form = d.Wanted
 	if err := h.Unusable(); err != nil {
 		d.withhold("%s", err)
 	}
@@ -89,13 +89,13 @@ func (a *application) withholdFixed(d *Decision) {
 	switch reason := a.state.Fixed[d.HCA.Name]; {
 	case a.state.Fixed == nil:
 		d.withhold("%s", errNetns)
-	case d.View == resources.ViewNone:
+	case d.Form == resources.FormNone:
 	case reason != "":
 		d.withhold(errFixed, reason)
-	case d.View == resources.ViewShared:
+	case d.Form == resources.FormShared:
 		d.withhold("%s", errOneAtOnce)
-	case d.View == resources.ViewBoth:
-		d.View = resources.ViewExclusive
+	case d.Form == resources.FormBoth:
+		d.Form = resources.FormExclusive
 		d.note("%s", errOneAtOnce)
 	}
 }
@@ -110,7 +110,7 @@ func (d *Decision) note(format string, args ...any) {
 
 // withhold leaves an HCA unpublished. The reason replaces all others.
 func (d *Decision) withhold(format string, args ...any) {
-	d.View, d.Reason = resources.ViewNone, fmt.Sprintf(format, args...)
+	d.Form, d.Reason = resources.FormNone, fmt.Sprintf(format, args...)
 }
 
 // usable reports whether a container can use the HCA. In exclusive network namespace
@@ -123,24 +123,24 @@ func (a *application) usable(d *Decision) bool {
 // device.
 func (a *application) withoutCounters() {
 	for i := range a.Decisions {
-		if d := &a.Decisions[i]; d.View == resources.ViewBoth && !a.counters {
-			d.View = resources.ViewShared
+		if d := &a.Decisions[i]; d.Form == resources.FormBoth && !a.counters {
+			d.Form = resources.FormShared
 			d.note("shared only: the API server has no counters (feature gate DRAPartitionableDevices), " +
 				"without which nothing keeps an exclusive HCA and its shares apart")
 		}
 	}
 }
 
-// keepHeld publishes an HCA in the view of its claims until they end.
+// keepHeld publishes an HCA in the form of its claims until they end.
 func (a *application) keepHeld() {
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		held := a.state.Held[d.HCA.Name].view()
-		if held == resources.ViewNone || held == d.View || d.View == resources.ViewBoth || !a.usable(d) {
+		held := a.state.Held[d.HCA.Name].form()
+		if held == resources.FormNone || held == d.Form || d.Form == resources.FormBoth || !a.usable(d) {
 			continue
 		}
 		d.note("claims hold it as %s: it stays so for them, and no new claim gets it, until they end", held)
-		d.View, d.Offer.Draining = held, true
+		d.Form, d.Offer.Draining = held, true
 	}
 }
 
@@ -152,11 +152,11 @@ func (a *application) separateParts() {
 	}
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		if !isCard(d.HCA) || !d.View.Exclusive() {
+		if !isCard(d.HCA) || !d.Form.Exclusive() {
 			continue
 		}
 		for _, part := range a.parts(d.HCA) {
-			if part.View == resources.ViewNone {
+			if part.Form == resources.FormNone {
 				continue
 			}
 			if !a.state.Held[d.HCA.Name].Exclusive {
@@ -207,13 +207,13 @@ func (a *application) separateHeld() {
 	}
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		if !overlaps[d.HCA.Family()] || d.View == resources.ViewNone {
+		if !overlaps[d.HCA.Family()] || d.Form == resources.FormNone {
 			continue
 		}
 		d.withhold("claims hold devices of this card that exclude each other: " +
 			"none of it is given to new claims until they end")
-		if held := a.state.Held[d.HCA.Name].view(); held != resources.ViewNone {
-			d.View, d.Offer.Draining, d.Offer.Unlocked = held, true, true
+		if held := a.state.Held[d.HCA.Name].form(); held != resources.FormNone {
+			d.Form, d.Offer.Draining, d.Offer.Unlocked = held, true, true
 		}
 	}
 }
@@ -238,12 +238,12 @@ func (a *application) offer() {
 	numbers := a.cardNumbers()
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		d.Offer.HCA, d.Offer.View, d.Offer.Taints = d.HCA, d.View, a.state.Taints[d.HCA.Name]
+		d.Offer.HCA, d.Offer.Form, d.Offer.Taints = d.HCA, d.Form, a.state.Taints[d.HCA.Name]
 		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // for shares without a rule
 		if d.rule != nil {
 			d.Offer.Attributes = d.rule.siteAttributes(d.HCA, numbers.of(d))
 			d.IPAM = d.rule.ipamOfHCA(numbers.of(d))
-			if d.rule.view.Shared() {
+			if d.rule.form.Shared() {
 				capacity = d.rule.capacity
 			}
 		}

@@ -267,10 +267,10 @@ func reasoned(t *testing.T, machine string, snap *rdma.Snapshot, r policy.Result
 		t.Errorf("%s: %d decisions on %d HCAs", machine, len(r.Decisions), len(snap.HCAs))
 	}
 	for _, d := range r.Decisions {
-		if (d.View != d.Wanted || d.View == resources.ViewNone) && d.Reason == "" {
-			t.Errorf("%s: no reason why %s is %s and not %s", machine, d.HCA.Name, d.View, d.Wanted)
+		if (d.Form != d.Wanted || d.Form == resources.FormNone) && d.Reason == "" {
+			t.Errorf("%s: no reason why %s is %s and not %s", machine, d.HCA.Name, d.Form, d.Wanted)
 		}
-		if d.Offer.View != d.View || d.Offer.HCA != d.HCA {
+		if d.Offer.Form != d.Form || d.Offer.HCA != d.HCA {
 			t.Errorf("%s: the offer of %s is another", machine, d.HCA.Name)
 		}
 	}
@@ -290,7 +290,7 @@ func TestDefault(t *testing.T) {
 			if snap.NetnsMode == rdma.NetnsExclusive {
 				break
 			}
-			offers = append(offers, resources.Offer{HCA: h, View: resources.ViewExclusive})
+			offers = append(offers, resources.Offer{HCA: h, Form: resources.FormExclusive})
 		}
 		want := resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})
 		if diff := cmp.Diff(want, policy.Default().Apply(snap, policy.State{}).Slices()); diff != "" {
@@ -338,7 +338,7 @@ func TestGroupTooLarge(t *testing.T) {
 		t.Errorf("a group that claims hold left the pool: %s", r.Groups[1].Reason)
 	}
 	for _, d := range r.Decisions {
-		if slices.Contains(members, d.HCA.Name) && d.View.Exclusive() {
+		if slices.Contains(members, d.HCA.Name) && d.Form.Exclusive() {
 			t.Fatalf("%s can be had alone, and a claim of the group has it", d.HCA.Name)
 		}
 	}

@@ -75,7 +75,7 @@ func (p *problems) room(path string, r *rule) {
 	if r.resource != "" {
 		taken += 2
 	}
-	if r.view.Shared() {
+	if r.form.Shared() {
 		taken += 2 // shares, bandwidth
 		for _, limited := range []bool{r.capacity.Handles > 0, r.capacity.Objects > 0} {
 			if limited {

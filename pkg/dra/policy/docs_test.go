@@ -79,7 +79,7 @@ func TestFieldsOfDocs(t *testing.T) {
 // docs/sharing.md.
 var things = []struct {
 	name    string
-	pf, vf  string // the views that publish it
+	pf, vf  string // the forms that publish it
 	group   bool
 	request resourceapi.DeviceClaim
 }{
@@ -128,7 +128,7 @@ func TestExclusionTables(t *testing.T) {
 // the second, under a policy that publishes both.
 func together(t *testing.T, partitioning bool, features controlplane.Features, first, second string) string {
 	t.Helper()
-	views := map[string]map[string]bool{"pf": {}, "vf": {}}
+	forms := map[string]map[string]bool{"pf": {}, "vf": {}}
 	group := ""
 	var claims []resourceapi.DeviceClaim
 	for _, name := range []string{first, second} {
@@ -136,14 +136,14 @@ func together(t *testing.T, partitioning bool, features controlplane.Features, f
 			if thing.name != name {
 				continue
 			}
-			views["pf"][thing.pf], views["vf"][thing.vf] = true, true
+			forms["pf"][thing.pf], forms["vf"][thing.vf] = true, true
 			if thing.group {
 				group = "groups: [{name: cards, selectors: [{cel: {expression: 'device.attributes[\"rdma.dev\"].ibdev == \"mlx5_0\"'}}]}]"
 			}
 			claims = append(claims, thing.request)
 		}
 	}
-	text := fmt.Sprintf("%spartitioning: %t\nrules:\n%s%s%s", header, partitioning, rule("pf", views["pf"]), rule("vf", views["vf"]), group)
+	text := fmt.Sprintf("%spartitioning: %t\nrules:\n%s%s%s", header, partitioning, rule("pf", forms["pf"]), rule("vf", forms["vf"]), group)
 	c, err := policy.Parse([]byte(text))
 	if err != nil {
 		return "never both"
@@ -163,16 +163,16 @@ func together(t *testing.T, partitioning bool, features controlplane.Features, f
 	return "together"
 }
 
-// rule publishes the functions of a kind by these views.
-func rule(function string, views map[string]bool) string {
-	view := "none"
+// rule publishes the functions of a kind by these forms.
+func rule(function string, forms map[string]bool) string {
+	form := "none"
 	switch {
-	case views["exclusive"] && views["shared"]:
-		view = "both"
-	case views["exclusive"]:
-		view = "exclusive"
-	case views["shared"]:
-		view = "shared"
+	case forms["exclusive"] && forms["shared"]:
+		form = "both"
+	case forms["exclusive"]:
+		form = "exclusive"
+	case forms["shared"]:
+		form = "shared"
 	}
-	return fmt.Sprintf("- {name: %s, selectors: [{cel: {expression: 'device.attributes[\"rdma.dev\"].function == %q'}}], publish: %s}\n", function, function, view)
+	return fmt.Sprintf("- {name: %s, selectors: [{cel: {expression: 'device.attributes[\"rdma.dev\"].function == %q'}}], publish: %s}\n", function, function, form)
 }

@@ -29,7 +29,7 @@ rules:
 	}}
 	result := c.Apply(snap, policy.State{})
 	for _, d := range result.Decisions {
-		fmt.Printf("%s %s, rule %q\n", d.HCA.Name, d.View, d.Rule)
+		fmt.Printf("%s %s, rule %q\n", d.HCA.Name, d.Form, d.Rule)
 	}
 	for _, slice := range result.Slices() {
 		for _, device := range slice.Devices {

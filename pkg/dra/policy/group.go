@@ -155,7 +155,7 @@ func (a *application) rivals(g resources.Group) []*Decision {
 	used := a.withCards(slices.Concat(g.Members, g.Former))
 	var out []*Decision
 	for i := range a.Decisions {
-		if d := &a.Decisions[i]; used[d.HCA.Name] && d.View.Exclusive() {
+		if d := &a.Decisions[i]; used[d.HCA.Name] && d.Form.Exclusive() {
 			out = append(out, d)
 		}
 	}
@@ -168,8 +168,8 @@ func (a *application) withholdExclusive(d *Decision, group string) bool {
 	switch {
 	case a.state.Held[d.HCA.Name].Exclusive:
 		return false
-	case d.View == resources.ViewBoth:
-		d.View = resources.ViewShared
+	case d.Form == resources.FormBoth:
+		d.Form = resources.FormShared
 		d.note("shared only: claims of group %s use it", group)
 	default:
 		d.withhold("claims of group %s use it: it is published when they end", group)
@@ -185,7 +185,7 @@ func (a *application) limitCounters() bool {
 		if !g.Published {
 			continue
 		}
-		err := resources.CheckGroup(g.Group, a.views(), a.PublishedGroups())
+		err := resources.CheckGroup(g.Group, a.forms(), a.PublishedGroups())
 		if err == nil {
 			continue
 		}
@@ -205,11 +205,11 @@ func (a *application) limitCounters() bool {
 	return false
 }
 
-// views returns the offers, as far as they are known.
-func (a *application) views() []resources.Offer {
+// forms returns the offers, as far as they are known.
+func (a *application) forms() []resources.Offer {
 	var out []resources.Offer
 	for _, d := range a.Decisions {
-		out = append(out, resources.Offer{HCA: d.HCA, View: d.View, Unlocked: d.Offer.Unlocked})
+		out = append(out, resources.Offer{HCA: d.HCA, Form: d.Form, Unlocked: d.Offer.Unlocked})
 	}
 	return out
 }

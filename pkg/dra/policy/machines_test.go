@@ -65,7 +65,7 @@ func machines() []string { return append(fixture.Names(), "large") }
 func describe(r policy.Result) string {
 	var out strings.Builder
 	for _, d := range r.Decisions {
-		line := fmt.Sprintf("%s rule=%s wanted=%s view=%s", d.HCA.Name, d.Rule, d.Wanted, d.View)
+		line := fmt.Sprintf("%s rule=%s wanted=%s view=%s", d.HCA.Name, d.Rule, d.Wanted, d.Form)
 		if d.Reason != "" {
 			line += " because " + d.Reason
 		}

@@ -12,7 +12,7 @@ import (
 // State is the state of a node besides its HCAs: its claims, and the optional features of the
 // API server.
 type State struct {
-	// Held are the views in which claims hold HCAs, by the HCA's name. A view stays published until its last
+	// Held are the forms in which claims hold HCAs, by the HCA's name. A form stays published until its last
 	// claim ends, whatever the policy says. Claims for monitoring hold nothing.
 	Held map[string]Held
 	// HeldGroups are the groups that claims hold, with the names of all HCAs in these
@@ -28,20 +28,20 @@ type State struct {
 	NoCounters, NoConsumable, NoTaints bool
 }
 
-// Held says in which views claims hold an HCA itself, not as a member of a group.
+// Held says in which forms claims hold an HCA itself, not as a member of a group.
 type Held struct{ Exclusive, Shared bool }
 
-// view returns the view that includes all held ones.
-func (h Held) view() resources.View {
+// form returns the form that includes all held ones.
+func (h Held) form() resources.Form {
 	switch {
 	case h.Exclusive && h.Shared:
-		return resources.ViewBoth
+		return resources.FormBoth
 	case h.Exclusive:
-		return resources.ViewExclusive
+		return resources.FormExclusive
 	case h.Shared:
-		return resources.ViewShared
+		return resources.FormShared
 	}
-	return resources.ViewNone
+	return resources.FormNone
 }
 
 // Decision is the policy's result for one HCA.
@@ -50,9 +50,9 @@ type Decision struct {
 	// Rule is the name of the rule that matched, or of the rule whose selectors failed; "" if
 	// there is none.
 	Rule string
-	// Wanted is the view of the policy, and View the published one.
-	Wanted, View resources.View
-	// Reason is why the HCA is not published, or not in the wanted view; "" otherwise.
+	// Wanted is the form of the policy, and Form the published one.
+	Wanted, Form resources.Form
+	// Reason is why the HCA is not published, or not in the wanted form; "" otherwise.
 	Reason string
 	// IPAM is the entry of ipam for claims that request the addresses of the HCA's rail, "" for none.
 	IPAM string
@@ -60,7 +60,7 @@ type Decision struct {
 	VLAN int
 	// Marks are the marks of packets that the rule gives to the HCA's claims.
 	Marks v1alpha1.Marks
-	// Offer is what is published of the HCA, with View as its view.
+	// Offer is what is published of the HCA, with Form as its form.
 	Offer resources.Offer
 
 	rule *rule
@@ -92,7 +92,7 @@ type Result struct {
 func (r Result) Offers() []resources.Offer {
 	var out []resources.Offer
 	for _, d := range r.Decisions {
-		if d.View != resources.ViewNone {
+		if d.Form != resources.FormNone {
 			out = append(out, d.Offer)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 type rule struct {
 	name      string
 	selectors selectors
-	view      resources.View
+	form      resources.Form
 	capacity  resources.Capacity // its bandwidth is nil where the file has none
 	rail      *int64
 	rails     int64    // number of cards to number; 0: none
@@ -81,17 +81,17 @@ const (
 // rule validates and compiles a rule.
 func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	r := &rule{
-		name: e.Name, view: e.Publish, resource: e.ResourceName, rail: e.Rail,
+		name: e.Name, form: e.Publish, resource: e.ResourceName, rail: e.Rail,
 		selectors: p.selectors(path, e.Selectors), extra: p.attributes(path+".attributes", e.Attributes),
 	}
 	if e.Name == "" {
 		p.add(path+".name", "is required")
 	}
-	switch r.view {
+	switch r.form {
 	case "":
-		r.view = resources.ViewExclusive
-	case resources.ViewNone, resources.ViewExclusive, resources.ViewShared:
-	case resources.ViewBoth:
+		r.form = resources.FormExclusive
+	case resources.FormNone, resources.FormExclusive, resources.FormShared:
+	case resources.FormBoth:
 		if !f.Partitioning {
 			p.add(path+".publish", "both needs partitioning: true: "+
 				"without counters nothing keeps an exclusive HCA and its shares apart")
@@ -113,13 +113,13 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 
 // capacity validates the capacities that claims share.
 func (p *problems) capacity(path string, e *FileRule, r *rule) {
-	if !r.view.Shared() {
+	if !r.form.Shared() {
 		for name, set := range map[string]bool{
 			"shares": e.Shares != nil, "defaultShares": e.DefaultShares != nil, "bandwidth": e.Bandwidth != nil,
 			"handles": e.Handles != nil, "objects": e.Objects != nil,
 		} {
 			if set {
-				p.add(path+"."+name, "is for publish: shared and both, not %s", r.view)
+				p.add(path+"."+name, "is for publish: shared and both, not %s", r.form)
 			}
 		}
 		return

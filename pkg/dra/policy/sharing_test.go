@@ -340,7 +340,7 @@ func TestAdminAccess(t *testing.T) {
 	}
 }
 
-// TestPolicyChange: a view that claims hold stays as long as they do, and takes no new
+// TestPolicyChange: a form that claims hold stays as long as they do, and takes no new
 // claim, on clusters with and without taints.
 func TestPolicyChange(t *testing.T) {
 	old := controlplane.V136()

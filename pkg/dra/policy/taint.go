@@ -40,7 +40,7 @@ func (a *application) withholdTainted() {
 	}
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		if key := keepsAway(a.state.Taints[d.HCA.Name]); key != "" && d.View != resources.ViewNone {
+		if key := keepsAway(a.state.Taints[d.HCA.Name]); key != "" && d.Form != resources.FormNone {
 			d.withhold("%s: the API server has no device taints (feature gate DRADeviceTaints) to keep new claims off it",
 				key)
 		}

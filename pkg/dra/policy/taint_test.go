@@ -69,7 +69,7 @@ func TestNoTaints(t *testing.T) {
 		t.Errorf("without (-want +got):\n%s", diff)
 	}
 	for _, d := range policy.Default().Apply(&snap, state).Decisions {
-		if d.HCA.Name == "down" && (d.View != resources.ViewNone || !strings.Contains(d.Reason, "rdma.dev/port-down")) {
+		if d.HCA.Name == "down" && (d.Form != resources.FormNone || !strings.Contains(d.Reason, "rdma.dev/port-down")) {
 			t.Errorf("decision is %+v", d)
 		}
 	}

@@ -36,13 +36,13 @@ func models(snap *rdma.Snapshot, r policy.Result) []*model {
 	for _, o := range r.Offers() {
 		uses := using(snap, o.HCA)
 		selector := fmt.Sprintf(`device.attributes["rdma.dev"].?ibdev.orValue("") == %q`, o.HCA.IBDev)
-		if o.View.Exclusive() {
+		if o.Form.Exclusive() {
 			out = append(out, &model{
 				name: o.HCA.Name, alone: o.HCA.Name, uses: uses, shares: 1,
 				claim: controlplane.Claim(controlplane.Want("nic", "any", selector, `!device.attributes["rdma.dev"].shared`)),
 			})
 		}
-		if o.View.Shared() {
+		if o.Form.Shared() {
 			out = append(out, &model{
 				name: devicename.Shared(o.HCA.Name), uses: uses, shares: 63,
 				claim: controlplane.Claim(controlplane.Want("nic", "any", selector, `device.attributes["rdma.dev"].shared`)),

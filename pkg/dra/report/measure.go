@@ -41,9 +41,7 @@ func Metrics(ctx context.Context, in Inputs) metrics.State {
 		PreparedClaims: len(in.View.Plans),
 		Registered:     in.Registered, PodsKnown: in.Pods != nil, NRIConnected: in.NRIConnected,
 	}
-	for _, b := range in.Blocks {
-		s.Blocks = append(s.Blocks, metrics.Block{IPAM: b.IPAM, Size: b.Size, Used: len(b.Addresses)})
-	}
+	s.Blocks = in.Blocks
 	s.Troubles, s.Failures = failures(in.Troubles)
 	s.Devices = describe(in.View.Snapshot, owners)
 	s.Omitted = readAllCounters(ctx, in.View.Sys, s.Devices)

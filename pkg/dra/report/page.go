@@ -12,7 +12,9 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -43,7 +45,7 @@ type Inputs struct {
 	Problems []error
 	Troubles *apiclient.Troubles
 	// Blocks are the node's blocks of addresses.
-	Blocks []statuspage.Block
+	Blocks []blocks.Usage
 	// Events are the recent events of the node, the newest first.
 	Events []statuspage.Event
 	// Cgroups is the host's cgroup file system.
@@ -56,16 +58,12 @@ func Page(in Inputs) *statuspage.Page {
 		Node: in.Node, Version: in.Version, Started: in.Started, At: in.Now,
 		Registered: in.Registered, NRI: in.nri(), Problems: in.problems(),
 		Topology: topology.Discover(in.View.Sys, in.View.Snapshot),
-		Groups:   []statuspage.Group{}, Blocks: in.Blocks, Events: in.Events,
+		Groups:   []explain.Group{}, Blocks: in.Blocks, Events: in.Events,
 	}
 	p.HCAs = in.hcas()
 	for _, g := range in.Decision.Groups {
 		published := in.Published[devicename.Group(g.Group.Name)] != nil
-		group := statuspage.Group{Name: g.Group.Name, Published: published, Reason: g.Reason, Members: []string{}}
-		for _, h := range g.Group.Members {
-			group.Members = append(group.Members, h.Name)
-		}
-		p.Groups = append(p.Groups, group)
+		p.Groups = append(p.Groups, explain.NewGroup(g, published))
 	}
 	p.Claims = pageClaims(in.View, in.Pods)
 	drawState(p)

@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
@@ -14,94 +16,120 @@ const (
 	AttributeResourceName resourceapi.QualifiedName = "k8s.cni.cncf.io/resourceName"
 )
 
-// OwnAttributes are the attributes that the device of an HCA can have by itself. A site's policy cannot set them.
-var OwnAttributes = []resourceapi.QualifiedName{
-	"ibdev", "protocol", "function", "parentPCI", "driver", "model", "boardID", "firmware", "netnsMode",
-	"nodeGUID", "sysImageGUID", "shared", "ports", "linkLayer", "netdev", "subnetPrefix", "rateGbps",
-	"vendor", "pcieSwitch", deviceattribute.StandardDeviceAttributePCIeRoot,
-	deviceattribute.StandardDeviceAttributeNUMANode, deviceattribute.StandardDeviceAttributePCIBusID,
+// own are the attributes that the device of an HCA can have by itself, with the functions that return their values: a
+// string, an int or a bool. A value that is not known is nil or "".
+var own = []struct {
+	name  resourceapi.QualifiedName
+	value func(*rdma.HCA, rdma.NetnsMode) any
+}{
+	{"ibdev", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.IBDev }},
+	{"protocol", func(h *rdma.HCA, _ rdma.NetnsMode) any { return string(h.Protocol) }},
+	{"function", func(h *rdma.HCA, _ rdma.NetnsMode) any { return string(h.Function) }},
+	{"parentPCI", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.PF }},
+	{"driver", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Driver }},
+	{"model", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Model }},
+	{"boardID", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.BoardID }},
+	{"firmware", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Firmware }},
+	{"netnsMode", func(_ *rdma.HCA, mode rdma.NetnsMode) any { return string(mode) }},
+	{"nodeGUID", func(h *rdma.HCA, _ rdma.NetnsMode) any { return guid(h.NodeGUID) }},
+	{"sysImageGUID", func(h *rdma.HCA, _ rdma.NetnsMode) any { return guid(h.SysImageGUID) }},
+	{"shared", func(*rdma.HCA, rdma.NetnsMode) any { return false }},
+	{"ports", func(h *rdma.HCA, _ rdma.NetnsMode) any { return len(slices.Collect(h.OwnPorts())) }},
+	{"linkLayer", ofPort(func(p *rdma.Port) any { return string(p.LinkLayer) })},
+	{"netdev", ofPort(func(p *rdma.Port) any { return p.Netdev })},
+	{"subnetPrefix", ofPort(func(p *rdma.Port) any { return guid(p.SubnetPrefix) })},
+	{"rateGbps", ofPort(rate)},
+	{"vendor", ofPCI(func(h *rdma.HCA) any { return h.PCI.Vendor })},
+	{"pcieSwitch", ofPCI(func(h *rdma.HCA) any { return h.PCI.Switch() })},
+	{deviceattribute.StandardDeviceAttributePCIeRoot, ofPCI(func(h *rdma.HCA) any { return h.PCI.Root })},
+	{deviceattribute.StandardDeviceAttributeNUMANode, ofPCI(numaNode)},
+	{deviceattribute.StandardDeviceAttributePCIBusID, ofPCI(busID)},
 }
+
+// OwnAttributes are the attributes that the device of an HCA can have by itself. A site's policy cannot set them.
+var OwnAttributes = func() (names []resourceapi.QualifiedName) {
+	for _, one := range own {
+		names = append(names, one.name)
+	}
+	return names
+}()
 
 // Attributes returns the attributes of an HCA. DeviceClasses and claims select devices by them. Names without a domain
 // are in the driver's domain, rdma.dev. They are an interface for users' CEL expressions: see docs/attributes.md. An
 // attribute without a known value is absent. The state of a port is no attribute, because it changes while the device
-// stays the same.
+// stays the same. Other drivers publish the same standard attributes, so a claim can request a GPU and an HCA below one
+// PCIe root. The attributes are scalars, because lists do not work in Kubernetes 1.36.
 func Attributes(h *rdma.HCA, mode rdma.NetnsMode) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
-	a := attributes{}
-	a.text("ibdev", h.IBDev)
-	a.text("protocol", string(h.Protocol))
-	a.text("function", string(h.Function))
-	a.text("parentPCI", h.PF)
-	a.text("driver", h.Driver)
-	a.text("model", h.Model)
-	a.text("boardID", h.BoardID)
-	a.text("firmware", h.Firmware)
-	a.text("netnsMode", string(mode))
-	a.guid("nodeGUID", h.NodeGUID)
-	a.guid("sysImageGUID", h.SysImageGUID)
-	a.truth("shared", false)
-	a.ports(h)
-	if h.PCI != nil {
-		a.pci(h)
+	a := make(attributes, len(own))
+	for _, one := range own {
+		a.set(one.name, one.value(h, mode))
 	}
 	return a
 }
 
 type attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
-// text sets a string unless it is empty or too long. A longer one would make the whole slice invalid.
-func (a attributes) text(name resourceapi.QualifiedName, value string) {
-	if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
-		a[name] = resourceapi.DeviceAttribute{StringValue: &value}
+// set sets an attribute with a known value. It leaves out a string that is too long: it would make the whole slice
+// invalid.
+func (a attributes) set(name resourceapi.QualifiedName, value any) {
+	switch value := value.(type) {
+	case string:
+		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
+			a[name] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+	case int:
+		a[name] = resourceapi.DeviceAttribute{IntValue: new(int64(value))}
+	case bool:
+		a[name] = resourceapi.DeviceAttribute{BoolValue: &value}
 	}
 }
 
-func (a attributes) number(name resourceapi.QualifiedName, value int) {
-	v := int64(value)
-	a[name] = resourceapi.DeviceAttribute{IntValue: &v}
+func guid(value rdma.GUID) any {
+	if value == 0 {
+		return nil
+	}
+	return value.String()
 }
 
-func (a attributes) truth(name resourceapi.QualifiedName, value bool) {
-	a[name] = resourceapi.DeviceAttribute{BoolValue: &value}
-}
-
-func (a attributes) guid(name resourceapi.QualifiedName, value rdma.GUID) {
-	if value != 0 {
-		a.text(name, value.String())
-	}
-}
-
-// ports sets the attributes of the ports from the first port, because all ports of an HCA are of the same kind. The
-// rate of a port that is not ACTIVE has no meaning.
-func (a attributes) ports(h *rdma.HCA) {
-	count := 0
-	for range h.OwnPorts() {
-		count++
-	}
-	a.number("ports", count)
-	p := h.Port1()
-	if p == nil {
-		return
-	}
-	a.text("linkLayer", string(p.LinkLayer))
-	a.text("netdev", p.Netdev)
-	a.guid("subnetPrefix", p.SubnetPrefix)
-	if p.State == rdma.PortActive && p.RateMbps > 0 {
-		a.number("rateGbps", p.RateMbps/1000)
+// ofPort returns a value of the first port, because all ports of an HCA are of the same kind.
+func ofPort(value func(*rdma.Port) any) func(*rdma.HCA, rdma.NetnsMode) any {
+	return func(h *rdma.HCA, _ rdma.NetnsMode) any {
+		if p := h.Port1(); p != nil {
+			return value(p)
+		}
+		return nil
 	}
 }
 
-// pci sets the position of the HCA. Other drivers publish the same standard attributes, so a claim can request a GPU
-// and an HCA below one PCIe root. The attributes are scalars, because lists do not work in Kubernetes 1.36.
-func (a attributes) pci(h *rdma.HCA) {
-	a.text("vendor", h.PCI.Vendor)
-	a.text("pcieSwitch", h.PCI.Switch())
-	a.text(deviceattribute.StandardDeviceAttributePCIeRoot, h.PCI.Root)
-	if h.PCI.NUMANode != nil {
-		a.number(deviceattribute.StandardDeviceAttributeNUMANode, *h.PCI.NUMANode)
+// rate is that of an ACTIVE port. Otherwise it has no meaning.
+func rate(p *rdma.Port) any {
+	if p.State != rdma.PortActive || p.RateMbps <= 0 {
+		return nil
 	}
-	if h.Function == rdma.PF || h.Function == rdma.VF {
-		// The PCI function of an SF or a software HCA is that of another device.
-		a.text(deviceattribute.StandardDeviceAttributePCIBusID, h.PCI.Address)
+	return p.RateMbps / 1000
+}
+
+// ofPCI returns a value of an HCA that is a PCI function.
+func ofPCI(value func(*rdma.HCA) any) func(*rdma.HCA, rdma.NetnsMode) any {
+	return func(h *rdma.HCA, _ rdma.NetnsMode) any {
+		if h.PCI == nil {
+			return nil
+		}
+		return value(h)
 	}
+}
+
+func numaNode(h *rdma.HCA) any {
+	if h.PCI.NUMANode == nil {
+		return nil
+	}
+	return *h.PCI.NUMANode
+}
+
+// busID is the PCI function. That of an SF or a software HCA is that of another device.
+func busID(h *rdma.HCA) any {
+	if h.Function != rdma.PF && h.Function != rdma.VF {
+		return nil
+	}
+	return h.PCI.Address
 }

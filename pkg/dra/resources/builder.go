@@ -93,10 +93,10 @@ func pack(offers []Offer) [][]part {
 func partsOf(card []Offer) []part {
 	var out []part
 	for _, o := range card {
-		if o.View.Exclusive() {
+		if o.Form.Exclusive() {
 			out = append(out, part{o, false})
 		}
-		if o.View.Shared() {
+		if o.Form.Shared() {
 			out = append(out, part{o, true})
 		}
 	}

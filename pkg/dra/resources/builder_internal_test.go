@@ -27,7 +27,7 @@ func TestBuilder(t *testing.T) {
 	for range 300 {
 		switch o := &offers[random.IntN(len(offers))]; random.IntN(8) {
 		case 0:
-			o.View = []View{ViewNone, ViewExclusive, ViewShared, ViewBoth}[random.IntN(4)]
+			o.Form = []Form{FormNone, FormExclusive, FormShared, FormBoth}[random.IntN(4)]
 		case 1:
 			o.Taints = nil
 		case 2:
@@ -62,7 +62,7 @@ func same[T any](a, b T) bool { return reflect.DeepEqual(a, b) || cmp.Equal(a, b
 func offersOf(snap *rdma.Snapshot) []Offer {
 	var out []Offer
 	for _, h := range snap.Usable() {
-		out = append(out, Offer{HCA: h, View: ViewExclusive, Capacity: Capacity{Shares: 4, DefaultShares: 1, Bandwidth: new(resource.MustParse("1G"))}})
+		out = append(out, Offer{HCA: h, Form: FormExclusive, Capacity: Capacity{Shares: 4, DefaultShares: 1, Bandwidth: new(resource.MustParse("1G"))}})
 	}
 	return out
 }

@@ -46,7 +46,7 @@ func newLocks(offers []Offer, groups []Group) *locks {
 	}
 	var needed []Offer
 	for _, o := range offers {
-		if o.View.Exclusive() && !o.Unlocked && users[o.HCA.Name] > 1 {
+		if o.Form.Exclusive() && !o.Unlocked && users[o.HCA.Name] > 1 {
 			needed = append(needed, o)
 		}
 	}

@@ -25,7 +25,7 @@ func (m maker) exclusive(o Offer) resourceapi.Device {
 
 func (m maker) shared(o Offer) resourceapi.Device {
 	d := resourceapi.Device{Name: devicename.Shared(o.HCA.Name), Attributes: m.attributes(o)}
-	attributes(d.Attributes).truth("shared", true)
+	attributes(d.Attributes).set("shared", true)
 	d.ConsumesCounters = m.locks.consumption(m.locks.shared(o.HCA))
 	m.consume(&d, o.Capacity, o.Draining)
 	d.Taints = m.taints(o.Draining, o.Taints)
@@ -38,9 +38,9 @@ func (m maker) groups(groups []Group, taints map[string][]resourceapi.DeviceTain
 	var out []resourceapi.Device
 	for _, g := range groups {
 		a := attributes{}
-		a.truth("shared", true)
-		a.text("group", g.Name)
-		a.text("netnsMode", string(m.mode))
+		a.set("shared", true)
+		a.set("group", g.Name)
+		a.set("netnsMode", string(m.mode))
 		d := resourceapi.Device{Name: devicename.Group(g.Name), Attributes: a}
 		d.ConsumesCounters = m.locks.consumption(m.locks.shared(g.touches()...))
 		m.consume(&d, Capacity{Shares: g.Shares, DefaultShares: 1}, g.Draining)

@@ -14,7 +14,7 @@ func ExampleSlices() {
 		IBDev: "mlx5_0", Function: rdma.PF, Protocol: rdma.ProtocolRoCE, PCI: pci,
 		Uverbs: &rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs0"},
 	}
-	offers := []resources.Offer{{HCA: hca, View: resources.ViewExclusive}}
+	offers := []resources.Offer{{HCA: hca, Form: resources.FormExclusive}}
 	for _, slice := range resources.Slices(offers, nil, rdma.NetnsShared, resources.Options{}) {
 		for _, d := range slice.Devices {
 			fmt.Println(d.Name, *d.Attributes["protocol"].StringValue, *d.Attributes["resource.kubernetes.io/pcieRoot"].StringValue)

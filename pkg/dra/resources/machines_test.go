@@ -20,7 +20,7 @@ const node = "node1"
 func exclusive(snap *rdma.Snapshot) []resourceslice.Slice {
 	var offers []resources.Offer
 	for _, h := range snap.Usable() {
-		offers = append(offers, resources.Offer{HCA: h, View: resources.ViewExclusive})
+		offers = append(offers, resources.Offer{HCA: h, Form: resources.FormExclusive})
 	}
 	return resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// View is the form in which an HCA is published.
-type View string
+// Form is the form in which an HCA is published.
+type Form string
 
-// The views.
+// The forms.
 const (
-	ViewNone      View = "none"      // not published
-	ViewExclusive View = "exclusive" // one device, for one claim at a time
-	ViewShared    View = "shared"    // one device that many claims get shares of
-	ViewBoth      View = "both"      // two devices that exclude each other by counters
+	FormNone      Form = "none"      // not published
+	FormExclusive Form = "exclusive" // one device, for one claim at a time
+	FormShared    Form = "shared"    // one device that many claims get shares of
+	FormBoth      Form = "both"      // two devices that exclude each other by counters
 )
 
-// Exclusive reports whether the view has a device for one claim at a time.
-func (v View) Exclusive() bool { return v == ViewExclusive || v == ViewBoth }
+// Exclusive reports whether the form has a device for one claim at a time.
+func (v Form) Exclusive() bool { return v == FormExclusive || v == FormBoth }
 
-// Shared reports whether the view has a device for many claims.
-func (v View) Shared() bool { return v == ViewShared || v == ViewBoth }
+// Shared reports whether the form has a device for many claims.
+func (v Form) Shared() bool { return v == FormShared || v == FormBoth }
 
 // Offer is the result of the site's policy for one HCA: how the HCA is published.
 type Offer struct {
 	HCA  *rdma.HCA
-	View View
+	Form Form
 	// Capacity is the capacity of the shared device.
 	Capacity Capacity
 	// Attributes are the attributes of the site, in the driver's domain or another one. They add to those of the HCA

@@ -31,11 +31,11 @@ type Options struct {
 	NoTaints bool
 }
 
-// cards groups adjacent offers of the same card. It omits offers with ViewNone.
+// cards groups adjacent offers of the same card. It omits offers with FormNone.
 func cards(offers []Offer) [][]Offer {
 	var out [][]Offer
 	for _, offer := range offers {
-		if offer.View == ViewNone {
+		if offer.Form == FormNone {
 			continue
 		}
 		if n := len(out); n > 0 && out[n-1][0].HCA.Family() == offer.HCA.Family() {

@@ -18,11 +18,11 @@ import (
 
 var everything = resources.Options{Counters: true, Consumable: true}
 
-// offers publishes all usable HCAs of a host by one view.
-func offers(snap *rdma.Snapshot, view resources.View, capacity resources.Capacity) []resources.Offer {
+// offers publishes all usable HCAs of a host by one form.
+func offers(snap *rdma.Snapshot, form resources.Form, capacity resources.Capacity) []resources.Offer {
 	var out []resources.Offer
 	for _, h := range snap.Usable() {
-		out = append(out, resources.Offer{HCA: h, View: view, Capacity: capacity})
+		out = append(out, resources.Offer{HCA: h, Form: form, Capacity: capacity})
 	}
 	return out
 }
@@ -52,7 +52,7 @@ func TestCapacities(t *testing.T) {
 		{resources.Capacity{Shares: 63, DefaultShares: 1, Handles: 4096, Objects: 1_000_000, Bandwidth: new(resource.MustParse("400G"))}, "65", "15873"},
 		{resources.Capacity{Shares: 1_000_000, DefaultShares: 1_000_000, Handles: 1<<31 - 1, Objects: 1_000_000}, "2147M", "1M"},
 	} {
-		published := resources.Slices(offers(snap, resources.ViewShared, tc.capacity), nil, snap.NetnsMode, everything)
+		published := resources.Slices(offers(snap, resources.FormShared, tc.capacity), nil, snap.NetnsMode, everything)
 		validate(t, published)
 		cluster := controlplane.Cluster{Node: node, Features: controlplane.V136(), Classes: controlplane.ChartClasses(t)}
 		cluster.Publish(rdma.Domain, published)
@@ -73,7 +73,7 @@ func TestCapacities(t *testing.T) {
 // what devices consume of them are valid, and each function has one lock.
 func TestCounterSets(t *testing.T) {
 	snap := large(t, 1024)
-	published := resources.Slices(offers(snap, resources.ViewBoth, resources.Capacity{Shares: 63, DefaultShares: 1}), nil, snap.NetnsMode, everything)
+	published := resources.Slices(offers(snap, resources.FormBoth, resources.Capacity{Shares: 63, DefaultShares: 1}), nil, snap.NetnsMode, everything)
 	validate(t, published)
 	locks := map[string]bool{}
 	for i, s := range published {
@@ -112,7 +112,7 @@ func TestHeadsStayTogether(t *testing.T) {
 		add(fmt.Sprintf("hca-%02d-vf", i), fmt.Sprintf("0000:%02x:00.1", i), address)
 	}
 	snap := &rdma.Snapshot{HCAs: hcas}
-	published := resources.Slices(offers(snap, resources.ViewBoth, resources.Capacity{Shares: 1, DefaultShares: 1}), nil, rdma.NetnsShared, everything)
+	published := resources.Slices(offers(snap, resources.FormBoth, resources.Capacity{Shares: 1, DefaultShares: 1}), nil, rdma.NetnsShared, everything)
 	validate(t, published)
 	for _, s := range published {
 		for _, d := range s.Devices {
@@ -126,7 +126,7 @@ func TestHeadsStayTogether(t *testing.T) {
 // Two HCAs of one PF are no parts of each other: each can be had alone.
 func TestHeadsDoNotExclude(t *testing.T) {
 	snap := rdmatest.Snapshot(t, "smi-multiplane")
-	published := resources.Slices(offers(snap, resources.ViewExclusive, resources.Capacity{}), nil, snap.NetnsMode, everything)
+	published := resources.Slices(offers(snap, resources.FormExclusive, resources.Capacity{}), nil, snap.NetnsMode, everything)
 	cluster := controlplane.Cluster{Node: node, Features: controlplane.V136(), Classes: controlplane.ChartClasses(t)}
 	cluster.Publish(rdma.Domain, published)
 	n := int64(len(snap.Usable()))
@@ -151,7 +151,7 @@ func TestOwnAttributesWin(t *testing.T) {
 					t.Errorf("%s: attribute %s is not in the list of the HCAs' own", machine, name)
 				}
 			}
-			published := resources.Slices([]resources.Offer{{HCA: h, View: resources.ViewExclusive, Attributes: site}}, nil, rdma.NetnsShared, everything)
+			published := resources.Slices([]resources.Offer{{HCA: h, Form: resources.FormExclusive, Attributes: site}}, nil, rdma.NetnsShared, everything)
 			got := published[0].Devices[0].Attributes
 			if len(got) != len(own)+1 || *got["tier"].StringValue != "gold" {
 				t.Errorf("%s: %s has %d attributes, want its own %d and one of the site", machine, h.Name, len(got), len(own))

@@ -35,8 +35,8 @@ func TestTaints(t *testing.T) {
 	} {
 		hcas := []rdma.HCA{{Name: "pci-a", Function: rdma.PF}, {Name: "pci-b", Function: rdma.PF}}
 		offers := []resources.Offer{
-			{HCA: &hcas[0], View: resources.ViewBoth, Taints: tc.a, Draining: tc.draining, Capacity: resources.Capacity{Shares: 1, DefaultShares: 1}},
-			{HCA: &hcas[1], View: resources.ViewExclusive, Taints: tc.b},
+			{HCA: &hcas[0], Form: resources.FormBoth, Taints: tc.a, Draining: tc.draining, Capacity: resources.Capacity{Shares: 1, DefaultShares: 1}},
+			{HCA: &hcas[1], Form: resources.FormExclusive, Taints: tc.b},
 		}
 		groups := []resources.Group{{Name: "all", Members: []*rdma.HCA{&hcas[0], &hcas[1]}, Shares: 1}}
 		got := map[string]string{}

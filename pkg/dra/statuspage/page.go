@@ -3,6 +3,8 @@ package statuspage
 import (
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
@@ -23,10 +25,10 @@ type Page struct {
 	// Topology has the positions of HCAs and accelerators.
 	Topology *topology.Topology `json:"topology"`
 	HCAs     []HCA              `json:"hcas"`
-	Groups   []Group            `json:"groups"`
+	Groups   []explain.Group    `json:"groups"`
 	Claims   []Claim            `json:"claims"`
 	// Blocks are the node's blocks of addresses.
-	Blocks []Block `json:"blocks,omitempty"`
+	Blocks []blocks.Usage `json:"blocks,omitempty"`
 	// Events are in order, the newest first.
 	Events []Event `json:"events"`
 }
@@ -63,14 +65,6 @@ type Port struct {
 	Netdev   string `json:"netdev,omitempty"`
 }
 
-// Group is a group of HCAs that the site defines.
-type Group struct {
-	Name      string   `json:"name"`
-	Published bool     `json:"published"`
-	Reason    string   `json:"reason,omitempty"`
-	Members   []string `json:"members"` // names of HCAs
-}
-
 // Claim is a claim that is prepared on the node.
 type Claim struct {
 	Namespace string   `json:"namespace"`
@@ -88,27 +82,6 @@ type Device struct {
 	HCAs        []string `json:"hcas"` // ibdev names; the HCA's name if it is absent
 	ShareID     string   `json:"shareID,omitempty"`
 	AdminAccess bool     `json:"adminAccess,omitempty"`
-}
-
-// Block is the node's block of the addresses of one entry of ipam.
-type Block struct {
-	IPAM   string `json:"ipam"`
-	Subnet string `json:"subnet"`
-	Block  string `json:"block,omitempty"`
-	// Problem is the reason why the node has no block.
-	Problem string `json:"problem,omitempty"`
-	// Size is the number of addresses that pods can have. Addresses are those in use.
-	Size      uint64    `json:"size"`
-	Addresses []Address `json:"addresses"`
-}
-
-// Address is an address of a pod.
-type Address struct {
-	Address   string `json:"address"`
-	Interface string `json:"interface"` // in the pod
-	Pod       string `json:"pod"`       // namespace/name
-	Claim     string `json:"claim"`     // namespace/name
-	Device    string `json:"device"`
 }
 
 // Path is the URL path of the page.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
@@ -28,7 +30,7 @@ func empty(t testing.TB, machine string, down ...int) *statuspage.Page {
 	}
 	p := &statuspage.Page{
 		Node: "node-1", Version: "dra-driver v1.2.3", Started: now.Add(-50 * time.Hour), At: now, Registered: true,
-		Problems: []string{}, Topology: topology.Discover(sys, snap), HCAs: []statuspage.HCA{}, Groups: []statuspage.Group{},
+		Problems: []string{}, Topology: topology.Discover(sys, snap), HCAs: []statuspage.HCA{}, Groups: []explain.Group{},
 		Claims: []statuspage.Claim{}, Events: []statuspage.Event{},
 	}
 	for _, h := range snap.HCAs {
@@ -59,7 +61,7 @@ func busy(t testing.TB) *statuspage.Page {
 	p.HCAs[1].Health, p.HCAs[1].Fault = "Unhealthy", "mlx5_1: port 1 is DOWN (Polling): nothing answers: no cable, or the other end is off"
 	p.HCAs[1].Taints = []string{"rdma.dev/port-down:NoSchedule"}
 	p.HCAs[2].Health, p.HCAs[2].Devices, p.HCAs[2].Reason = "", []string{}, "rule storage: publish is none"
-	p.Groups = []statuspage.Group{{Name: "rail", Members: []string{p.HCAs[3].Name}, Reason: "a member is in use"}}
+	p.Groups = []explain.Group{{Name: "rail", Members: []string{p.HCAs[3].Name}, Reason: "a member is in use"}}
 	p.Claims = []statuspage.Claim{{
 		Namespace: "team-a", Name: "ring", UID: "3f6f0b8e-0000-4000-8000-000000000001", Pods: []string{"trainer-0"},
 		Devices: []statuspage.Device{
@@ -67,12 +69,12 @@ func busy(t testing.TB) *statuspage.Page {
 			{Request: "share", Device: "shared-" + p.HCAs[3].Name, HCAs: []string{"mlx5_3"}, ShareID: "9c1d", AdminAccess: true},
 		},
 	}}
-	p.Blocks = []statuspage.Block{
-		{IPAM: "rail0", Subnet: "10.80.0.0/16", Block: "10.80.4.0/24", Size: 254, Addresses: []statuspage.Address{
+	p.Blocks = []blocks.Usage{
+		{IPAM: "rail0", Subnet: "10.80.0.0/16", Block: "10.80.4.0/24", Size: 254, Addresses: []blocks.Address{
 			{Address: "10.80.4.1", Interface: "rdma0", Pod: "team-a/trainer-0", Claim: "team-a/ring", Device: p.HCAs[0].Name},
 			{Address: "10.80.4.2", Interface: "rdma1", Pod: "team-a/trainer-0", Claim: "team-a/ring", Device: p.HCAs[3].Name},
 		}},
-		{IPAM: "rail1", Subnet: "10.81.0.0/16", Problem: "node n1 has no pod CIDR", Addresses: []statuspage.Address{}},
+		{IPAM: "rail1", Subnet: "10.81.0.0/16", Problem: "node n1 has no pod CIDR", Addresses: []blocks.Address{}},
 	}
 	var log statuspage.Log
 	log.Add(now.Add(-3*time.Hour), statuspage.Event{Reason: "Prepared", Object: "team-a/ring", Message: "UID 3f6f0b8e"})
@@ -124,10 +126,10 @@ func hostile(text string) *statuspage.Page {
 			Health: text, Fault: text,
 			Taints: list, Devices: list, Reason: text, Claims: list, Ports: []statuspage.Port{{State: text, Netdev: text}},
 		}},
-		Groups: []statuspage.Group{{Name: text, Reason: text, Members: list}},
+		Groups: []explain.Group{{Name: text, Reason: text, Members: list}},
 		Claims: []statuspage.Claim{{Namespace: text, Name: text, UID: text, Pods: list,
 			Devices: []statuspage.Device{{Request: text, Device: text, HCAs: list, ShareID: text}}}},
-		Blocks: []statuspage.Block{{IPAM: text, Subnet: text, Block: text, Problem: text, Addresses: []statuspage.Address{
+		Blocks: []blocks.Usage{{IPAM: text, Subnet: text, Block: text, Problem: text, Addresses: []blocks.Address{
 			{Address: text, Interface: text, Pod: text, Claim: text, Device: text},
 		}}},
 		Events: []statuspage.Event{{Last: now, Count: 2, Reason: text, Object: text, Message: text}},

@@ -7,6 +7,9 @@ import (
 
 	g "maragu.dev/gomponents"
 	"maragu.dev/gomponents/html"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 )
 
 // section is a heading with a table of rows, or the text none for no rows.
@@ -65,10 +68,10 @@ func (p *Page) groups() g.Node {
 	if len(p.Groups) == 0 {
 		return nil
 	}
-	return section("Groups", []string{"Group", "Published", "HCAs"}, g.Map(p.Groups, Group.row), "")
+	return section("Groups", []string{"Group", "Published", "HCAs"}, g.Map(p.Groups, groupRow), "")
 }
 
-func (group Group) row() g.Node {
+func groupRow(group explain.Group) g.Node {
 	published := "no"
 	if group.Published {
 		published = "yes"
@@ -105,10 +108,10 @@ func (p *Page) blocks() g.Node {
 		return nil
 	}
 	return section("Addresses", []string{"IPAM", "Block of this node", "In use", "Addresses"},
-		g.Map(p.Blocks, Block.row), "")
+		g.Map(p.Blocks, blockRow), "")
 }
 
-func (b Block) row() g.Node {
+func blockRow(b blocks.Usage) g.Node {
 	block := g.Node(html.Code(g.Text(b.Block)))
 	if b.Block == "" {
 		block = html.Span(html.Class("none"), g.Text("none"))
@@ -116,14 +119,14 @@ func (b Block) row() g.Node {
 	return lines(html.Tr,
 		html.Td(html.Class("name"), g.Text(b.IPAM), html.Small(g.Text(b.Subnet))),
 		html.Td(block, small(b.Problem)),
-		html.Td(g.Text(b.use())),
-		html.Td(g.Map(b.Addresses, Address.div)),
+		html.Td(g.Text(use(b))),
+		html.Td(g.Map(b.Addresses, addressDiv)),
 	)
 }
 
-func (b Block) use() string { return fmt.Sprintf("%d of %d", len(b.Addresses), b.Size) }
+func use(b blocks.Usage) string { return fmt.Sprintf("%d of %d", len(b.Addresses), b.Size) }
 
-func (a Address) div() g.Node {
+func addressDiv(a blocks.Address) g.Node {
 	return html.Div(html.Code(g.Text(a.Address)), g.Text(" "+a.Pod),
 		html.Small(g.Text(a.Interface+", claim "+a.Claim+", "+a.Device)))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 )
 
 // Write writes the page in one of the formats.
@@ -40,8 +41,8 @@ func (p *Page) table(w io.Writer) error {
 		}
 		return []string{c.Namespace + "/" + c.Name, list(requests), list(devices), list(hcas), list(c.Pods)}
 	}))
-	_ = text.Table(b, "\nIPAM\tSUBNET\tBLOCK\tIN USE", rows(p.Blocks, func(b Block) []string {
-		return []string{b.IPAM, b.Subnet, b.Block, b.use()}
+	_ = text.Table(b, "\nIPAM\tSUBNET\tBLOCK\tIN USE", rows(p.Blocks, func(b blocks.Usage) []string {
+		return []string{b.IPAM, b.Subnet, b.Block, use(b)}
 	}))
 	_ = text.Table(b, "\nADDRESS\tINTERFACE\tPOD\tCLAIM\tDEVICE", p.addresses())
 	_ = text.Table(b, "\nAGO\tCOUNT\tTYPE\tEVENT\tOBJECT\tMESSAGE", rows(p.Events, func(e Event) []string {

@@ -1,4 +1,4 @@
-package capture
+package main
 
 import (
 	"archive/tar"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 )
 
@@ -19,12 +20,9 @@ const (
 	devicesFile    = "dev-infiniband.txt" // a line "netns shared" or "netns exclusive", from "rdma system"
 )
 
-// MachineFile is the file of a report (cdi-gen report) with the RDMA part of sysfs, as a text archive.
-const MachineFile = "machine.txtar"
-
-// ImportReport reads a report: a compressed tar with the directory cdi-gen-report. It returns the description of the
+// importReport reads a report: a compressed tar with the directory cdi-gen-report. It returns the description of the
 // machine, and its tree.
-func ImportReport(r io.Reader) (string, *tree.Tree, error) {
+func importReport(r io.Reader) (string, *tree.Tree, error) {
 	zipped, err := gzip.NewReader(r)
 	if err != nil {
 		return "", nil, fmt.Errorf("import report: %w", err)
@@ -32,17 +30,17 @@ func ImportReport(r io.Reader) (string, *tree.Tree, error) {
 	for tr := tar.NewReader(zipped); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("it has no %s", MachineFile)
+			err = fmt.Errorf("it has no %s", capture.MachineFile)
 		}
 		if err != nil {
 			return "", nil, fmt.Errorf("import report: %w", err)
 		}
-		if path.Base(h.Name) != MachineFile {
+		if path.Base(h.Name) != capture.MachineFile {
 			continue
 		}
 		data, err := io.ReadAll(io.LimitReader(tr, maxMachine+1))
 		if err == nil && len(data) > maxMachine {
-			err = fmt.Errorf("%s is larger than %d MiB", MachineFile, maxMachine>>20)
+			err = fmt.Errorf("%s is larger than %d MiB", capture.MachineFile, maxMachine>>20)
 		}
 		if err != nil {
 			return "", nil, fmt.Errorf("import report: %w", err)
@@ -54,8 +52,8 @@ func ImportReport(r io.Reader) (string, *tree.Tree, error) {
 // maxMachine bounds the size of a machine. A report comes from a stranger.
 const maxMachine = 64 << 20
 
-// Import reads a tar of a sysfs: sys/..., and beside it the side files.
-func Import(r io.Reader) (*tree.Tree, error) {
+// importTar reads a tar of a sysfs: sys/..., and beside it the side files.
+func importTar(r io.Reader) (*tree.Tree, error) {
 	t := &tree.Tree{}
 	side := make(map[string]string)
 	for tr := tar.NewReader(r); ; {
@@ -76,7 +74,7 @@ func Import(r io.Reader) (*tree.Tree, error) {
 	if err := importMode(t, side[devicesFile]); err != nil {
 		return nil, fmt.Errorf("import %s: %w", devicesFile, err)
 	}
-	if err := Complete(t); err != nil {
+	if err := capture.Complete(t); err != nil {
 		return nil, fmt.Errorf("import tar: %w", err)
 	}
 	return t, nil
@@ -84,7 +82,7 @@ func Import(r io.Reader) (*tree.Tree, error) {
 
 func importEntry(t *tree.Tree, side map[string]string, h *tar.Header, r io.Reader) error {
 	name := path.Clean(strings.TrimPrefix(h.Name, "/"))
-	inSys := strings.HasPrefix(name, "sys/") && keepOfHCA(path.Dir(name)) && keepOfHCA(name)
+	inSys := strings.HasPrefix(name, "sys/") && capture.Keeps(path.Dir(name)) && capture.Keeps(name)
 	switch h.Typeflag {
 	case tar.TypeDir:
 		if inSys {

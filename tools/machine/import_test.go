@@ -1,0 +1,77 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+)
+
+func TestImport(t *testing.T) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	add := func(h tar.Header, body string) {
+		h.Size, h.Mode = int64(len(body)), 0o644
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := "./sys/devices/pci0000:00/0000:00:03.0/"
+	add(tar.Header{Name: "./unreadable.txt", Typeflag: tar.TypeReg}, "/sys/devices/x/types/1: Invalid argument\n")
+	add(tar.Header{Name: "./dev-infiniband.txt", Typeflag: tar.TypeReg}, "total 0\nnetns exclusive copy-on-fork on\n")
+	add(tar.Header{Name: dir, Typeflag: tar.TypeDir}, "")
+	add(tar.Header{Name: dir + "vendor", Typeflag: tar.TypeReg}, "0x15b3\n")
+	add(tar.Header{Name: dir + "driver", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci/drivers/mlx5_core"}, "")
+	add(tar.Header{Name: dir + "subsystem", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci"}, "")
+	add(tar.Header{Name: dir + "iommu", Typeflag: tar.TypeSymlink, Linkname: "../0000:00:00.2/iommu"}, "")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := importTar(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := tree.Format("", got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `
+-- sys/bus/pci/devices/0000:00:03.0 -> ../../../devices/pci0000:00/0000:00:03.0 --
+-- sys/bus/pci/drivers/mlx5_core/0000:00:03.0 -> ../../../../devices/pci0000:00/0000:00:03.0 --
+-- sys/devices/pci0000:00/0000:00:03.0/driver -> ../../../bus/pci/drivers/mlx5_core --
+-- sys/devices/pci0000:00/0000:00:03.0/subsystem -> ../../../bus/pci --
+-- sys/devices/pci0000:00/0000:00:03.0/vendor --
+0x15b3
+-- sys/devices/x/types/1 !EINVAL --
+-- sys/module/ib_core/parameters/netns_mode --
+N
+`
+	if diff := cmp.Diff(want, strings.TrimPrefix(string(archive), "\n")); diff != "" {
+		t.Errorf("import differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestImportRefusesUnknownError(t *testing.T) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	body := "/sys/x: Level 3 halted\n"
+	if err := w.WriteHeader(&tar.Header{Name: "unreadable.txt", Size: int64(len(body)), Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := importTar(&buf); err == nil || !strings.Contains(err.Error(), "Level 3 halted") {
+		t.Errorf("Import gives %v, want an error that names the line", err)
+	}
+}
