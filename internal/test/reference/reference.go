@@ -3,12 +3,14 @@
 package reference
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
@@ -24,29 +26,31 @@ func ExitCodes(command string, codes exitcode.List) string {
 	return b.String()
 }
 
-// Page is the page of a program. Its title is the name of the root command.
+// Page is the page of a program, made by cobra/doc. What cobra/doc writes into one file for each command, Page writes
+// one below the other. It differs in three points: a long description keeps its lines, and its <words>, as in --help;
+// links lead to the heading of a command; flags of the program stand once, and not again below each command.
 func Page(root *cobra.Command) []byte {
-	var b strings.Builder
+	var b bytes.Buffer
 	const head = "# %[1]s: commands, flags, exit codes\n\n" +
 		"What `%[1]s --help` and the help of its commands print.\n"
 	fmt.Fprintf(&b, head, root.CommandPath())
+	root.DisableAutoGenTag = true
 	write(&b, root)
-	return []byte(b.String())
+	return b.Bytes()
 }
 
 // write adds a command and its subcommands.
-func write(b *strings.Builder, cmd *cobra.Command) {
-	fmt.Fprintf(b, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
+func write(b *bytes.Buffer, cmd *cobra.Command) {
 	if cmd.Long != "" {
-		fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.TrimSpace(cmd.Long))
+		cmd.Long = "```text\n" + strings.TrimSpace(cmd.Long) + "\n```"
 	}
-	if cmd.Runnable() {
-		fmt.Fprintf(b, "\n    %s\n", cmd.UseLine())
+	cmd.Example = unindent(cmd.Example)
+	b.WriteString("\n")
+	if err := doc.GenMarkdownCustom(cmd, b, heading); err != nil {
+		panic(err) // a buffer takes everything
 	}
-	if cmd.Example != "" {
-		fmt.Fprintf(b, "\n```sh\n%s\n```\n", unindent(cmd.Example))
-	}
-	table(b, "flag", cmd.NonInheritedFlags())
+	b.Truncate(len(bytes.TrimRight(b.Bytes(), "\n")) + 1)
+	cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	for _, below := range cmd.Commands() {
 		if below.IsAvailableCommand() && below.Name() != "help" && below.Name() != "completion" {
 			write(b, below)
@@ -54,38 +58,9 @@ func write(b *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-// table lists flags by name.
-func table(b *strings.Builder, title string, flags *pflag.FlagSet) {
-	first := true
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Deprecated != "" || f.Name == "help" {
-			return
-		}
-		if first {
-			fmt.Fprintf(b, "\n| %s | value | default | |\n|---|---|---|---|\n", title)
-			first = false
-		}
-		name := "`--" + f.Name + "`"
-		if f.Shorthand != "" {
-			name = "`-" + f.Shorthand + "`, " + name
-		}
-		value, usage := pflag.UnquoteUsage(f)
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, cell(value), byDefault(f), cell(usage))
-	})
-}
-
-// byDefault is the default of a flag, "" if it is the zero value of its type.
-func byDefault(f *pflag.Flag) string {
-	switch f.DefValue {
-	case "", "[]", "false", "0s":
-		return ""
-	}
-	return "`" + cell(f.DefValue) + "`"
-}
-
-// cell escapes a text for one cell of a table.
-func cell(s string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(s)
+// heading returns the anchor of a command for the file name that cobra/doc gives it.
+func heading(file string) string {
+	return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-")
 }
 
 // unindent removes the indentation of the first line from all lines.

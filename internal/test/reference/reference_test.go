@@ -23,7 +23,9 @@ func ExamplePage() {
 	//
 	// ## tool
 	//
-	// Do things.
+	// Do things
+	//
+	// ### Synopsis
 	//
 	// ```text
 	// Do things.
@@ -32,19 +34,40 @@ func ExamplePage() {
 	//   0  done
 	// ```
 	//
+	// ### Options
+	//
+	// ```
+	//   -h, --help   help for tool
+	// ```
+	//
+	// ### SEE ALSO
+	//
+	// * [tool list](#tool-list)	 - List things
+	//
 	// ## tool list
 	//
-	// List things.
+	// List things
 	//
-	//     tool list [flags]
+	// ```
+	// tool list [flags]
+	// ```
 	//
-	// ```sh
+	// ### Examples
+	//
+	// ```
 	// tool list
 	// tool list -o json
 	// ```
 	//
-	// | flag | value | default | |
-	// |---|---|---|---|
-	// | `--all` |  |  | all of them |
-	// | `-o`, `--output` | FORMAT | `table` | FORMAT: table\|json |
+	// ### Options
+	//
+	// ```
+	//       --all             all of them
+	//   -h, --help            help for list
+	//   -o, --output FORMAT   FORMAT: table|json (default "table")
+	// ```
+	//
+	// ### SEE ALSO
+	//
+	// * [tool](#tool)	 - Do things
 }
