@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/published"
@@ -50,6 +51,7 @@ spec:
 // the API server refused the driver once, and while a device has no link. The container
 // that ends here had limits, so no test that removes a device may follow (docs/hook.md).
 func TestDashboard(t *testing.T) {
+	needs.Long(t, "TestDashboard of test/monitoring has a real Prometheus ask a driver at work, and TestTraffic traffic")
 	checkout, err := deploy.FindCheckout()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,22 +40,36 @@ func (e *engine) start(t *testing.T) {
 	}
 	t.Setenv("PATH", path)
 	argv := append(inside.LockedMemory(small), e.daemon...)
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", name, err)
+	var cmd *exec.Cmd
+	ended := make(chan error, 1)
+	begin := func() {
+		cmd = exec.Command(argv[0], argv[1:]...)
+		cmd.Stdout, cmd.Stderr = log, log
+		if err := cmd.Start(); err != nil {
+			t.Fatalf("start %s: %v", name, err)
+		}
+		go func(c *exec.Cmd) { ended <- c.Wait() }(cmd)
 	}
+	begin()
 	t.Cleanup(func() {
 		if err := e.stop(cmd.Process); err != nil {
 			t.Errorf("stop %s: %v", name, err)
 		}
-		cmd.Wait()
+		<-ended
 		if t.Failed() {
 			text, _ := os.ReadFile(log.Name())
 			t.Logf("%s:\n%s", name, text)
 		}
 	})
-	inside.Eventually(t, name+" answers", 3*time.Minute, func() error { return exec.Command(e.answer[0], e.answer[1:]...).Run() })
+	inside.Eventually(t, name+" answers", 3*time.Minute, func() error {
+		select {
+		case err := <-ended: // dockerd ends if its containerd needs more than some seconds, as on a busy host
+			begin()
+			return fmt.Errorf("it has ended: %w", err)
+		default:
+			return exec.Command(e.answer[0], e.answer[1:]...).Run()
+		}
+	})
 	inside.Must(t, append(e.load, os.Getenv("TOOLS_ARCHIVE"))...)
 }
 
