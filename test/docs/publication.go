@@ -40,7 +40,7 @@ func ReadPublication(checkout string) (Publication, error) {
 	}
 	published := chart.Annotations["rdma.dev/published"]
 	if published != "true" && published != "false" {
-		return Publication{}, fmt.Errorf("Chart.yaml: the annotation rdma.dev/published is %q, want true or false", published)
+		return Publication{}, fmt.Errorf("the annotation rdma.dev/published of Chart.yaml is %q, want true or false", published)
 	}
 	return Publication{Published: published == "true", Version: chart.Version, Image: values.Image.Repository}, nil
 }
