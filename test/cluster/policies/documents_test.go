@@ -26,6 +26,7 @@ var elsewhere = map[string]string{
 	"JobSet":                     "of JobSet: test/docs has its fields",
 	"MPIJob":                     "of the MPI operator: test/docs has its fields",
 	"SecurityContextConstraints": "of OpenShift",
+	"Application":                "of Argo CD: test/chart renders the chart with its values",
 }
 
 // manifest is an object of a document or an example.
