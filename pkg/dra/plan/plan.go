@@ -7,7 +7,7 @@
 // be made again at any time. This is necessary because uverbs numbers change, while slots do not.
 //
 // Later settings of the node do not change an existing plan. The plan records the values that [Facts] contributed, and
-// [Facts.As] returns them.
+// [Facts.WithPrepared] returns them.
 package plan
 
 import (
