@@ -125,7 +125,7 @@ func (s *serve) run(ctx context.Context) error {
 	if err := s.cfg.Validate(); err != nil {
 		return usageError{err}
 	}
-	if s.cfg.Policy, err = readPolicy(s.cfg.PolicyFile); err != nil {
+	if s.cfg.Policy, err = s.readPolicy(ctx); err != nil {
 		return err
 	}
 	if !slices.Contains(onDeniedPolicies, s.hook.onDenied) {
@@ -200,8 +200,27 @@ func (s *serve) leave(ctx context.Context, presence *claimstore.Presence) {
 	}
 }
 
-// readPolicy reads the configuration file, or returns the default policy if there is none. At start an invalid file
-// must be an error, because there is no earlier policy to keep.
+// readPolicy reads the configuration file at the start. With an invalid one, the driver offers nothing, but ends
+// claims: without it, pods of this node could not end after a reboot. If another driver works on the node, it ends
+// instead. The other one has an earlier policy in force, and a rolling update stops here.
+func (s *serve) readPolicy(ctx context.Context) (*policy.Config, error) {
+	c, err := readPolicy(s.cfg.PolicyFile)
+	if err == nil {
+		return c, nil
+	}
+	alone, lockErr := claimstore.Alone(s.cfg.StateDir)
+	if lockErr != nil {
+		return nil, errors.Join(err, lockErr)
+	}
+	if !alone {
+		return nil, fmt.Errorf("%w; another driver works on the node, with an earlier configuration, and goes on", err)
+	}
+	klog.FromContext(ctx).Error(err, "Configuration not used, nothing is offered to new claims until it is corrected")
+	s.cfg.PolicyRefused = err
+	return nil, nil
+}
+
+// readPolicy reads the configuration file, or returns the default policy if there is none. An invalid file is an error.
 func readPolicy(path string) (*policy.Config, error) {
 	if path == "" {
 		return policy.Default(), nil

@@ -45,6 +45,9 @@ type Config struct {
 	Site plan.Site
 	// Policy is the site's policy for the HCAs of the node, nil for the default policy.
 	Policy *policy.Config
+	// PolicyRefused is why Policy could not be read from PolicyFile, nil if it could. The driver then offers nothing to
+	// new claims until the file is valid.
+	PolicyRefused error
 	// PolicyFile is the file that Policy was read from, empty for none. The driver applies changes of the file without
 	// a restart.
 	PolicyFile string

@@ -154,14 +154,73 @@ func TestPolicyReload(t *testing.T) {
 	}
 	d.says("no such file or directory")
 	waitFor(t, n, hca0)
-	if n.Writes() != writes {
-		t.Errorf("%d writes for bad files", n.Writes()-writes)
+	if n.Writes() > writes+2 {
+		t.Errorf("%d writes for bad files, want an event for each", n.Writes()-writes)
 	}
 	m.set(t, publish("shared")...)
 	waitFor(t, n, "shared-"+hca0)
 	if count := strings.Count(d.Log.String(), "Configuration not used"); count != 2 {
 		t.Errorf("bad files were told %d times, want each once", count)
 	}
+}
+
+// TestStartRefused: a driver that starts with a bad file restores and unprepares claims, keeps what they hold published,
+// offers and prepares nothing new, and says so; with a good file it goes on without a restart.
+func TestStartRefused(t *testing.T) {
+	n := drivertest.NewNode(t, "roce-sriov")
+	m := newConfigMap(t, publish("shared")...)
+	d := start(t, n, m.with(t))
+	held, fresh := drivertest.Share(1, nil, "shared-"+hca0), drivertest.Claim(2, hca1)
+	n.AddClaim(held, fresh)
+	prepare(t, n, held)
+	before := readSpec(t, n, held)
+	d.stop()
+
+	m.set(t, publish("everyone")...)
+	if err := os.Remove(drivertest.SpecPath(n.CDIDir, held)); err != nil {
+		t.Fatal(err)
+	}
+	d = start(t, n, func(c *dra.Config) {
+		_, c.PolicyRefused = offer.ReadPolicy(m.file())
+		c.PolicyFile = m.file()
+	})
+	drivertest.Eventually(t, func() error { return draining(n, "shared-"+hca0) })
+	if got := publishedDevices(n); len(got) != 1 {
+		t.Errorf("%d devices are published, want the one that a claim holds: %v", len(got), got)
+	}
+	if after := readSpec(t, n, held); after != before {
+		t.Errorf("the spec is restored as\n%s, want\n%s", after, before)
+	}
+	prepare(t, n, held)
+	refused(t, n, fresh, "no valid configuration since its start", "want none, exclusive, shared or both")
+	d.says("nothing is offered to new claims until it is corrected")
+	if s := d.Measure(drivertest.Context(t)); !s.Refused {
+		t.Error("the metric does not say that the file is refused")
+	}
+	drivertest.Eventually(t, func() error {
+		return nodeEvent(n, "RDMAConfigurationRefused", "offers nothing to new claims", "want none, exclusive, shared or both")
+	})
+	unprepare(t, n, held)
+	waitFor(t, n)
+
+	m.set(t, publish("exclusive")...)
+	waitFor(t, n, hca0)
+	prepare(t, n, fresh)
+	drivertest.Eventually(t, func() error { return nodeEvent(n, "RDMAConfigurationUsed") })
+	if s := d.Measure(drivertest.Context(t)); s.Refused {
+		t.Error("the metric says that the file is refused")
+	}
+}
+
+// nodeEvent returns nil if the node has an event with a reason and all the words.
+func nodeEvent(n *drivertest.Node, reason string, words ...string) error {
+	for _, e := range n.Events() {
+		if e.Reason == reason && e.InvolvedObject.Kind == "Node" &&
+			!slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(e.Message, word) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no event %s with all of %q", reason, words)
 }
 
 // TestHeldViewStays: an HCA stays published in the view that claims hold, until they end. The next process publishes

@@ -70,8 +70,8 @@ const TroubleHeader = "rdma-dev-api-trouble"
 // container runtime's NRI and is not.
 const NRIHeader = "rdma-dev-nri-trouble"
 
-// UnpublishedHeader is a header of the same answers. The driver sets it, with the reason, once the API server has lacked
-// the node's slices for so long that people are told.
+// UnpublishedHeader is a header of the same answers. The driver sets it, with the reason, once the API server has
+// lacked the node's slices for so long that people are told, and as long as the driver has had no valid configuration.
 const UnpublishedHeader = "rdma-dev-unpublished"
 
 const (
@@ -176,7 +176,9 @@ func (d *Driver) introduction() metadata.MD {
 	if err := d.pods.Trouble(); err != nil {
 		md.Append(NRIHeader, printable(err.Error()))
 	}
-	if err, late := offer.Unpublished(d.offer); late {
+	if r := offer.Refused(d.offer); r != nil && r.First {
+		md.Append(UnpublishedHeader, printable(r.Message()))
+	} else if err, late := offer.Unpublished(d.offer); late {
 		md.Append(UnpublishedHeader, printable(err.Error()))
 	}
 	return md

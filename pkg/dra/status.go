@@ -2,6 +2,7 @@ package dra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -42,7 +43,8 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(),
 		Taints:     d.offer.Taints(view.Health),
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
-		Blocks: blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
+		Refused: offer.Refused(d.offer) != nil,
+		Blocks:  blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
 		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {
@@ -55,6 +57,9 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 func (d *Driver) problems(view node.View) (out []error) {
 	if err := d.offer.Withheld(); err != nil {
 		out = append(out, fmt.Errorf("no RDMA device is published: %w", err))
+	}
+	if r := offer.Refused(d.offer); r != nil {
+		out = append(out, errors.New(r.Message()))
 	}
 	if err, _ := offer.Unpublished(d.offer); err != nil {
 		out = append(out, err)

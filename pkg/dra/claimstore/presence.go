@@ -44,6 +44,23 @@ func Enter(dir, pluginDir string, boot Boot) (*Presence, error) {
 	return p, nil
 }
 
+// Alone reports whether no driver works on the node with a store in dir.
+func Alone(dir string) (bool, error) {
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("open the driver's directory: %w", err)
+	}
+	defer f.Close() // with the lock
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+		return false, fmt.Errorf("lock the driver's directory %q: %w", dir, err)
+	}
+	return err == nil, nil
+}
+
 // checkPlace compares the place of the store with that of other drivers of this boot, and records it.
 func (p *Presence) checkPlace(here place) error {
 	var known place

@@ -50,7 +50,10 @@ var (
 			"addresses are not prepared ([network](../network.md#addresses-that-are-unique-in-the-cluster))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, because its container runtime would drop the devices ([install](../install.md))."}
-	NotPublished = Reason{"RDMANotPublished", corev1.EventTypeWarning, "node",
+	ConfigurationRefused = Reason{"RDMAConfigurationRefused", corev1.EventTypeWarning, "node",
+		"The driver does not use its configuration file as it is now. The message has the mistake, and what is in force."}
+	ConfigurationUsed = Reason{"RDMAConfigurationUsed", corev1.EventTypeNormal, "node", "It uses the file again."}
+	NotPublished      = Reason{"RDMANotPublished", corev1.EventTypeWarning, "node",
 		"The API server lacks the node's devices; the message says why."}
 	PublishedAgain = Reason{"RDMAPublishedAgain", corev1.EventTypeNormal, "node",
 		"It has them again."}
@@ -61,7 +64,7 @@ func Reasons() []Reason {
 	out := []Reason{
 		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, LowMTU, OpenIPv6,
 		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoBlock, NoDevices,
-		NotPublished, PublishedAgain,
+		ConfigurationRefused, ConfigurationUsed, NotPublished, PublishedAgain,
 	}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {

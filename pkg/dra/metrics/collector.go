@@ -62,6 +62,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	e.put(PreparedClaims, float64(s.PreparedClaims))
 	e.put(Registered, boolValue(s.Registered))
 	e.put(PodsKnown, boolValue(s.PodsKnown))
+	e.put(ConfigRefused, boolValue(s.Refused))
 	if s.NRIConnected != nil {
 		e.put(NRIConnected, boolValue(*s.NRIConnected))
 	}

@@ -22,6 +22,8 @@ type State struct {
 	Blocks     []blocks.Usage
 	Registered bool
 	PodsKnown  bool
+	// Refused means that the configuration file is not used as it is now.
+	Refused bool
 	// NRIConnected is nil for a driver without an NRI plugin.
 	NRIConnected *bool
 	// Troubles are the kinds of requests to the API server that fail now. Failures counts the failed

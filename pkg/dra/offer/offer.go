@@ -38,6 +38,8 @@ type Config struct {
 	// Policy is the policy until its file changes, nil for the default. PolicyFile is "" for none.
 	Policy     *policy.Config
 	PolicyFile string
+	// PolicyRefused is why PolicyFile gives no Policy, nil if it does.
+	PolicyRefused error
 	// DeviceInfoDir is the directory in which CNI plugins look for device information files, "" for none.
 	DeviceInfoDir string
 	// RuntimeCDI confirms that the container runtime applies CDI devices.
@@ -64,6 +66,7 @@ type Offer struct {
 	changed    loop.Signal // an input of the decision has changed
 	registered loop.Signal // the node object is to be read again, for example because the kubelet registered the driver
 	policy     atomic.Pointer[policy.Config]
+	refused    atomic.Pointer[Refusal]  // of the policy's file as it is now, nil for none
 	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
 	last       atomic.Pointer[Decision] // nil before the first decision
 	withheld   atomic.Pointer[error]    // why nothing is published, nil if that is not known yet
@@ -87,6 +90,10 @@ func New(cfg Config) *Offer {
 
 		NodeReplaced: o.registered.Set, ServerRestored: cfg.Report.ServerRestored,
 	})
+	if cfg.PolicyRefused != nil {
+		cfg.Policy = policy.None()
+		o.refused.Store(&Refusal{cfg.PolicyRefused, true})
+	}
 	cfg.Policy = cmp.Or(cfg.Policy, policy.Default())
 	o.policy.Store(cfg.Policy)
 	cfg.Node.SetTimes(cfg.Policy.HealthTimes)
@@ -114,7 +121,7 @@ func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.R
 	policy, decided := o.policy.Load(), o.Decision(ctx)
 	facts := plan.Facts{
 		Pool: o.cfg.NodeName, Site: siteOf(o.cfg.Site, policy), Groups: decided.groups, Marks: decided.marks,
-		Networks: o.blocks.networks(policy, decided.networks),
+		Networks: o.blocks.networks(policy, decided.networks), Refused: o.refused.Load().new(),
 	}
 	if len(facts.Networks.NoIPAM) > 0 && o.blocks.stale(o.cfg.Now()) {
 		o.registered.Set() // reads the node object again, so that a later try of the kubelet succeeds

@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -132,17 +133,61 @@ func (o *Offer) reloadPolicy(ctx context.Context, f *policyFile) {
 	if err != nil {
 		if err.Error() != f.fault {
 			f.fault = err.Error()
-			o.cfg.Report.Warn("ConfigurationNotUsed", path, err)
-			logger.Error(err, "Configuration not used, the one before stays in force")
+			refuse(o, logger, path, err)
 		}
 		return
 	}
 	f.fault = ""
+	if o.refused.Swap(nil) != nil {
+		o.cfg.Report.Record(event.Event{Reason: event.ConfigurationUsed, Message: "configuration " + path + " is in force"})
+	}
 	o.policy.Store(c)
 	o.cfg.Node.SetTimes(c.HealthTimes)
 	o.changed.Set()
 	logger.Info("Configuration in force", "file", path)
 	o.cfg.Report.Note("ConfigurationInForce", path, "what is published follows it")
+}
+
+// Refusal is why the driver does not use its configuration file as it is now.
+type Refusal struct {
+	Err error
+	// First means that the driver has had no valid file since its start. Otherwise the last valid one is in force.
+	First bool
+}
+
+// new returns why no new claim is prepared, nil if claims are.
+func (r *Refusal) new() error {
+	if r == nil || !r.First {
+		return nil
+	}
+	return fmt.Errorf("this node's driver has had no valid configuration since its start, "+
+		"so it prepares no new claim: %w", r.Err)
+}
+
+// Message says what is wrong, what follows, and what to do.
+func (r *Refusal) Message() string {
+	if r.First {
+		return fmt.Sprintf("%v. The driver has had no valid configuration since its start: it offers nothing to new "+
+			"claims, and those that are prepared stay. Correct the file (chart value config)", r.Err)
+	}
+	return fmt.Sprintf("%v. The one before stays in force until the driver ends. Correct the file (chart value config)", r.Err)
+}
+
+// Refused returns why the configuration file is not used as it is now, nil if it is.
+func Refused(o *Offer) *Refusal { return o.refused.Load() }
+
+// refuse reports a file that is not used.
+func refuse(o *Offer, logger klog.Logger, path string, err error) {
+	before := o.refused.Load()
+	now := &Refusal{err, before != nil && before.First}
+	o.refused.Store(now)
+	o.cfg.Report.Warn("ConfigurationNotUsed", path, err)
+	o.cfg.Report.Record(event.Event{Reason: event.ConfigurationRefused, Message: now.Message()})
+	if now.First {
+		logger.Error(err, "Configuration not used, nothing is offered to new claims until it is corrected")
+		return
+	}
+	logger.Error(err, "Configuration not used, the one before stays in force")
 }
 
 // siteOf returns what every newly prepared claim of the node gets: the flags, overridden by the configuration.

@@ -30,6 +30,9 @@ type Facts struct {
 	// Networks is the node's support for network interfaces, nil for none.
 	Networks *Networks
 
+	// Refused is the reason why the node prepares no new claim, nil for none.
+	Refused error
+
 	made *Plan // the plan of an earlier Prepare of the claim
 }
 
@@ -52,7 +55,7 @@ func (f Facts) WithPrepared(made *Plan) Facts {
 	if made == nil {
 		return f
 	}
-	f.made = made
+	f.made, f.Refused = made, nil
 	if made.Site != nil {
 		f.Site = *made.Site
 	}

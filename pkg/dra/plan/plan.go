@@ -145,6 +145,9 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 		Metadata: newMetadata(claim, facts), Pods: PodsOf(claim), Only: ownerOf(claim),
 		PodGroup: PodGroupOf(claim),
 	}
+	if facts.Refused != nil {
+		return nil, fmt.Errorf("claim %s: %w", p.Claim(), facts.Refused)
+	}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}

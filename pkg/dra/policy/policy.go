@@ -41,6 +41,22 @@ func (c *Config) Partitioning() bool { return c.partitioning }
 // one claim at a time.
 func Default() *Config { return &Config{} }
 
+// None is the policy of a node without a valid file. It offers nothing to new claims, and sets no taint, because the
+// file may say that a fault is none. What claims hold stays published until they end.
+func None() *Config {
+	taints := map[health.Condition]resourceapi.DeviceTaintEffect{}
+	for _, c := range health.Conditions() {
+		taints[c] = health.EffectOff
+	}
+	c, err := Parse([]byte("apiVersion: " + APIVersion + "\nkind: " + Kind +
+		"\nrules: [{name: no valid configuration, publish: none}]\n"))
+	if err != nil {
+		panic(err) // the file is a constant
+	}
+	c.taints = taints
+	return c
+}
+
 // Parse reads a configuration file. The error has the line and field of each
 // problem.
 func Parse(data []byte) (*Config, error) {

@@ -40,6 +40,7 @@ func Metrics(ctx context.Context, in Inputs) metrics.State {
 		Published: kinds(maps.Keys(in.Published)), Allocated: kinds(maps.Keys(allocatedDevices(in.View.Plans))),
 		PreparedClaims: len(in.View.Plans),
 		Registered:     in.Registered, PodsKnown: in.Pods != nil, NRIConnected: in.NRIConnected,
+		Refused: in.Refused,
 	}
 	s.Blocks = in.Blocks
 	s.Troubles, s.Failures = failures(in.Troubles)
