@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -161,14 +163,18 @@ func TestWriteConcurrently(t *testing.T) {
 }
 
 // TestWriteTwinsConcurrently: two writers with a format each leave one file, and not
-// none because each removed the other's.
+// none because each removed the other's. Both begin at the same moment, or one would mostly be done before.
 func TestWriteTwinsConcurrently(t *testing.T) {
 	spec := newSpec(t, "a")
-	for round := range 200 {
-		store := cdi.Store{Dir: filepath.Join(t.TempDir(), "cdi")}
+	store := cdi.Store{Dir: t.TempDir()}
+	for round := range 2000 {
 		var wg sync.WaitGroup
+		var ready atomic.Int32
 		for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
 			wg.Go(func() {
+				for ready.Add(1); ready.Load() < 2; {
+					runtime.Gosched()
+				}
 				if _, err := store.Write("x", spec, format); err != nil {
 					t.Error(err)
 				}
