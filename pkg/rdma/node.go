@@ -77,7 +77,7 @@ func (t *nodeTable) refresh(sys fs.ReadLinkFS, name string) (before, after strin
 // read reads the class directory of a node. It returns nil if there is no such node.
 func (t *nodeTable) read(sys fs.ReadLinkFS, name string) *nodeEntry {
 	kind, class := kindOf(name)
-	if class == "" || !isName(name) {
+	if class == "" {
 		return nil
 	}
 	e := &nodeEntry{Node: Node{Kind: kind, Name: name}}

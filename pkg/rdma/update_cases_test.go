@@ -80,6 +80,11 @@ func TestUpdateCases(t *testing.T) {
 			}
 			return rdma.Changes{IBDevs: rdma.NamesOf("mlx5_3", "rocep59s0v1")}
 		}, []string{"pci-0000-3b-00-3"}},
+		{"a node of a name that no HCA can have", "roce-sriov", func(m *mutableHost) rdma.Changes {
+			m.write("class/infiniband_verbs/uverbs3/ibdev", "mlx5_3/ports")
+			m.write("class/infiniband_verbs/uverbs4/ibdev", ".")
+			return rdma.Changes{Nodes: rdma.NamesOf("uverbs3", "uverbs4")}
+		}, []string{"pci-0000-3b-00-3", "pci-0000-3b-00-4"}},
 		{"nothing", "roce-sriov", func(*mutableHost) rdma.Changes {
 			return rdma.Changes{IBDevs: rdma.NamesOf("mlx5_3"), Netdevs: rdma.NamesOf("ens1f0v3"), Host: true}
 		}, nil},
