@@ -3,14 +3,17 @@ package publisher_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 )
 
@@ -94,6 +97,40 @@ func TestNodeGone(t *testing.T) {
 		t.Errorf("the publisher says that these are published: %v", got)
 	}
 }
+
+// TestOwnerOfSomebodyElse: an answer that is not from the API server has no UID of the Node, or that of something else.
+// No slice gets such an owner, and the Node is not taken for gone. When the API server answers, all is published.
+func TestOwnerOfSomebodyElse(t *testing.T) {
+	for _, tc := range apifault.Answers {
+		t.Run(tc.Name, func(t *testing.T) {
+			t.Parallel()
+			api := drivertest.NewAPI(t)
+			proxy := apifault.New(t, api.Config())
+			client, err := kubernetes.NewForConfig(proxy.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			shot := proxy.Arm(apifault.Fault{N: 1, Match: aboutNodes, Do: tc.Do, Lasting: true})
+			r := asking(api, client)
+			r.run(t)
+			r.Publish(pool("a", "b"))
+			drivertest.Eventually(t, func() error {
+				if got := r.errors(); len(got) == 0 || !strings.Contains(got[0].Error(), "which is to own the slices") {
+					return fmt.Errorf("reported is %v", got)
+				}
+				return nil
+			})
+			l := r.Loss()
+			if api.Writes() != 0 || l == nil || strings.Contains(l.Cause.Error(), "the Node object does not exist") {
+				t.Errorf("%d writes, and the loss is %+v", api.Writes(), l)
+			}
+			shot.Disarm()
+			r.owned(t, "6a1e2c9a-0000-4000-8000-00000000000a", "a", "b")
+		})
+	}
+}
+
+func aboutNodes(r *http.Request) bool { return strings.Contains(r.URL.Path, "/nodes/") }
 
 // TestRestoredBackup: an API server with the data of a backup gets the wanted slices again, whatever its watch reports.
 // The publisher reports that once.

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -48,9 +49,14 @@ func start(t *testing.T, api *drivertest.API) *running {
 // prepare returns a publisher that does not run yet.
 func prepare(t *testing.T, api *drivertest.API) *running {
 	t.Helper()
+	return asking(api, api.Client(t))
+}
+
+// asking returns a publisher that meets the API server by a client, and does not run yet.
+func asking(api *drivertest.API, client kubernetes.Interface) *running {
 	r := &running{api: api}
 	r.Publisher = publisher.New(publisher.Config{
-		Client: api.Client(t), Driver: driver, Node: drivertest.NodeName, Report: r.report, Stored: func() { r.stored.Add(1) },
+		Client: client, Driver: driver, Node: drivertest.NodeName, Report: r.report, Stored: func() { r.stored.Add(1) },
 		Lost: r.lost, NodeReplaced: func() { r.replaced.Add(1) },
 	})
 	return r
