@@ -31,6 +31,23 @@ func TestTurnsOfEndedClaims(t *testing.T) {
 	}
 }
 
+// TestTurnOfAStart: the status of a claim whose pod starts is written at once, and the next claim has its turn.
+func TestTurnOfAStart(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	limits := budget.Default()
+	s := NewClaimStatus(Config{Budget: budget.New(limits, c, func() float64 { return 0 }), Clock: c})
+	defer s.queue.ShutDown()
+	s.scheduleAll([]types.UID{"first", "starts"}, false)
+	s.queueStart("starts", 0)
+	if !s.takeStart("starts") {
+		t.Fatal("no pod of the claim starts")
+	}
+	s.scheduleAll([]types.UID{"next"}, false)
+	if wait := s.turns["next"].Sub(c.Now()); wait != limits.Spacing {
+		t.Errorf("the next claim waits for %v, want %v", wait, limits.Spacing)
+	}
+}
+
 // TestTurnThatMoves: the status of a claim is tried again after an error, though a turn that it had before comes while
 // it waits. The queue keeps the earlier of two times.
 func TestTurnThatMoves(t *testing.T) {
