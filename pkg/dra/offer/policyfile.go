@@ -14,7 +14,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -31,24 +30,10 @@ func ReadPolicy(path string) (*policy.Config, error) {
 
 func parsePolicy(path string, data []byte) (*policy.Config, error) {
 	c, err := policy.Parse(data)
-	if err == nil {
-		err = checkEdits(c)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read configuration %q: %w", path, err)
 	}
 	return c, nil
-}
-
-// checkEdits makes a CDI spec with the environment and the mounts of every container. If they did not fit in a spec, no
-// claim could be prepared.
-func checkEdits(c *policy.Config) error {
-	site := siteOf(plan.Site{}, c)
-	if len(site.Env)+len(site.Mounts) == 0 {
-		return nil
-	}
-	_, err := cdi.NewSpec(cdi.KindClaim, []cdi.Device{{Name: "check", Env: site.Env, Mounts: site.Mounts}})
-	return err
 }
 
 const (
