@@ -14,6 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -43,6 +44,8 @@ The driver's log reports this, and features that the API server lacks.
 
 ` + explainCodes.Help(),
 		Example: `  dra-driver explain --config new.yaml
+  kubectl -n dra-driver-rdma exec -i daemonset/dra-driver-rdma -- \
+      dra-driver explain --config - --host-root /host < new.yaml
   kubectl -n dra-driver-rdma exec daemonset/dra-driver-rdma -- \
       dra-driver explain --config /etc/rdma.dev/config.yaml --host-root /host`,
 		Args: noArgs,
@@ -50,7 +53,7 @@ The driver's log reports this, and features that the API server lacks.
 			if !slices.Contains(explain.Formats, output) {
 				return usageError{fmt.Errorf("--output %q: want one of %v", output, explain.Formats)}
 			}
-			c, err := readPolicy(config)
+			c, err := readPolicy(config, offer.ReadPolicyArgument)
 			if err != nil {
 				return err
 			}
@@ -71,7 +74,8 @@ The driver's log reports this, and features that the API server lacks.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&config, "config", "", "configuration file of the site (default none: each HCA for one claim at a time)")
+	f.StringVar(&config, "config", "", "configuration file of the site, - for standard input "+
+		"(default none: each HCA for one claim at a time)")
 	f.StringVar(&hostRoot, "host-root", "/", "directory that holds the host's sys")
 	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network "+
 		"namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")

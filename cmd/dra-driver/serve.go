@@ -204,7 +204,7 @@ func (s *serve) leave(ctx context.Context, presence *claimstore.Presence) {
 // claims: without it, pods of this node could not end after a reboot. If another driver works on the node, it ends
 // instead. The other one has an earlier policy in force, and a rolling update stops here.
 func (s *serve) readPolicy(ctx context.Context) (*policy.Config, error) {
-	c, err := readPolicy(s.cfg.PolicyFile)
+	c, err := readPolicy(s.cfg.PolicyFile, offer.ReadPolicy)
 	if err == nil {
 		return c, nil
 	}
@@ -221,11 +221,11 @@ func (s *serve) readPolicy(ctx context.Context) (*policy.Config, error) {
 }
 
 // readPolicy reads the configuration file, or returns the default policy if there is none. An invalid file is an error.
-func readPolicy(path string) (*policy.Config, error) {
+func readPolicy(path string, read func(string) (*policy.Config, error)) (*policy.Config, error) {
 	if path == "" {
 		return policy.Default(), nil
 	}
-	c, err := offer.ReadPolicy(path)
+	c, err := read(path)
 	if err != nil {
 		return nil, usageError{err}
 	}

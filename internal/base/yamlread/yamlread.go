@@ -53,8 +53,11 @@ func (l Limits) Read(path string) ([]byte, error) {
 }
 
 // ReadArgument is Read for a file that an argument of this process names. So it also reads the pipe that a shell passes
-// as /dev/stdin or <(...). Any other pipe could keep the process waiting.
+// as -, /dev/stdin or <(...). Any other pipe could keep the process waiting.
 func (l Limits) ReadArgument(path string) ([]byte, error) {
+	if path == "-" {
+		path = "/dev/stdin"
+	}
 	if path != "/dev/stdin" && !strings.HasPrefix(path, "/dev/fd/") {
 		return l.Read(path)
 	}

@@ -28,6 +28,15 @@ func ReadPolicy(path string) (*policy.Config, error) {
 	return parsePolicy(path, data)
 }
 
+// ReadPolicyArgument is ReadPolicy for a file that an argument names: - is standard input.
+func ReadPolicyArgument(path string) (*policy.Config, error) {
+	data, err := yamlread.Config.ReadArgument(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return parsePolicy(path, data)
+}
+
 func parsePolicy(path string, data []byte) (*policy.Config, error) {
 	c, err := policy.Parse(data)
 	if err != nil {
@@ -155,7 +164,8 @@ func (r *Refusal) Message() string {
 		return fmt.Sprintf("%v. The driver has had no valid configuration since its start: it offers nothing to new "+
 			"claims, and those that are prepared stay. Correct the file (chart value config)", r.Err)
 	}
-	return fmt.Sprintf("%v. The one before stays in force until the driver ends. Correct the file (chart value config)", r.Err)
+	return fmt.Sprintf("%v. The one before stays in force until the driver ends. "+
+		"Correct the file (chart value config)", r.Err)
 }
 
 // Refused returns why the configuration file is not used as it is now, nil if it is.
