@@ -14,7 +14,8 @@ import (
 )
 
 func newDoctor() *cobra.Command {
-	var root, output string
+	var root, output, config string
+	var known []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find problems with RDMA in containers on this host, and how to fix them",
@@ -31,6 +32,9 @@ It writes nothing and needs no root. It lists what it could not check.`,
 			if !ok {
 				return usagef("--output %q: want table, json or yaml", output)
 			}
+			if err := acknowledged(cmd, config, &known); err != nil {
+				return err
+			}
 			host := doctor.Open(root)
 			if host.Local {
 				host.User = thisUser()
@@ -41,6 +45,7 @@ It writes nothing and needs no root. It lists what it could not check.`,
 			if err != nil {
 				return fmt.Errorf("%w; is the host's root directory at %q?", err, root)
 			}
+			report = report.Acknowledge(known)
 			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return fmt.Errorf("write report: %w", err)
 			}
@@ -49,7 +54,27 @@ It writes nothing and needs no root. It lists what it could not check.`,
 	}
 	cmd.Flags().StringVar(&root, "host-root", "/", "`DIR` that holds the host's sys, dev, proc, etc, run and usr")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
+	cmd.Flags().StringSliceVar(&known, "acknowledge", nil, "`ID` or ID=SUBJECT of findings that are no problem")
+	cmd.Flags().StringVar(&config, "config", "", "YAML `FILE` of kind HostConfig; flags win over it")
 	return cmd
+}
+
+// acknowledged takes the acknowledged findings from the config file if the flag is not set, and checks them.
+func acknowledged(cmd *cobra.Command, config string, known *[]string) error {
+	source := "--acknowledge"
+	if config != "" {
+		c, err := readConfig(cmd.Context(), config)
+		if err != nil {
+			return err
+		}
+		if !cmd.Flags().Changed("acknowledge") {
+			*known, source = c.Acknowledge, fmt.Sprintf("read --config %q: acknowledge", config)
+		}
+	}
+	if err := doctor.CheckAcknowledged(*known); err != nil {
+		return usagef("%s: %w", source, err)
+	}
+	return nil
 }
 
 // worstFinding returns an error with the exit code of the worst finding, nil if there is no warning or error.

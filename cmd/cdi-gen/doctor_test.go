@@ -38,6 +38,11 @@ func TestDoctorExitCodes(t *testing.T) {
 		"--output", filepath.Join(healthy, "etc/cdi")}, &errs, &errs); code != exitOK {
 		t.Fatalf("generate: exit code %d: %s", code, errs.String())
 	}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte("apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nacknowledge: [spec-none]\n"),
+		0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name           string
 		args           []string
@@ -47,6 +52,15 @@ func TestDoctorExitCodes(t *testing.T) {
 		{"healthy", []string{"--host-root", healthy}, exitOK, "specs-ok", ""},
 		{"warnings", []string{"--host-root", rdmatest.Root(t, "roce-lag")}, exitWarnings, "spec-none",
 			""},
+		{"acknowledged", []string{"--host-root", rdmatest.Root(t, "roce-lag"), "--acknowledge", "spec-none"}, exitOK,
+			"ACKNOWLEDGED\n  spec-none", ""},
+		{"acknowledged by file", []string{"--host-root", rdmatest.Root(t, "roce-lag"), "--config", config}, exitOK,
+			"ACKNOWLEDGED\n  spec-none", ""},
+		{"flag before file", []string{"--host-root", rdmatest.Root(t, "roce-lag"), "--config", config, "--acknowledge",
+			"port-down"}, exitWarnings, "WARNINGS\n  spec-none", ""},
+		{"acknowledged wrongly", []string{"--acknowledge", "spec-nine"}, exitUsage, "",
+			`--acknowledge: "spec-nine": want the ID`},
+		{"no such file", []string{"--config", config + ".no"}, exitUsage, "", "read --config"},
 		{"errors", []string{"--host-root", rdmatest.Root(t, "soft-pci")}, exitErrors, "netns-exclusive",
 			""},
 		{"no host", []string{"--host-root", t.TempDir()}, exitIO, "", "is the host's root directory at"},

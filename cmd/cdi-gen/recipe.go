@@ -142,14 +142,9 @@ func (r *recipeFlags) mergeConfig(ctx context.Context, set func(string) bool) (s
 	if r.config == "" {
 		return site, nil
 	}
-	data, err := yamlread.Config.ReadArgument(r.config)
-	debugRead(ctx, r.config, err)
+	c, err := readConfig(ctx, r.config)
 	if err != nil {
-		return site, usagef("read --config: %w", err)
-	}
-	c, err := hostconfig.Parse(data)
-	if err != nil {
-		return site, usagef("read --config %q: %w", r.config, err)
+		return site, err
 	}
 	prefer(&r.memlock, c.Memlock, set("memlock"))
 	prefer(&r.ncclTopology, c.NCCLTopology, set("nccl-topology"))
@@ -160,6 +155,20 @@ func (r *recipeFlags) mergeConfig(ctx context.Context, set func(string) bool) (s
 	prefer(&r.nodes, c.Nodes, set("nodes"))
 	prefer(&r.host.exclude, c.Exclude, set("exclude"))
 	return hostconfig.Container{Env: c.Env, Mounts: c.Mounts}, nil
+}
+
+// readConfig reads the file of the flag --config.
+func readConfig(ctx context.Context, file string) (*hostconfig.Config, error) {
+	data, err := yamlread.Config.ReadArgument(file)
+	debugRead(ctx, file, err)
+	if err != nil {
+		return nil, usagef("read --config: %w", err)
+	}
+	c, err := hostconfig.Parse(data)
+	if err != nil {
+		return nil, usagef("read --config %q: %w", file, err)
+	}
+	return c, nil
 }
 
 // prefer replaces the default of a flag by a value of the config file, if the file has one and the flag is not set.

@@ -19,6 +19,7 @@
 //	limits:                         # of a container, on each HCA that it is given
 //	  handles: 64
 //	  objects: 16384
+//	acknowledge: [guid-zero]        # findings of cdi-gen doctor
 //
 // Parse decodes it strictly: an unknown field or an invalid value is an error that names the line and the field.
 package hostconfig
@@ -74,6 +75,8 @@ type Config struct {
 	OnDenied string `yaml:"onDenied,omitempty"`
 	// Limits bound the usage of each HCA by one container.
 	Limits *Limits `yaml:"limits,omitempty"`
+	// Acknowledge has findings of doctor that are known: ID, or ID=SUBJECT.
+	Acknowledge []string `yaml:"acknowledge,omitempty"`
 }
 
 // Limits are counts of the kernel's rdma controller. 0 means no limit.

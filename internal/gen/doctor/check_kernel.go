@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,40 +10,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// checkDrivers finds RDMA hardware without an RDMA device, and hosts without any RDMA device.
+// checkDrivers finds functions that lost their RDMA device, and hosts without any RDMA device.
 func checkDrivers(f *facts, out *findings) {
-	vendors := map[string]bool{}
-	for _, h := range f.snap.HCAs {
-		if h.PCI != nil {
-			vendors[h.PCI.Vendor] = true
-		}
+	losses := f.losses()
+	out.add(lossFindings(losses)...)
+	if len(losses) == 0 && len(f.snap.HCAs) == 0 {
+		out.add(f.noHCA())
 	}
-	missing := map[string][]string{} // addresses by module
-	dedicated := map[string]bool{}
-	for _, p := range f.host.pciFunctions() {
-		c := p.card()
-		if c == nil || vendors[p.vendor] {
-			continue
-		}
-		missing[c.module] = append(missing[c.module], p.address)
-		dedicated[c.module] = dedicated[c.module] || c.dedicated || strings.HasPrefix(p.class, classInfiniBand)
-	}
-	for _, module := range slices.Sorted(maps.Keys(missing)) {
-		severity := Warning
-		if dedicated[module] {
-			severity = Error
-		}
-		out.add(foundIn(missing[module], "driver-missing", severity, "PCI function",
-			" capable of RDMA without an RDMA device").
-			because("the driver %s creates the RDMA devices; it is not loaded, or it rejected these functions", module).
-			fix("modprobe "+text.Shell(module), "dmesg | grep -i "+text.Shell(module)))
-	}
-	if len(missing) == 0 && len(f.snap.HCAs) == 0 {
-		out.add(found("no-hca", Warning, "this host has no RDMA device").
-			because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests " +
-				"without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network " +
-				"interface").
-			fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + text.Shell(f.host.anyNetdev())))
+	if f.modules.unknown != nil {
+		f.host.addUnseen("PCI functions without an RDMA device", f.modules.unknown)
 	}
 }
 

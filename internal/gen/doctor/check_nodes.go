@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -69,6 +70,33 @@ func checkNodes(f *facts, out *findings) {
 		fix("rm " + text.Shells(stale...)))
 	if len(*out) == 0 && len(nodes) > 0 {
 		out.add(found("nodes-ok", OK, text.Count(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
+	}
+}
+
+// checkPSM reports the nodes of Omni-Path HCAs that are outside of /dev/infiniband, and in no spec.
+func checkPSM(f *facts, out *findings) {
+	given := map[string]bool{}
+	for _, s := range f.specs.rdma() {
+		for _, e := range cdi.Edits(s.spec) {
+			for _, n := range e.DeviceNodes {
+				if n != nil {
+					given[hostPath(n)] = true
+				}
+			}
+		}
+	}
+	var nodes []string
+	entries, _ := fs.ReadDir(f.host.Sys, "class/hfi1_user") // only the driver hfi1 has it
+	for _, e := range entries {
+		if node := "/dev/" + e.Name(); !given[node] {
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) > 0 {
+		out.add(foundIn(nodes, "psm-node", Info, "node", " of an Omni-Path HCA in no spec").
+			because("PSM2 and OPX, which MPI uses on Omni-Path, open this node. A spec gives uverbs only; with these, " +
+				"programs use verbs, which are slower").
+			fix("podman run --device rdma.dev/hca=HCA --device " + text.Shell(nodes[0]) + " IMAGE"))
 	}
 }
 

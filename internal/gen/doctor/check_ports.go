@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -87,13 +88,14 @@ var downReasons = map[string]string{
 	"Polling":  "the port does not find its peer: no cable, a wrong cable, or the switch port is off",
 }
 
-// checkGUIDs finds HCAs without a node GUID. checkDevices reports HCAs whose GUID cannot be read.
+// checkGUIDs finds HCAs that wait for a node GUID. Only mlx4 and mlx5 let an administrator set it: other drivers derive
+// it from the MAC, or never set it (EFA; MANA before kernel 6.11). checkDevices reports HCAs whose GUID cannot be read.
 func checkGUIDs(f *facts, out *findings) {
 	var zero []*rdma.HCA
 	var names []string
 	for _, h := range f.snap.Usable() {
 		problem := slices.ContainsFunc(f.snap.Problems, func(p rdma.Problem) bool { return p.IBDev == h.IBDev })
-		if h.NodeGUID == 0 && h.Protocol != rdma.ProtocolEFA && !problem {
+		if h.NodeGUID == 0 && strings.HasPrefix(h.Driver, "mlx") && !problem {
 			zero, names = append(zero, h), append(names, h.IBDev)
 		}
 	}

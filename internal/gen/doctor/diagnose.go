@@ -14,6 +14,7 @@ import (
 type facts struct {
 	host    *reader
 	snap    *rdma.Snapshot
+	modules *modules
 	specs   specFiles
 	daemons []daemon
 	engines []engine
@@ -22,7 +23,7 @@ type facts struct {
 // checks run in this order. Each adds its findings to an empty list.
 var checks = []func(*facts, *findings){
 	checkDrivers, checkModules, checkDevices, checkNetns, checkRDMACgroup,
-	checkNodes,
+	checkNodes, checkPSM,
 	checkPorts, checkGUIDs, checkRoCEGIDs,
 	checkMemlock, checkUnits, checkUlimits,
 	checkHooks,
@@ -42,7 +43,8 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	}
 	host := &reader{Host: h}
 	f := &facts{
-		host: host, snap: snap, specs: readSpecs(host), daemons: findDaemons(host), engines: findEngines(ctx, host),
+		host: host, snap: snap, modules: readModules(host), specs: readSpecs(host), daemons: findDaemons(host),
+		engines: findEngines(ctx, host),
 	}
 	var all findings
 	for _, check := range checks {

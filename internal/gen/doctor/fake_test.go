@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"os/exec"
 	"path"
 	"slices"
@@ -69,10 +70,28 @@ func newFake(t testing.TB, name string) *fake {
 	f.dir("/run/cdi")
 	f.link("/var/run", "/run")
 	f.program(hookPath, elf.EM_X86_64, elf.PT_LOAD)
+	f.kernel()
 	if nodes := f.uverbs(); len(nodes) > 0 {
 		f.spec(specPath, f.newSpec(cdi.KindHCA, nodes...))
 	}
 	return f
+}
+
+const (
+	osrelease = "/proc/sys/kernel/osrelease"
+	release   = "6.12.117+deb12-amd64"
+)
+
+// kernel puts the tables of modules of a real kernel; testdata/modules/README.md says where they come from.
+func (f *fake) kernel() {
+	f.file(osrelease, release+"\n")
+	for _, name := range []string{"modules.alias", "modules.dep"} {
+		data, err := os.ReadFile("testdata/modules/" + name)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.file("/lib/modules/"+release+"/"+name, string(data))
+	}
 }
 
 func (f *fake) put(name string, file *fstest.MapFile) {

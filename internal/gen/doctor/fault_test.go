@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 
 // fault is something wrong, planted into a healthy host, and what is said of it.
@@ -24,8 +26,8 @@ type fault struct {
 
 // faults are all of them, by the file of their checks.
 func faults() []fault {
-	return slices.Concat(kernelFaults, nodeFaults, portFaults, memlockFaults, hookFaults, specFaults, privilegeFaults,
-		engineFaults, betweenFaults, otherFaults)
+	return slices.Concat(kernelFaults, functionFaults, nodeFaults, portFaults, memlockFaults, hookFaults, specFaults,
+		privilegeFaults, engineFaults, betweenFaults, otherFaults)
 }
 
 // TestFaults: each fault is found, and nothing else. Each finding of such a host is whole.
@@ -122,13 +124,23 @@ func checkWhole(t *testing.T, f Finding) {
 	}
 }
 
-// A healthy host of each machine that is one has nothing to complain about.
+// unhealthy are the machines that model trouble, or have no HCA, with what is wrong there.
+var unhealthy = map[string][]ID{
+	"dgx-h100-ib":     {"port-down"}, // a port without a cable
+	"empty-classes":   {"no-hca"},
+	"exclusive-netns": {"netns-exclusive"},
+	"misbehaving":     {"guid-zero", "hca-unreadable", "port-init"},
+	"none":            {"no-hca"},
+	"roce-sriov":      {"guid-zero", "port-down"}, // a VF without an address
+	"soft-pci":        {"netns-exclusive"},
+}
+
+// A healthy host of every other machine has nothing to complain about.
 func TestHealthy(t *testing.T) {
-	for _, machine := range []string{"hgx-h100", "aws-p5", "soft", "roce-lag", "irdma-e810", "alibaba-erdma",
-		"smi-multiplane", "mlx5-sf", "omnipath-hfi1"} {
+	for _, machine := range fixture.Names() {
 		r := newFake(t, machine).diagnose()
-		if got := troubles(r); len(got) > 0 || len(r.Unseen) > 0 {
-			t.Errorf("%s: %s", machine, render(t, r))
+		if diff := cmp.Diff(unhealthy[machine], troubles(r)); diff != "" || len(r.Unseen) > 0 {
+			t.Errorf("%s (-want +got): %s\n%s", machine, diff, render(t, r))
 		}
 	}
 }

@@ -18,10 +18,13 @@ const (
 	Warning Severity = "warning" // some programs fail, or fall back to something slower
 	Info    Severity = "info"    // worth knowing
 	OK      Severity = "ok"      // checked, nothing wrong
+
+	// Acknowledged is a finding that the administrator knows, and that is not to be a problem any more.
+	Acknowledged Severity = "acknowledged"
 )
 
 // severities are in the order of a report.
-var severities = []Severity{Error, Warning, Info, OK}
+var severities = []Severity{Error, Warning, Acknowledged, Info, OK}
 
 func (s Severity) rank() int { return slices.Index(severities, s) }
 
@@ -52,12 +55,18 @@ type Summary struct {
 	Warnings int `json:"warnings"`
 	Infos    int `json:"infos"`
 	OK       int `json:"ok"`
+
+	Acknowledged int `json:"acknowledged,omitempty"`
 }
 
 // String is the summary in one line.
 func (s Summary) String() string {
-	return fmt.Sprintf("%s, %s, %s, %d ok",
+	line := fmt.Sprintf("%s, %s, %s, %d ok",
 		text.Count(s.Errors, "error"), text.Count(s.Warnings, "warning"), text.Count(s.Infos, "note"), s.OK)
+	if s.Acknowledged > 0 {
+		line += fmt.Sprintf(", %d acknowledged", s.Acknowledged)
+	}
+	return line
 }
 
 // Report has the findings of all checks.
@@ -90,6 +99,7 @@ func newReport(findings []Finding, unseen []Unseen) *Report {
 	r := &Report{Findings: append([]Finding{}, findings...), Unseen: unseen} // never nil: JSON must have a list
 	count := map[Severity]*int{
 		Error: &r.Summary.Errors, Warning: &r.Summary.Warnings, Info: &r.Summary.Infos, OK: &r.Summary.OK,
+		Acknowledged: &r.Summary.Acknowledged,
 	}
 	for _, f := range findings {
 		*count[f.Severity]++
@@ -104,22 +114,25 @@ type ID string
 func lookup(id ID) (position int, group string) {
 	for _, c := range catalog {
 		if i := slices.Index(c.ids, id); i >= 0 {
-			return position + i, c.group
+			return position + i, c.name
 		}
 		position += len(c.ids)
 	}
 	panic(fmt.Sprintf("doctor: finding %q is not in the catalogue", id))
 }
 
+// group has the findings of one subject.
+type group struct {
+	name string
+	ids  []ID
+}
+
 // catalog has the findings of each group, in the order of a report. docs/doctor.md says what each one means, which
 // severities it can have and what to do.
-var catalog = []struct {
-	group string
-	ids   []ID
-}{
-	{"kernel", []ID{"driver-missing", "no-hca", "uverbs-module", "rdma-cm-module", "netns-exclusive", "hca-unreadable",
-		"hca-unusable", "umad-module", "rdma-cgroup-missing", "modules-ok", "netns-ok", "rdma-cgroup-ok"}},
-	{"nodes", []ID{"node-missing", "node-wrong-device", "node-mode", "node-stale", "nodes-ok"}},
+var catalog = []group{
+	{"kernel", []ID{"driver-missing", "hca-lost", "no-hca", "uverbs-module", "rdma-cm-module", "netns-exclusive",
+		"hca-unreadable", "hca-unusable", "umad-module", "rdma-cgroup-missing", "modules-ok", "netns-ok", "rdma-cgroup-ok"}},
+	{"nodes", []ID{"node-missing", "node-wrong-device", "node-mode", "node-stale", "psm-node", "nodes-ok"}},
 	{"ports", []ID{"no-active-port", "port-down", "port-init", "guid-zero", "roce-no-gid", "ports-ok", "roce-gids-ok"}},
 	{"memlock", []ID{"memlock-low", "memlock-clamped", "memlock-restart", "memlock-configured", "memlock-by-hook",
 		"memlock-ok"}},

@@ -18,7 +18,7 @@ import (
 
 // Host is the host to check.
 type Host struct {
-	// Root is the file system of the host: its /proc, /dev, /etc, /run and /usr.
+	// Root is the file system of the host: its /proc, /dev, /etc, /lib, /run and /usr.
 	Root fs.ReadLinkFS
 	// Sys is the host's /sys.
 	Sys fs.ReadLinkFS

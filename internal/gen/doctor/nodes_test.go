@@ -1,8 +1,17 @@
 package doctor
 
-import "strings"
+import (
+	"strings"
+	"testing"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+)
 
 var nodeFaults = []fault{
+	{
+		name: "Omni-Path", machine: "omnipath-hfi1", plant: func(*fake) {},
+		id: "psm-node", severity: Info, subject: "/dev/hfi1_0", reason: "PSM2", fix: "--device /dev/hfi1_0",
+	},
 	{
 		name:  "uverbs missing",
 		plant: func(f *fake) { f.remove("/dev/infiniband/uverbs3") },
@@ -121,3 +130,17 @@ var privilegeFaults = []fault{
 // otherSpec is a spec of somebody else.
 const otherSpec = `{"cdiVersion":"0.3.0","kind":"example.com/net",` +
 	`"devices":[{"name":"one","containerEdits":{"deviceNodes":[{"path":"NODE"}]}}]}`
+
+// A spec of the site may give the nodes of Omni-Path.
+func TestPSMNodeGiven(t *testing.T) {
+	f := newFake(t, "omnipath-hfi1")
+	f.respec(func(s *specs.Spec) {
+		e := &s.Devices[0].ContainerEdits
+		e.DeviceNodes = append(e.DeviceNodes, &specs.DeviceNode{Path: "/dev/hfi1_0"})
+	})
+	for _, finding := range f.diagnose().Findings {
+		if finding.ID == "psm-node" {
+			t.Errorf("found %+v", finding)
+		}
+	}
+}

@@ -1,72 +1,80 @@
 package doctor
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 )
 
 // pciFunction is a PCI function in sysfs.
 type pciFunction struct {
-	address, vendor, device, class string // without 0x
+	address, vendor, device, class string // in lower case, without 0x
+	modalias                       string // what the kernel matches with the aliases of its modules
+}
+
+const pciDevices = "bus/pci/devices"
+
+func (p *pciFunction) dir() string { return path.Join(pciDevices, p.address) }
+
+// infiniBand reports whether the class of a function allows no other use than RDMA.
+func (p *pciFunction) infiniBand() bool {
+	return strings.HasPrefix(p.class, classInfiniBand) || strings.HasPrefix(p.class, classInfiniBandBus)
 }
 
 // pciFunctions lists the PCI functions of the host. A host without PCI has none.
 func (r *reader) pciFunctions() []pciFunction {
-	const dir = "bus/pci/devices"
-	entries, err := fs.ReadDir(r.Sys, dir)
+	entries, err := fs.ReadDir(r.Sys, pciDevices)
 	if err != nil {
 		return nil
 	}
 	functions := make([]pciFunction, 0, len(entries))
 	for _, e := range entries {
-		read := func(name string) string { return strings.TrimPrefix(r.sysRead(path.Join(dir, e.Name(), name)), "0x") }
-		functions = append(functions, pciFunction{e.Name(), read("vendor"), read("device"), read("class")})
+		functions = append(functions, r.pciFunction(e.Name()))
 	}
 	return functions
 }
 
-// rdmaCard is a family of PCI functions that can do RDMA.
-type rdmaCard struct {
-	vendor, devices, module string // devices is a prefix, "" for all
-	dedicated               bool   // has no other use than RDMA
-}
+// modaliasFormat is the kernel's form of the IDs of a function: vendor, device, those of the subsystem, class.
+const modaliasFormat = "pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X"
 
-// rdmaCards identifies families by their PCI IDs. A card of the class InfiniBand is dedicated even if its entry says
-// otherwise.
-var rdmaCards = []rdmaCard{
-	{"15b3", "100", "mlx4_ib", false}, // ConnectX-3
-	{"15b3", "101", "mlx5_ib", false}, // ConnectX-4 to 6
-	{"15b3", "102", "mlx5_ib", false}, // ConnectX-7 and later
-	{"15b3", "a2d", "mlx5_ib", false}, // BlueField
-	{"1d0f", "efa", "efa", true},
-	{"1ded", "107f", "erdma", true},
-	{"1414", "00ba", "mana_ib", false},
-	{"8086", "24f", "hfi1", true},     // Omni-Path
-	{"8086", "159", "irdma", false},   // E810
-	{"8086", "37d", "irdma", false},   // X722
-	{"14e4", "175", "bnxt_re", false}, // BCM575xx
-	{"14e4", "176", "bnxt_re", false}, // BCM576xx
-	{"1dd8", "100", "ionic_rdma", false},
+// pciFunction reads a function. Its modalias has all IDs. An incomplete sysfs, such as one of a report, may lack it.
+func (r *reader) pciFunction(address string) pciFunction {
+	p := pciFunction{address: address}
+	p.modalias = r.sysRead(path.Join(p.dir(), "modalias"))
+	var vendor, device, subVendor, subDevice, base, sub, programming uint64
+	if _, err := fmt.Sscanf(p.modalias, modaliasFormat, &vendor, &device, &subVendor, &subDevice, &base, &sub,
+		&programming); err != nil {
+		id := func(name string) uint64 {
+			n, _ := strconv.ParseUint(r.sysRead(path.Join(p.dir(), name)), 0, 32) // 0 if there is none
+			return n
+		}
+		class := id("class")
+		vendor, device, subVendor, subDevice = id("vendor"), id("device"), id("subsystem_vendor"), id("subsystem_device")
+		base, sub, programming = class>>16&0xff, class>>8&0xff, class&0xff
+		p.modalias = fmt.Sprintf(modaliasFormat, vendor, device, subVendor, subDevice, base, sub, programming)
+	}
+	p.vendor, p.device = fmt.Sprintf("%04x", vendor), fmt.Sprintf("%04x", device)
+	p.class = fmt.Sprintf("%02x%02x%02x", base, sub, programming)
+	return p
 }
 
 // PCI classes, as the first digits of the class file.
 const (
-	classNetwork    = "02"
-	classInfiniBand = "0207"
-	classDisplay    = "03"
-	classAccel      = "12"
+	classNetwork       = "02"
+	classInfiniBand    = "0207"
+	classInfiniBandBus = "0c06" // cards before 2010
+	classDisplay       = "03"
+	classAccel         = "12"
 )
 
-// card returns the family of a function, nil if it is unknown.
-func (p pciFunction) card() *rdmaCard {
-	if !strings.HasPrefix(p.class, classNetwork) {
-		return nil
-	}
-	for i := range rdmaCards {
-		if c := &rdmaCards[i]; c.vendor == p.vendor && strings.HasPrefix(p.device, c.devices) {
-			return c
+// driver returns the module that is bound to a device below /sys, "" if none is.
+func (r *reader) driver(dir string) string {
+	for _, link := range []string{"driver/module", "driver"} {
+		if target, err := r.Sys.ReadLink(path.Join(dir, link)); err == nil {
+			return strings.ReplaceAll(path.Base(target), "-", "_")
 		}
 	}
-	return nil
+	return ""
 }

@@ -1,6 +1,9 @@
 package doctor
 
-import "strconv"
+import (
+	"strconv"
+	"testing"
+)
 
 var portFaults = []fault{
 	{
@@ -70,4 +73,21 @@ var portFaults = []fault{
 		name: "addresses", plant: func(*fake) {},
 		id: "roce-gids-ok", severity: OK,
 	},
+}
+
+// Drivers that never set a node GUID, or derive it from a MAC, have nothing to configure.
+func TestNoGUIDToSet(t *testing.T) {
+	for ibdev, machine := range map[string]string{
+		"mana_0": "azure-mana", "rocep24s0f0": "irdma-e810", "rdmap79s0": "aws-p5",
+	} {
+		f := newFake(t, machine)
+		e, err := f.machine.Tree().Resolve("sys/class/infiniband/" + ibdev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.sys(e.Path[len("sys/"):]+"/node_guid", "0000:0000:0000:0000\n")
+		if got := troubles(f.diagnose()); len(got) > 0 {
+			t.Errorf("%s: found %v", machine, got)
+		}
+	}
 }

@@ -15,12 +15,15 @@ var colours = map[Severity]string{
 	Warning: "\x1b[1;33m",
 	Info:    "\x1b[36m",
 	OK:      "\x1b[32m",
+
+	Acknowledged: "\x1b[36m",
 }
 
 const colourOff = "\x1b[0m"
 
 // headings are the headings of a report.
-var headings = map[Severity]string{Error: "ERRORS", Warning: "WARNINGS", Info: "NOTES", OK: "OK"}
+var headings = map[Severity]string{Error: "ERRORS", Warning: "WARNINGS", Info: "NOTES", OK: "OK",
+	Acknowledged: "ACKNOWLEDGED"}
 
 // textWidth is the length at which lines are wrapped. Commands are never wrapped.
 const textWidth = 100

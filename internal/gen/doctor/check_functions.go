@@ -1,0 +1,267 @@
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// loss is a function that lacks its RDMA device.
+type loss struct {
+	subject string // PCI address, or the name of an SF
+	cause   cause
+	module  string // RDMA driver, "" if unknown
+	device  string // auxiliary device, for auxUnbound
+	certain bool   // the function can do RDMA: its class or an alias of an RDMA driver says so
+	severe  bool   // and it has no other use
+}
+
+// cause says why a function lacks its RDMA device.
+type cause int
+
+const (
+	notLoaded  cause = iota // the kernel has not loaded the RDMA driver
+	unbound                 // no driver holds the PCI function
+	auxUnbound              // the RDMA driver is loaded, and does not hold the auxiliary device
+	noDevice                // the driver holds the function, and there is no RDMA device
+)
+
+// functions has what the judgment of each PCI function needs.
+type functions struct {
+	*facts
+	all   []pciFunction
+	named map[string]bool   // addresses with an RDMA device, and so without a loss
+	alike map[string]string // driver of functions with an RDMA device, by vendor and device ID
+	busy  map[string]bool   // of these drivers, those whose functions list interrupts
+	aux   map[string]bool   // addresses with an auxiliary device for an RDMA driver
+}
+
+// losses lists the functions that lack an RDMA device. sysfs and the kernel's own tables decide, no list of IDs. A
+// function in doubt is not listed: the second port of a bond and a function with RDMA switched off look the same.
+func (f *facts) losses() []loss {
+	s := &functions{facts: f, all: f.host.pciFunctions(), named: map[string]bool{}, alike: map[string]string{},
+		busy: map[string]bool{}, aux: map[string]bool{}}
+	for i := range f.snap.HCAs {
+		if h := &f.snap.HCAs[i]; h.PCI != nil && h.Function != rdma.SF {
+			s.named[h.PCI.Address] = true
+		}
+	}
+	for i := range s.all {
+		p := &s.all[i]
+		if s.named[p.address] || f.host.sysHas(p.dir()+"/infiniband") {
+			driver := f.host.driver(p.dir())
+			s.named[p.address] = true
+			s.alike[p.vendor+p.device] = driver
+			s.busy[driver] = s.busy[driver] || s.interrupts(p)
+		}
+	}
+	list := s.auxiliary()
+	for i := range s.all {
+		p := &s.all[i]
+		if s.named[p.address] || s.aux[p.address] {
+			continue
+		}
+		if l, lost := s.judge(p); lost {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+func (s *functions) isVF(p *pciFunction) bool {
+	_, err := s.host.Sys.ReadLink(p.dir() + "/physfn")
+	return err == nil
+}
+
+// interrupts reports whether a function has message-signalled interrupts. A driver that gave up has freed them.
+func (s *functions) interrupts(p *pciFunction) bool {
+	entries, err := fs.ReadDir(s.host.Sys, p.dir()+"/msi_irqs")
+	return err == nil && len(entries) > 0
+}
+
+// auxiliary lists the auxiliary devices that no RDMA driver holds, although one should. A device that a driver holds may
+// lack an RDMA device of its own: two ports can share one.
+func (s *functions) auxiliary() []loss {
+	var list []loss
+	const dir = "bus/auxiliary/devices"
+	entries, err := fs.ReadDir(s.host.Sys, dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		match := strings.TrimSuffix(e.Name(), path.Ext(e.Name())) // mlx5_core.rdma.2, as auxiliary_bus does
+		module := s.modules.aux[match]
+		if module == "" {
+			continue
+		}
+		target, err := s.host.Sys.ReadLink(path.Join(dir, e.Name()))
+		if err != nil {
+			continue // it has gone
+		}
+		owner := path.Base(path.Dir(target))
+		s.aux[owner] = true
+		if s.host.driver(path.Join(dir, e.Name())) != "" {
+			continue
+		}
+		l := loss{subject: owner, cause: auxUnbound, module: module, device: e.Name()}
+		if !s.loaded(module) {
+			l.cause = notLoaded
+		}
+		l.severe = slices.ContainsFunc(s.all, func(p pciFunction) bool { return p.address == owner && p.infiniBand() })
+		list = append(list, l)
+	}
+	return list
+}
+
+func (s *functions) loaded(module string) bool { return s.host.sysHas("module/" + module) }
+
+// judge returns the loss of a function without an RDMA device, if it must have one.
+func (s *functions) judge(p *pciFunction) (l loss, lost bool) {
+	candidates := s.modules.of(p.modalias)
+	l = loss{subject: p.address, module: s.modules.creator(candidates, p.infiniBand())}
+	direct := slices.Contains(candidates, l.module)
+	l.certain = p.infiniBand() || direct
+	l.severe = p.infiniBand() || direct && len(candidates) == 1
+	if driver := s.host.driver(p.dir()); driver != "" {
+		l.cause, lost = s.withDriver(p, driver, l, candidates)
+	} else {
+		l.cause, lost = s.withoutDriver(p, l.module)
+	}
+	return l, lost
+}
+
+// withoutDriver judges a function that no driver holds. VFs may wait for a virtual machine.
+func (s *functions) withoutDriver(p *pciFunction, module string) (cause, bool) {
+	twin := s.alike[p.vendor+p.device] != ""
+	known := module != "" || twin || s.modules.unknown != nil && p.infiniBand()
+	if !known || s.isVF(p) {
+		return 0, false
+	}
+	if twin || module != "" && s.loaded(module) {
+		return unbound, true
+	}
+	return notLoaded, true
+}
+
+// withDriver judges a function that a driver holds. In exclusive mode its RDMA device may be in a container.
+func (s *functions) withDriver(p *pciFunction, driver string, l loss, candidates []string) (cause, bool) {
+	twin := s.alike[p.vendor+p.device] == driver
+	own := slices.Contains(candidates, driver) || s.modules.unknown != nil && twin // not vfio-pci
+	switch {
+	case !own || s.snap.NetnsMode == rdma.NetnsExclusive || s.bonded(p):
+		return 0, false
+	case l.certain && !s.isVF(p):
+		if l.module != "" && !s.loaded(l.module) && l.module != driver {
+			return notLoaded, true
+		}
+		return noDevice, true
+	}
+	return noDevice, twin && s.busy[driver] && !s.interrupts(p)
+}
+
+// bonded reports whether a network interface of a function belongs to a bond.
+func (s *functions) bonded(p *pciFunction) bool {
+	entries, err := fs.ReadDir(s.host.Sys, p.dir()+"/net")
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return s.host.sysHas(path.Join(p.dir(), "net", e.Name(), "bonding_slave"))
+	})
+}
+
+// lossFindings has a finding for each cause and driver.
+func lossFindings(losses []loss) (list []Finding) {
+	for len(losses) > 0 {
+		first := losses[0]
+		same := func(l loss) bool {
+			return l.cause == first.cause && l.module == first.module && l.severe == first.severe
+		}
+		var group []loss
+		for _, l := range losses {
+			if same(l) {
+				group = append(group, l)
+			}
+		}
+		losses = slices.DeleteFunc(losses, same)
+		list = append(list, lossFinding(group))
+	}
+	return list
+}
+
+// lossFinding is the finding for functions with the same cause and driver.
+func lossFinding(group []loss) Finding {
+	first := group[0]
+	id, severity := ID("hca-lost"), Warning
+	if first.cause == notLoaded {
+		id = "driver-missing"
+	}
+	if first.severe {
+		severity = Error
+	}
+	var subjects []string
+	for _, l := range group {
+		subjects = append(subjects, l.subject)
+	}
+	address := text.Shell(first.subject)
+	log := "dmesg | grep -F " + address
+	f := foundIn(unique(subjects), id, severity, "function", " without its RDMA device")
+	switch first.cause {
+	case notLoaded:
+		if first.module == "" {
+			return f.because("no driver holds the function, and it has no other use than RDMA").
+				fix("modprobe \"$(cat "+text.Shell("/sys/"+pciDevices+"/"+first.subject+"/modalias")+")\"", log)
+		}
+		return f.because("the driver %s creates the RDMA device; it is not loaded", first.module).
+			fix("modprobe "+text.Shell(first.module), "dmesg | grep -F "+text.Shell(first.module))
+	case unbound:
+		return f.because("no driver holds the function, although the driver is loaded: the driver rejected the function, or "+
+			"somebody unbound it").
+			fix(log, "echo "+address+" > /sys/bus/pci/drivers_probe")
+	case auxUnbound:
+		return f.because("the driver %s is loaded, and does not hold %s: it rejected the device, or somebody unbound it",
+			first.module, first.device).
+			fix(log, "echo "+text.Shell(first.device)+" > /sys/bus/auxiliary/drivers_probe")
+	}
+	return f.because("the driver holds the function, but there is no RDMA device: the driver gave up after an error of "+
+		"firmware or hardware").
+		fix(log, fmt.Sprintf("echo %[1]s > %[2]s && echo %[1]s > /sys/bus/pci/drivers_probe", address,
+			text.Shell("/sys/"+pciDevices+"/"+first.subject+"/driver/unbind")))
+}
+
+// noHCA says that there is no RDMA device, and what is known of the hardware.
+func (f *facts) noHCA() Finding {
+	reason := "no PCI or auxiliary device belongs to an RDMA driver of this kernel. Hardware whose driver the kernel " +
+		"lacks is not seen"
+	var fix []string
+	if f.modules.unknown != nil {
+		reason = fmt.Sprintf("whether the host has RDMA hardware is not known: %v", f.modules.unknown)
+	} else if address, module := f.maybeHCA(); module != "" {
+		reason = fmt.Sprintf("whether %s can do RDMA is not known: the module %s for its driver is not loaded", address,
+			module)
+		fix = []string{"modprobe " + text.Shell(module)}
+	}
+	return found("no-hca", Warning, "/sys/class/infiniband has no RDMA device").
+		because("%s. For tests without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to "+
+			"a network interface", reason).
+		fix(append(fix, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "+text.Shell(f.host.anyNetdev()))...)
+}
+
+// maybeHCA returns a function whose driver has an RDMA driver beside it that is not loaded. Drivers with auxiliary
+// devices are left out: they say themselves whether a function can do RDMA.
+func (f *facts) maybeHCA() (address, module string) {
+	for _, p := range f.host.pciFunctions() {
+		driver := f.host.driver(p.dir())
+		if !strings.HasPrefix(p.class, classNetwork) || driver == "" || f.modules.byAux(driver) != "" {
+			continue
+		}
+		for _, module := range f.modules.users[driver] {
+			if !f.host.sysHas("module/" + module) {
+				return p.address, module
+			}
+		}
+	}
+	return "", ""
+}
