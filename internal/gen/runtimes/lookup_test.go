@@ -140,7 +140,7 @@ func TestTable(t *testing.T) {
 
 // docs/runtimes.md has the table as it is here.
 func TestDocs(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/runtimes.md")
+	doc, err := os.ReadFile("../../../docs/runtimes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
