@@ -84,8 +84,8 @@ func (s *functions) interrupts(p *pciFunction) bool {
 	return err == nil && len(entries) > 0
 }
 
-// auxiliary lists the auxiliary devices that no RDMA driver holds, although one should. A device that a driver holds may
-// lack an RDMA device of its own: two ports can share one.
+// auxiliary lists the auxiliary devices that no RDMA driver holds, although one should. A device that a driver holds
+// may lack an RDMA device of its own: two ports can share one.
 func (s *functions) auxiliary() []loss {
 	var list []loss
 	const dir = "bus/auxiliary/devices"
@@ -244,8 +244,8 @@ func (f *facts) noHCA() Finding {
 		fix = []string{"modprobe " + text.Shell(module)}
 	}
 	return found("no-hca", Warning, "/sys/class/infiniband has no RDMA device").
-		because("%s. For tests without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to "+
-			"a network interface", reason).
+		because("%s. For tests without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device "+
+			"to a network interface", reason).
 		fix(append(fix, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "+text.Shell(f.host.anyNetdev()))...)
 }
 
