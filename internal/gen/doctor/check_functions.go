@@ -207,7 +207,7 @@ func lossFinding(group []loss) Finding {
 	}
 	address := text.Shell(first.subject)
 	log := "dmesg | grep -F " + address
-	f := foundIn(unique(subjects), id, severity, "function", " without its RDMA device")
+	f := foundIn(unique(subjects), id, severity, "function", " without an RDMA device")
 	switch first.cause {
 	case notLoaded:
 		if first.module == "" {
