@@ -159,7 +159,8 @@ func (s *functions) withDriver(p *pciFunction, driver string, l loss, candidates
 		if l.module != "" && !s.loaded(l.module) && l.module != driver {
 			return notLoaded, true
 		}
-		return noDevice, true
+		byAux := !slices.Contains(candidates, l.module)
+		return noDevice, !byAux || !s.interrupts(p) // with interrupts, the driver works, and RDMA is off by devlink
 	}
 	return noDevice, twin && s.busy[driver] && !s.interrupts(p)
 }

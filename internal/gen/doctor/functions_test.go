@@ -225,6 +225,11 @@ func TestNoLoss(t *testing.T) {
 			f.sys(dir+"/net/ens1f1np1/operstate", "up\n")
 			f.auxiliary(port2, "mlx5_core.eth.1", "mlx5_core.eth")
 		},
+		"RDMA off by devlink, InfiniBand": func(f *fake) {
+			f.load("mlx5_core", "mlx5_ib")
+			f.pci(port2, mlx5, cx7, ibClass, "mlx5_core")
+			f.sys(dir+"/msi_irqs/90", "msix\n")
+		},
 		"second port of a dual-port device": func(f *fake) {
 			f.pci(port2, mlx5, cx7, ibClass, "mlx5_core")
 			f.auxiliary(port2, "mlx5_core.multiport.1", "mlx5_ib.multiport")
