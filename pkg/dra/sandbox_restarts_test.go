@@ -102,8 +102,15 @@ func (k *kernel) at() (netns string, number int) {
 	return k.where, k.number
 }
 
-// end lets a namespace end: the kernel brings back what it had.
+// end lets a namespace end: the kernel brings back what it had, and nothing can move into it any more, though the driver
+// may still be at work for a list of pods that had it.
 func (k *kernel) end(netns string) {
+	k.mu.Lock()
+	if k.ended == nil {
+		k.ended = map[string]bool{}
+	}
+	k.ended[netns] = true
+	k.mu.Unlock()
 	_, err := k.Out("mlx5_0", netns)
 	k.must(err)
 }
