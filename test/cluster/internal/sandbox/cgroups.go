@@ -113,7 +113,11 @@ func (h Hierarchy) dir() string {
 // EnterCgroups makes the cluster's cgroups, moves the calling process into them, and
 // starts the program again, with the given arguments and environment, in a cgroup
 // namespace rooted there. It returns only on an error.
+//
+// From here on, whatever the user's umask is, all users can read what the cluster makes: a pod in a user namespace looks
+// at cgroups as one of them.
 func EnterCgroups(hierarchies []Hierarchy, argv, env []string) error {
+	unix.Umask(0o022)
 	for _, h := range hierarchies {
 		if err := h.enter(""); err != nil {
 			return err

@@ -61,7 +61,6 @@ func Namespaces(wholeMachine bool) uintptr {
 // Setup turns the namespaces that the calling process was cloned into into the
 // sandbox. It is called once, by process 1, after EnterCgroups.
 func Setup(c Config) error {
-	unix.Umask(0o022)
 	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
 		return fmt.Errorf("set the hostname: %w", err)
 	}

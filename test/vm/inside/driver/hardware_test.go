@@ -149,7 +149,7 @@ func (n *node) netnsMode() {
 	if err := explain.New(snap, policy.Default(), nil, nil).Write(&table, "table"); err != nil {
 		n.Fatal(err)
 	}
-	inside.Wants(n.T, "explain", table.String(), "network namespace mode is exclusive", "rdma system set netns shared")
+	inside.Wants(n.T, "explain", table.String(), "network namespace mode is exclusive", "options ib_core netns_mode=1")
 	inside.Wants(n.T, "the log", n.log.String(), "No RDMA device is offered to new claims")
 	inside.Eventually(n.T, "back to shared mode", patience, func() error {
 		if r := inside.Run("rdma", "system", "set", "netns", "shared"); r.Code != 0 {
