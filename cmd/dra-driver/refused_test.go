@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -27,4 +29,26 @@ func TestRefusedBesideAnother(t *testing.T) {
 		t.Errorf("beside another driver: exit code %d, stderr %q", code, stderr)
 	}
 	runtime.KeepAlive(other) // with its lock
+}
+
+// TestExplainStdin: kubectl exec -i passes the file that a user wants to try as standard input.
+func TestExplainStdin(t *testing.T) {
+	host := drivertest.NewHost(t, "roce-sriov")
+	explain := func(rules string) (out string, code int) {
+		cmd := exec.CommandContext(t.Context(), drivertest.Binary(t), "explain", "--config", "-", "--host-root", host.Root)
+		cmd.Env = []string{}
+		cmd.Stdin = strings.NewReader("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules: [" + rules + "]\n")
+		text, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(text), cmd.ProcessState.ExitCode()
+	}
+	if out, code := explain("{name: a, publish: everyone}"); code != exitUsage ||
+		!strings.Contains(out, `read configuration "-": line 3: rules[0].publish: want none, exclusive`) {
+		t.Errorf("a bad file: exit code %d: %s", code, out)
+	}
+	if out, code := explain("{name: lent, publish: shared}"); code != exitOK || !strings.Contains(out, "lent") {
+		t.Errorf("a good file: exit code %d: %s", code, out)
+	}
 }

@@ -233,6 +233,7 @@ func TestReboot(t *testing.T) {
 	w.driver.stop()
 	w.reboot()
 	w.kernel.end(pod.Netns)
+	clear(w.kernel.ended) // the runtime gives its pods the names of before
 	w.start()
 	moves := w.kernel.moves
 	if err := w.runtime.Run(t.Context(), pod); err != nil || w.kernel.moves != moves {
