@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -51,4 +54,34 @@ func TestExplainStdin(t *testing.T) {
 	if out, code := explain("{name: lent, publish: shared}"); code != exitOK || !strings.Contains(out, "lent") {
 		t.Errorf("a good file: exit code %d: %s", code, out)
 	}
+}
+
+// TestProbeRefused: a driver that started with a bad file is alive and not ready, which stops a rollout and restarts
+// nothing. It is ready once the file is correct.
+func TestProbeRefused(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	write := func(publish string) {
+		t.Helper()
+		text := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules: [{name: a, publish: " + publish + "}]\n"
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("everyone")
+	n.Start(t, podUID, "--config", file)
+	if code, stderr := probeNode(t, n, podUID); code != exitOK {
+		t.Errorf("it is not alive: exit code %d, %q", code, stderr)
+	}
+	if code, stderr := probeNode(t, n, podUID, "--ready"); code != exitError ||
+		!strings.Contains(stderr, "offers nothing to new claims") || !strings.Contains(stderr, "rules[0].publish") {
+		t.Errorf("with a bad file: exit code %d, %q", code, stderr)
+	}
+	write("exclusive")
+	drivertest.Eventually(t, func() error {
+		if code, stderr := probeNode(t, n, podUID, "--ready"); code != exitOK {
+			return fmt.Errorf("with a good file: exit code %d, %q", code, stderr)
+		}
+		return nil
+	})
 }
