@@ -137,8 +137,25 @@ func attributes(rules *jsonschema.Schema) {
 }
 
 // plugins have any field in an entry with a type: those of a CNI plugin. JSON schemas of the chart cannot say which
-// fields depend on the type, so the driver refuses other fields of an entry without a type.
-func plugins(ipam *jsonschema.Schema) { ipam.AdditionalProperties.AdditionalProperties = nil }
+// fields depend on the type, so the driver refuses other fields of an entry without a type. The driver alone knows all
+// wrong addresses; the schema refuses what is no address at first sight.
+func plugins(ipam *jsonschema.Schema) {
+	entry := ipam.AdditionalProperties
+	entry.AdditionalProperties = nil
+	for name, pattern := range map[string]string{"subnet": network, "clusterCIDR": network, "gateway": address} {
+		field, _ := entry.Properties.Get(name)
+		if field.Items != nil {
+			field = field.Items
+		}
+		field.Pattern = "^" + pattern + "$"
+	}
+}
+
+// IP addresses and networks, by their characters.
+const (
+	address = `([0-9]+[.][0-9.]+|[0-9a-fA-F]*:[0-9a-fA-F:.]+)`
+	network = address + `/[0-9]{1,3}`
+)
 
 // taints have the names and effects that the driver knows.
 func taints(s *jsonschema.Schema) {
