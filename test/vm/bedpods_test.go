@@ -147,17 +147,25 @@ func (m *memberNode) packets(t *testing.T, rail int) int {
 	return n
 }
 
-// converse runs a server in one pod until a client in another pod has succeeded.
+// converse runs a server in one pod until a client in another pod has succeeded. A server of one conversation starts
+// again if its client did not hear the end of it, as may happen to an emulated one on a busy machine.
 func (b *bed) converse(t *testing.T, server, serve, client, ask string) (served, asked string) {
 	t.Helper()
 	var said output
 	ended := make(chan error, 1)
-	go func() { ended <- b.stream(t.Context(), server, serve, &said) }()
+	start := func() { go func() { ended <- b.stream(t.Context(), server, serve, &said) }() }
+	start()
 	b.eventually(t, fmt.Sprintf("%s in pod %s", ask, client), 2*time.Minute, func() (err error) {
-		if asked, err = b.exec(t.Context(), client, ask); err != nil {
-			err = fmt.Errorf("%w; the server says %s", err, &said)
+		if asked, err = b.exec(t.Context(), client, ask); err == nil {
+			return nil
 		}
-		return err
+		select {
+		case failed := <-ended:
+			start()
+			return fmt.Errorf("%w; the server has ended, %v: %s", err, failed, &said)
+		default:
+			return fmt.Errorf("%w; the server says %s", err, &said)
+		}
 	})
 	if err := <-ended; err != nil {
 		t.Fatal(err)
