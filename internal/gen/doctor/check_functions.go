@@ -31,7 +31,7 @@ const (
 	noDevice                // the driver holds the function, and there is no RDMA device
 )
 
-// functions has what the judgment of each PCI function needs.
+// functions holds the inputs of the judgment of each PCI function.
 type functions struct {
 	*facts
 	all   []pciFunction
