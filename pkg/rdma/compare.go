@@ -79,6 +79,7 @@ func compareHeads(a, b []HCA) int {
 func (h *HCA) Equal(o *HCA) bool {
 	return h.Name == o.Name && h.Identity.equal(&o.Identity) && h.IBDev == o.IBDev && h.Function == o.Function &&
 		h.Protocol == o.Protocol && h.PF == o.PF && equalPointers(h.VFIndex, o.VFIndex) && h.PCI.equal(o.PCI) &&
+		h.DataDirect.equal(o.DataDirect) && h.Purpose == o.Purpose &&
 		h.NodeType == o.NodeType && h.NodeGUID == o.NodeGUID && h.SysImageGUID == o.SysImageGUID &&
 		h.Firmware == o.Firmware && h.BoardID == o.BoardID && h.Model == o.Model && h.Driver == o.Driver &&
 		slices.Equal(h.Ports, o.Ports) && equalPointers(h.Uverbs, o.Uverbs) && slices.Equal(h.MADs, o.MADs)

@@ -15,7 +15,8 @@ func TestEqual(t *testing.T) {
 		return &HCA{
 			Identity: Identity{PCI: "p", SF: &n}, VFIndex: &n, PCI: &PCIFunction{NUMANode: &n, TotalVFs: &n, NumVFs: &n,
 				Bridges: []string{"b"}},
-			Ports: []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, MADs: []Node{{Name: "umad0"}},
+			DataDirect: &PCIFunction{NUMANode: &n, TotalVFs: &n, NumVFs: &n, Bridges: []string{"b"}},
+			Ports:      []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, MADs: []Node{{Name: "umad0"}},
 		}
 	}
 	if !whole().Equal(whole()) {
@@ -33,8 +34,9 @@ func TestEqual(t *testing.T) {
 	})
 	for name, none := range map[string]func(*HCA){
 		"PCI": func(h *HCA) { h.PCI = nil }, "VFIndex": func(h *HCA) { h.VFIndex = nil },
-		"Uverbs": func(h *HCA) { h.Uverbs = nil },
-		"SF":     func(h *HCA) { h.Identity.SF = nil }, "Ports": func(h *HCA) { h.Ports = nil },
+		"DataDirect": func(h *HCA) { h.DataDirect = nil },
+		"Uverbs":     func(h *HCA) { h.Uverbs = nil },
+		"SF":         func(h *HCA) { h.Identity.SF = nil }, "Ports": func(h *HCA) { h.Ports = nil },
 	} {
 		h := whole()
 		none(h)

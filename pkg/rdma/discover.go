@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 )
@@ -17,14 +18,22 @@ const (
 
 // Discover reads the RDMA devices of a host from sys, whose root is the host's
 // /sys: os.DirFS("/sys"), or a fixture. It reads each class directory once and
-// a fixed number of files for each HCA, so its cost is linear in their number.
+// a fixed number of files for each HCA, so its cost is linear in their number. It reads the VPD of the few cards whose
+// purpose or place only VPD says, and waits at most VPDTime for it.
 //
 // Snapshot.Problems lists the unreadable parts of the host. All other parts are complete. Discover returns an error if
 // sys is not the root of a sysfs tree. A host without RDMA is no error: its snapshot has no HCAs.
 //
 // A program that reads the host repeatedly uses a [Scanner].
 func Discover(sys fs.ReadLinkFS) (*Snapshot, error) {
-	return NewScanner(sys).Scan()
+	s := NewScanner(sys)
+	snap, err := s.Scan()
+	if files := s.UnreadVPD(); err == nil && len(files) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), VPDTime)
+		defer cancel()
+		snap = s.Learn(ReadVPD(ctx, sys, files))
+	}
+	return snap, err
 }
 
 // hostPart is the state of the host that belongs to no HCA.

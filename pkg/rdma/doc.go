@@ -2,8 +2,8 @@
 //
 // [Discover] reads a sysfs tree, given as a file system value, and returns a
 // [Snapshot]: plain data, sorted by identity, the same for the same tree. The
-// package does not import Kubernetes, CDI or a logger. It starts nothing and
-// writes nothing.
+// package does not import Kubernetes, CDI or a logger. It writes nothing, and
+// leaves nothing running, but for the read of a card that does not answer.
 //
 // # Terms
 //

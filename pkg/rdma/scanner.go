@@ -19,6 +19,7 @@ type Scanner struct {
 	nodes   nodeTable
 	netdevs *netdevTable
 	vfs     vfTable
+	boards  boards
 	cards   map[string]*card // by ibdev
 	users   dependents
 	listing []Problem // of class/infiniband
@@ -28,7 +29,9 @@ type Scanner struct {
 
 // NewScanner returns a scanner of the host whose /sys is sys. It reads nothing yet.
 func NewScanner(sys fs.ReadLinkFS) *Scanner {
-	return &Scanner{sys: sys, vfs: vfTable{}, cards: map[string]*card{}, users: dependents{}}
+	return &Scanner{sys: sys, vfs: vfTable{}, cards: map[string]*card{}, users: dependents{}, boards: boards{
+		vpd: map[string]VPD{}, unread: map[string]string{}, others: map[string]*PCIFunction{},
+	}}
 }
 
 // Scan reads the whole host, as [Discover] does. If nothing changed since the last Scan or
@@ -42,6 +45,7 @@ func (s *Scanner) Scan() (*Snapshot, error) {
 	s.nodes = listNodes(s.sys)
 	s.netdevs = listNetdevs(s.sys)
 	p := newPass(s)
+	p.whole = true
 	ibdevs := NamesOf(r.list(classInfiniband)...)
 	s.listing = r.problems
 	for ibdev := range s.cards {
@@ -87,6 +91,7 @@ func (s *Scanner) netdevsChanged(names Names, ibdevs *Names) {
 // their links to VFs again.
 func (s *Scanner) functionsChanged(addresses Names, p *pass, ibdevs *Names) {
 	for address := range addresses {
+		s.boards.forget(s.sys, address)
 		p.pfs.Add(address)
 		s.users.of(dependency{onFunction, address}, ibdevs)
 		for _, c := range s.users[dependency{onFunction, address}] {
@@ -124,6 +129,7 @@ func (s *Scanner) nodesChanged(names Names, ibdevs *Names) {
 // pass is the state of one Scan or Update.
 type pass struct {
 	*Scanner
+	whole  bool          // the whole host is read
 	before map[*card]HCA // the previous values of the HCAs that were read
 	slots  Names         // slots whose HCAs need new discriminators
 	pfs    Names         // PFs whose links to VFs must be read again
@@ -142,6 +148,10 @@ func (p *pass) read(ibdevs Names) {
 		p.take(ibdev, cards[i])
 	}
 	p.linkVFs()
+	if p.whole {
+		p.lookForDMA()
+	}
+	p.describe(cards)
 	p.identify()
 	for c, before := range p.before {
 		if before.Equal(&c.hca) {
@@ -227,11 +237,13 @@ func (p *pass) publish() *Snapshot {
 	slices.SortFunc(s.order, func(a, b *card) int { return a.key.compare(b.key) })
 	next := &Snapshot{
 		HCAs: make([]HCA, len(s.order)), RDMACM: s.host.rdmaCM, NetnsMode: s.host.netnsMode, Problems: p.problems(),
+		VPDProblems: s.boards.problems(),
 	}
 	for i, c := range s.order {
 		next.HCAs[i] = c.hca
 	}
-	if s.snap == nil || !Compare(s.snap, next).Empty() || !slices.Equal(next.Problems, s.snap.Problems) {
+	if s.snap == nil || !Compare(s.snap, next).Empty() || !slices.Equal(next.Problems, s.snap.Problems) ||
+		!slices.Equal(next.VPDProblems, s.snap.VPDProblems) {
 		s.snap = next
 	}
 	return s.snap

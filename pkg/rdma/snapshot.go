@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"path"
@@ -27,6 +28,8 @@ type Snapshot struct {
 	// Problems lists what could not be read. A problem with one HCA leaves an
 	// attribute of it absent. It never hides another HCA.
 	Problems []Problem `json:"problems,omitempty"`
+	// VPDProblems says of which PCI functions the VPD cannot be read, and why. Their HCAs have all other attributes.
+	VPDProblems []string `json:"vpdProblems,omitempty"`
 }
 
 // NetnsMode is how the RDMA core treats network namespaces
@@ -102,6 +105,11 @@ type HCA struct {
 	// PCI describes the PCI function the HCA sits on (for an SF the function
 	// that carries it, for soft-RoCE on an older kernel the network card's).
 	PCI *PCIFunction `json:"pci,omitempty"`
+	// DataDirect is the DMA function of the card, which moves the HCA's data: it is near a GPU, and PCI is not. It is nil
+	// on cards without Data Direct (ConnectX-8 on some boards has it). See DataFunction.
+	DataDirect *PCIFunction `json:"dataDirect,omitempty"`
+	// Purpose is what the card says its function is for (SMDL of its VPD), or one of PurposeUnread and PurposeUnknown.
+	Purpose string `json:"purpose,omitempty"`
 
 	NodeType     NodeType `json:"nodeType,omitempty"`     // node_type
 	NodeGUID     GUID     `json:"nodeGUID,omitempty"`     // node_guid; zero: not set
@@ -185,6 +193,10 @@ func (h *HCA) Port1() *Port {
 	return nil
 }
 
+// DataFunction returns the PCI function that moves the HCA's data: DataDirect, or PCI without one. It is nil for a
+// software HCA. Root, switch, NUMA node and distances are those of this function.
+func (h *HCA) DataFunction() *PCIFunction { return cmp.Or(h.DataDirect, h.PCI) }
+
 // Unusable returns the reason why the driver never gives this HCA to a container, or nil. The reason
 // is the kind of device. Its health does not matter here.
 func (h *HCA) Unusable() error {
@@ -194,6 +206,11 @@ func (h *HCA) Unusable() error {
 			"load the ib_uverbs module, or this is a management-only device", h.IBDev)
 	case len(h.Ports) > 0 && h.Port1() == nil:
 		return fmt.Errorf("HCA %s is a representor of an embedded switch", h.IBDev)
+	case h.Purpose == PurposeSwitchManager:
+		return fmt.Errorf("HCA %s manages NVSwitches (its VPD has SMDL=%s): it belongs to the fabric manager, and is no "+
+			"network HCA", h.IBDev, h.Purpose)
+	case h.Purpose == PurposeUnread:
+		return fmt.Errorf("HCA %s is new: its VPD, which says whether it is a network HCA, is being read", h.IBDev)
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	last = withVPD(t, s, sys, last)
 	encoded := encode(t, last)
 	for step := range steps {
 		before, copied := last, encoded
@@ -64,6 +65,7 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 		if last, err = s.Update(changes); err != nil {
 			t.Fatal(err)
 		}
+		last = withVPD(t, s, sys, last)
 		whole, err := rdma.Discover(sys)
 		if err != nil {
 			t.Fatal(err)
@@ -79,6 +81,15 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 		}
 		checkShared(t, before, last)
 	}
+}
+
+// withVPD reads the VPD that a scanner has noted, as Discover does. It returns the snapshot with it.
+func withVPD(t *testing.T, s *rdma.Scanner, sys fs.FS, snap *rdma.Snapshot) *rdma.Snapshot {
+	t.Helper()
+	if files := s.UnreadVPD(); len(files) > 0 {
+		return s.Learn(rdma.ReadVPD(t.Context(), sys, files))
+	}
+	return snap
 }
 
 // checkShared: what Compare finds equal shares its memory, and it finds what differs.

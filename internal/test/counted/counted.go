@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"sync"
 )
 
@@ -14,6 +15,8 @@ type FS struct {
 	fs.ReadLinkFS
 	// Reads are files that were read, Misses those that were not there.
 	Reads, Misses, Links, Stats int
+	// VPD are files vpd that were opened.
+	VPD int
 	// Dirs are how often each directory was listed.
 	Dirs map[string]int
 	// Asked are files and links, in order.
@@ -71,8 +74,13 @@ func (c *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(c.ReadLinkFS, name)
 }
 
-// Open is what ReadFile and ReadDir of package fs fall back to: nothing may.
+// Open is what ReadFile and ReadDir of package fs fall back to: nothing may. VPD alone is opened, because it is read in
+// parts.
 func (c *FS) Open(name string) (fs.File, error) {
+	if path.Base(name) == "vpd" {
+		c.note(&c.VPD, name)
+		return c.ReadLinkFS.Open(name)
+	}
 	return nil, fmt.Errorf("open %s: not counted", name)
 }
 
@@ -80,7 +88,7 @@ func (c *FS) Open(name string) (fs.File, error) {
 func (c *FS) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.Reads, c.Misses, c.Links, c.Stats, c.Asked = 0, 0, 0, 0, nil
+	c.Reads, c.Misses, c.Links, c.Stats, c.VPD, c.Asked = 0, 0, 0, 0, 0, nil
 	clear(c.Dirs)
 }
 
@@ -103,7 +111,7 @@ func (c *FS) listed() int {
 func (c *FS) Operations() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.Reads + c.Misses + c.Links + c.Stats + c.listed()
+	return c.Reads + c.Misses + c.Links + c.Stats + c.VPD + c.listed()
 }
 
 // SystemCalls is how many the operations take with package sysfs: open, read and
