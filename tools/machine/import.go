@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Side files of a tar, which say what a tar of sysfs cannot.
@@ -96,6 +97,10 @@ func importEntry(t *tree.Tree, side map[string]string, h *tar.Header, r io.Reade
 		data, err := io.ReadAll(r)
 		if err != nil {
 			return fmt.Errorf("read %q: %w", name, err)
+		}
+		if path.Base(name) == "vpd" {
+			v := rdma.ParseVPD(data)
+			data = []byte(tree.VPD(v.Card, v.Purpose))
 		}
 		if inSys {
 			return t.Write(tree.Entry{Path: name, Kind: tree.File, Data: string(data)})

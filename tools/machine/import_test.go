@@ -28,6 +28,7 @@ func TestImport(t *testing.T) {
 	add(tar.Header{Name: "./dev-infiniband.txt", Typeflag: tar.TypeReg}, "total 0\nnetns exclusive copy-on-fork on\n")
 	add(tar.Header{Name: dir, Typeflag: tar.TypeDir}, "")
 	add(tar.Header{Name: dir + "vendor", Typeflag: tar.TypeReg}, "0x15b3\n")
+	add(tar.Header{Name: dir + "vpd", Typeflag: tar.TypeReg}, "\x82\x01\x00x\x90\x15\x00SN\x02S1VA\x0dA:SMDL=SW_MNG\x78")
 	add(tar.Header{Name: dir + "driver", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci/drivers/mlx5_core"}, "")
 	add(tar.Header{Name: dir + "subsystem", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci"}, "")
 	add(tar.Header{Name: dir + "iommu", Typeflag: tar.TypeSymlink, Linkname: "../0000:00:00.2/iommu"}, "")
@@ -49,6 +50,8 @@ func TestImport(t *testing.T) {
 -- sys/devices/pci0000:00/0000:00:03.0/subsystem -> ../../../bus/pci --
 -- sys/devices/pci0000:00/0000:00:03.0/vendor --
 0x15b3
+-- sys/devices/pci0000:00/0000:00:03.0/vpd !hex --
+820000900e0056410b534d444c3d53575f4d4e4778
 -- sys/devices/x/types/1 !EINVAL --
 -- sys/module/ib_core/parameters/netns_mode --
 N

@@ -138,6 +138,8 @@ func (s *Scrubber) renames(text string) string {
 // file scrubs the content of a file.
 func (s *Scrubber) file(name, data string) string {
 	switch {
+	case path.Base(name) == "vpd":
+		return scrubVPD(data)
 	case path.Base(name) == "node_desc":
 		return s.description(path.Base(path.Dir(name)), data)
 	case path.Base(name) == "phys_switch_id" && s.switches[strings.TrimSpace(data)] != "":
