@@ -93,8 +93,8 @@ func row(h *rdma.HCA) []string {
 			rate = strconv.FormatFloat(float64(p.RateMbps)/1000, 'f', -1, 64)
 		}
 	}
-	if h.PCI != nil && h.PCI.NUMANode != nil {
-		numa = strconv.Itoa(*h.PCI.NUMANode)
+	if f := h.DataFunction(); f != nil && f.NUMANode != nil {
+		numa = strconv.Itoa(*f.NUMANode)
 	}
 	var nodes []string
 	if h.Uverbs != nil {
@@ -102,6 +102,9 @@ func row(h *rdma.HCA) []string {
 	}
 	for _, n := range h.MADs {
 		nodes = append(nodes, n.Name)
+	}
+	if h.Purpose == rdma.PurposeSwitchManager { // nobody gets its nodes
+		nodes = []string{"none: manages NVSwitches (VPD: SMDL=" + h.Purpose + ")"}
 	}
 	return []string{h.IBDev, h.Name, dash(string(h.Protocol)), string(h.Function), state, rate, netdev, numa,
 		dash(strings.Join(nodes, ","))}

@@ -283,8 +283,11 @@ func (o *HostOptions) devicesOf(h *rdma.HCA, names *namer, nodes []rdma.Node) ([
 }
 
 // managementOnly reports whether h is an SMI sub-device: it has no verbs, and its PCI function
-// also carries an HCA with verbs.
+// also carries an HCA with verbs. A manager of NVSwitches beside a usable HCA is one too.
 func managementOnly(h *rdma.HCA, hcas []rdma.HCA) bool {
+	if h.Purpose == rdma.PurposeSwitchManager {
+		return slices.ContainsFunc(hcas, func(other rdma.HCA) bool { return other.Unusable() == nil })
+	}
 	if h.Uverbs != nil || len(h.MADs) == 0 || h.Identity.PCI == "" {
 		return false
 	}

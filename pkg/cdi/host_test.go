@@ -101,6 +101,9 @@ func TestHostDevices(t *testing.T) {
 		{"management device takes no name", "smi-multiplane",
 			cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
 			"guid-a088c20300577000:uverbs0 net-ibp8s0f0:uverbs0 guid-a088c20300577001:uverbs1 net-ibp8s0f1:uverbs1", nil},
+		{"managers of NVSwitches are no loss", "hgx-b200", cdi.HostOptions{Names: both[:1], Nodes: verbs},
+			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_2:uverbs2 mlx5_3:uverbs3 mlx5_4:uverbs4 mlx5_5:uverbs5 mlx5_6:uverbs6 " +
+				"mlx5_7:uverbs7 all:uverbs0+uverbs1+uverbs2+uverbs3+uverbs4+uverbs5+uverbs6+uverbs7", nil},
 		{"no HCA", "none", cdi.HostOptions{Names: both, Nodes: verbs}, "", []string{cdi.ErrNoDevices.Error()}},
 		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []rdma.NodeClass{rdma.ClassSM}}, "",
 			[]string{"no HCA has an issm node", cdi.ErrNoneListed.Error()}},
@@ -158,6 +161,16 @@ func TestHostDevicesLimits(t *testing.T) {
 }
 
 // describe writes devices as "name:node+node name:node".
+// TestOnlyManagers: who chooses nothing but managers of NVSwitches learns why there are no devices.
+func TestOnlyManagers(t *testing.T) {
+	snap := rdmatest.Snapshot(t, "hgx-b200")
+	snap.HCAs = snap.HCAs[8:]
+	_, err := cdi.HostDevices(snap, cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev}, Nodes: rdma.DefaultClasses})
+	if !errors.Is(err, cdi.ErrNoDevices) || !strings.Contains(err.Error(), "HCA mlx5_8 manages NVSwitches") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func describe(devices []cdi.Device) string {
 	var out []string
 	for _, d := range devices {

@@ -165,8 +165,15 @@ func hcas(snap *rdma.Snapshot) []*Device {
 func hca(h *rdma.HCA) *Device {
 	d := &Device{Name: h.IBDev, Kind: HCA, Function: h.Function, Port: &Port{Protocol: h.Protocol}}
 	if p := h.PCI; p != nil {
-		d.Address, d.Root, d.Bridges, d.NUMANode = p.Address, p.Root, p.Bridges, p.NUMANode
+		where := h.DataFunction()
+		d.Address, d.Root, d.Bridges, d.NUMANode = p.Address, where.Root, where.Bridges, where.NUMANode
 		d.Vendor, d.ID = p.Vendor, p.Device
+	}
+	if h.DataDirect != nil {
+		d.DataDirect = h.DataDirect.Address
+	}
+	if h.Purpose == rdma.PurposeSwitchManager {
+		d.Note = "manages NVSwitches"
 	}
 	if p := h.Port1(); p != nil {
 		d.Port.State, d.Port.Netdev = p.State, p.Netdev

@@ -28,6 +28,10 @@ var machines = []string{
 	"soft",           // no hardware
 	"soft-pci",       // no hardware of their own, some on network cards
 	"smi-multiplane", // two HCAs on one function
+	"gb300-cx8",      // GPUs and HCAs whose card has a DMA function below the GPU's switch
+	"hgx-b200",       // functions that manage NVSwitches
+	"hgx-b300",       // the card's own switch above the GPU
+	"gb200-cx7",      // nothing but NUMA nodes in common
 	"none",           // nothing
 }
 

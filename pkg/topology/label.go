@@ -110,6 +110,9 @@ func (d *Device) traits() []string {
 	if d.Function == rdma.Virtual && d.Address != "" {
 		out = append(out, "software") // the address is that of the network card
 	}
+	if d.DataDirect != "" {
+		out = append(out, "data by "+text.Terminal(d.DataDirect))
+	}
 	out = append(out, text.Terminal(d.Note))
 	return compact(out)
 }

@@ -37,12 +37,21 @@ func NCCL(sys fs.ReadLinkFS, snap *rdma.Snapshot, hcas []*rdma.HCA, cpu CPU) ([]
 	}
 	for _, h := range hcas {
 		if p := h.PCI; p != nil && plainName(h.IBDev) {
-			n := t.add(p.Address, p.Bridges, p.NUMANode)
+			where := h.DataFunction()
+			n := t.add(where.Address, where.Bridges, where.NUMANode)
 			n.nets = append(n.nets, h.IBDev)
+			if name := h.IBDev + ncclDataDirect; where != p && plainName(name) {
+				n.nets = append(n.nets, name)
+			}
 		}
 	}
 	return t.write(cpu), nil
 }
+
+// ncclDataDirect is what NCCL appends to the name of an HCA that it uses over the DMA function, which is its default
+// where there is one (NCCL_IB_DATA_DIRECT; src/transport/net_ib of NCCL 2.27). Older versions and NCCL_IB_DATA_DIRECT=0
+// use the plain name.
+const ncclDataDirect = "_dma"
 
 // CPU describes the host's processors for NCCL.
 type CPU struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // ncclMachines are those whose file is pinned.
-var ncclMachines = []string{"aws-p5", "azure-ndv5-ib", "dgx-h100-ib", "hgx-h100", "mlx5-sf"}
+var ncclMachines = []string{"aws-p5", "azure-ndv5-ib", "dgx-h100-ib", "gb300-cx8", "hgx-h100", "mlx5-sf"}
 
 var xeon = topology.CPU{Arch: "x86_64", Vendor: "GenuineIntel", Family: 6, Model: 143}
 

@@ -41,6 +41,9 @@ type Device struct {
 	Bridges []string `json:"bridges,omitempty"`
 	// NUMANode is nil where the kernel says -1.
 	NUMANode *int `json:"numaNode,omitempty"`
+	// DataDirect is the address of the DMA function that moves the data of an HCA, if the card has one. Root, Bridges
+	// and NUMANode are those of this function.
+	DataDirect string `json:"dataDirect,omitempty"`
 	// Vendor and ID are the PCI vendor and device, e.g. 10de and 2330.
 	Vendor string `json:"vendor,omitempty"`
 	ID     string `json:"id,omitempty"`

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
@@ -38,6 +39,44 @@ func TestEveryClaimIsAligned(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestBlackwellBoards: on boards where the GPU is not below the nearest switch of the card, or has no root in common with
+// any PF, every GPU still gets an HCA: by the root of the DMA function with Data Direct, by the root of the card's own
+// switch, and by NUMA node where there is nothing else. Managers of NVSwitches are not given out.
+func TestBlackwellBoards(t *testing.T) {
+	for _, tc := range []struct {
+		machine, example string
+		claims, aligned  int
+	}{
+		{"gb300-cx8", "aligned-root", 4, 4},
+		{"gb300-cx8", "aligned-pairs", 1, 4},
+		{"hgx-b300", "aligned-root", 8, 8},
+		{"hgx-b200", "aligned-root", 8, 8},
+		{"hgx-b200", "aligned-switch", 8, 8},
+		{"gb200-cx7", "aligned-root", 0, 0},
+		{"gb200-cx7", "aligned-fallback", 4, 0},
+	} {
+		n := newNode(t, tc.machine)
+		claims, aligned, pairs := n.exhaust(exampleClaim(t, tc.example), pcieRoot)
+		if claims != tc.claims || aligned != tc.aligned || tc.aligned > 0 && pairs != tc.aligned {
+			t.Errorf("%s, %s: %d claims with %d pairs, %d of them aligned; want %d claims and %d aligned pairs",
+				tc.machine, tc.example, claims, pairs, aligned, tc.claims, tc.aligned)
+		}
+	}
+}
+
+// TestWithoutDataDirect: by the place of the PFs, no GPU of the board would get an HCA of its own root.
+func TestWithoutDataDirect(t *testing.T) {
+	sys, snap := rdmatest.Sysfs(t, "gb300-cx8")
+	n := &node{t: t, gpus: slices(topology.Discover(sys, snap))[0].Devices, features: oldest}
+	for _, h := range snap.Usable() {
+		h.DataDirect = nil
+		n.addHCA(h.Name, h)
+	}
+	if claims, _, _ := n.exhaust(exampleClaim(t, "aligned-root"), pcieRoot); claims != 0 {
+		t.Errorf("%d claims are aligned by the PF: the machine proves nothing", claims)
 	}
 }
 

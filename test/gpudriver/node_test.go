@@ -32,8 +32,8 @@ func newNode(t *testing.T, machine string) *node {
 	t.Helper()
 	sys, snap := rdmatest.Sysfs(t, machine)
 	n := &node{t: t, gpus: slices(topology.Discover(sys, snap))[0].Devices, features: oldest}
-	for i := range snap.HCAs {
-		n.addHCA(snap.HCAs[i].Identity.Name(), &snap.HCAs[i])
+	for _, h := range snap.Usable() {
+		n.addHCA(h.Name, h)
 	}
 	return n
 }

@@ -109,6 +109,22 @@ func checkDevices(f *facts, out *findings) {
 	out.add(foundIn(unusable, "hca-unusable", Info, "RDMA device", " that no container can use").
 		because("%s", text.Some(useErrors, "; ")).
 		fix("cdi-gen list"))
+	out.add(foundIn(functionsOf(f.snap.VPDProblems), "vpd-unreadable", Info, "PCI function",
+		" whose VPD cannot be read").
+		because("only VPD says whether a function manages NVSwitches, and where a card with Data Direct moves data. So this "+
+			"is not known: these count as network HCAs at their own place. Exclude managers by name. %s",
+			text.Some(f.snap.VPDProblems, "; ")).
+		fix("dmesg | grep -i vpd"))
+}
+
+// functionsOf returns the PCI addresses before the problems of a snapshot with VPD.
+func functionsOf(problems []string) []string {
+	var out []string
+	for _, p := range problems {
+		address, _, _ := strings.Cut(p, ": ")
+		out = append(out, address)
+	}
+	return out
 }
 
 // checkNetns checks whether all network namespaces share the RDMA devices.

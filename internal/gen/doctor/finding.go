@@ -131,7 +131,8 @@ type group struct {
 // severities it can have and what to do.
 var catalog = []group{
 	{"kernel", []ID{"driver-missing", "hca-lost", "no-hca", "uverbs-module", "rdma-cm-module", "netns-exclusive",
-		"hca-unreadable", "hca-unusable", "umad-module", "rdma-cgroup-missing", "modules-ok", "netns-ok", "rdma-cgroup-ok"}},
+		"hca-unreadable", "hca-unusable", "vpd-unreadable", "umad-module", "rdma-cgroup-missing", "modules-ok", "netns-ok",
+		"rdma-cgroup-ok"}},
 	{"nodes", []ID{"node-missing", "node-wrong-device", "node-mode", "node-stale", "psm-node", "nodes-ok"}},
 	{"ports", []ID{"no-active-port", "port-down", "port-init", "guid-zero", "roce-no-gid", "ports-ok", "roce-gids-ok"}},
 	{"memlock", []ID{"memlock-low", "memlock-clamped", "memlock-restart", "memlock-configured", "memlock-by-hook",

@@ -82,6 +82,15 @@ var kernelFaults = []fault{
 		id: "hca-unusable", severity: Info, subject: "smi1", reason: "no uverbs node",
 	},
 	{
+		name: "managers of NVSwitches", machine: "hgx-b200", plant: func(*fake) {},
+		id: "hca-unusable", severity: Info, subject: "mlx5_8", reason: "fabric manager",
+	},
+	{
+		name: "VPD that cannot be read", machine: "hgx-b200",
+		plant: func(f *fake) { f.sys(f.function("mlx5_8")+"/vpd", "\xff\xff") },
+		id:    "vpd-unreadable", severity: Info, subject: "0000:d9:00.0", reason: "not known", fix: "dmesg",
+	},
+	{
 		name:  "no rdma cgroup",
 		plant: func(f *fake) { f.sys("fs/cgroup/cgroup.controllers", "cpu memory\n") },
 		id:    "rdma-cgroup-missing", severity: Info,

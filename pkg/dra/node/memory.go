@@ -12,12 +12,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// A driver stores two things for the next driver of the same boot (docs/adr/0013). The first is the last known state of
+// A driver stores three things for the next driver of the same boot (docs/adr/0013). The first is the last known state of
 // HCAs, because HCAs that claims hold may be missing at the start. The second is their taints, so that a flapping link
-// stays known after a restart.
+// stays known after a restart. The third is the VPD of cards, because it is read once a boot.
 const (
 	memoryHCAs   = "hcas"
 	memoryTaints = "taints"
+	memoryVPD    = "vpd"
 )
 
 // recall reads what the driver before has stored.

@@ -76,7 +76,8 @@ type Node struct {
 	taints   map[string][]resourceapi.DeviceTaint // stored for the next driver; for one goroutine
 }
 
-// Open returns a Node that has read the host once. It starts no goroutine.
+// Open returns a Node that has read the host once, with the VPD of its cards. It leaves no goroutine behind, but for a
+// card that does not answer.
 func Open(cfg Config) (*Node, error) {
 	second, err := rdmamap.Open(cfg.HostRoot)
 	if err != nil {
@@ -94,7 +95,11 @@ func Open(cfg Config) (*Node, error) {
 	n.verifier = verifier{root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}}
 	n.scanner = rdma.NewScanner(n.sys)
 	n.host.Store(&Host{Health: n.health.model.View(), Sys: n.sys, seen: map[string]*rdma.HCA{}})
-	return n, n.Rescan()
+	n.scanner.Learn(recallVPD(cfg.Store.Memory()))
+	if err := n.Rescan(); err != nil {
+		return nil, err
+	}
+	return n, n.readVPD(context.Background())
 }
 
 // Host returns the last reading of the host.

@@ -66,6 +66,7 @@ func (n *Node) Run(ctx context.Context) {
 			n.adapt(ctx)
 		}
 		due.Stop()
+		n.looked(ctx, n.readVPD(ctx))
 		changed := n.judge(ctx, n.cfg.Now()) || asks
 		if snap := n.Host().Snapshot; snap != followed {
 			followed = snap

@@ -146,8 +146,8 @@ func describeHCA(h *rdma.HCA, owner metrics.Owner) metrics.Device {
 	}
 	if h.PCI != nil {
 		m.PCI = h.PCI.Address
-		if h.PCI.NUMANode != nil {
-			m.NUMANode = strconv.Itoa(*h.PCI.NUMANode)
+		if numa := h.DataFunction().NUMANode; numa != nil {
+			m.NUMANode = strconv.Itoa(*numa)
 		}
 	}
 	for p := range h.OwnPorts() {

@@ -138,7 +138,7 @@ func pageHCA(h *rdma.HCA) statuspage.HCA {
 		Ports: []statuspage.Port{}, Devices: []string{}, Claims: []string{},
 	}
 	if h.PCI != nil {
-		out.PCI, out.NUMANode = h.PCI.Address, h.PCI.NUMANode
+		out.PCI, out.NUMANode = h.PCI.Address, h.DataFunction().NUMANode
 	}
 	for p := range h.OwnPorts() {
 		port := statuspage.Port{Number: p.Number, State: string(p.State), Netdev: p.Netdev}

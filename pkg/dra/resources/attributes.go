@@ -40,8 +40,8 @@ var own = []struct {
 	{"subnetPrefix", ofPort(func(p *rdma.Port) any { return guid(p.SubnetPrefix) })},
 	{"rateGbps", ofPort(rate)},
 	{"vendor", ofPCI(func(h *rdma.HCA) any { return h.PCI.Vendor })},
-	{"pcieSwitch", ofPCI(func(h *rdma.HCA) any { return h.PCI.Switch() })},
-	{deviceattribute.StandardDeviceAttributePCIeRoot, ofPCI(func(h *rdma.HCA) any { return h.PCI.Root })},
+	{"pcieSwitch", ofPCI(func(h *rdma.HCA) any { return h.DataFunction().Switch() })},
+	{deviceattribute.StandardDeviceAttributePCIeRoot, ofPCI(func(h *rdma.HCA) any { return h.DataFunction().Root })},
 	{deviceattribute.StandardDeviceAttributeNUMANode, ofPCI(numaNode)},
 	{deviceattribute.StandardDeviceAttributePCIBusID, ofPCI(busID)},
 }
@@ -58,7 +58,8 @@ var OwnAttributes = func() (names []resourceapi.QualifiedName) {
 // are in the driver's domain, rdma.dev. They are an interface for users' CEL expressions: see docs/attributes.md. An
 // attribute without a known value is absent. The state of a port is no attribute, because it changes while the device
 // stays the same. Other drivers publish the same standard attributes, so a claim can request a GPU and an HCA below one
-// PCIe root. The attributes are scalars, because lists do not work in Kubernetes 1.36.
+// PCIe root. With Data Direct, root, switch and NUMA node are those of the DMA function, and pciBusID is the PF's
+// (docs/adr/0005). The attributes are scalars, because lists do not work in Kubernetes 1.36.
 func Attributes(h *rdma.HCA, mode rdma.NetnsMode) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	a := make(attributes, len(own))
 	for _, one := range own {
@@ -120,10 +121,10 @@ func ofPCI(value func(*rdma.HCA) any) func(*rdma.HCA, rdma.NetnsMode) any {
 }
 
 func numaNode(h *rdma.HCA) any {
-	if h.PCI.NUMANode == nil {
-		return nil
+	if numa := h.DataFunction().NUMANode; numa != nil {
+		return *numa
 	}
-	return *h.PCI.NUMANode
+	return nil
 }
 
 // busID is the PCI function. That of an SF or a software HCA is that of another device.

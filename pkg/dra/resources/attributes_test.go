@@ -97,9 +97,9 @@ func TestStandardAttributes(t *testing.T) {
 			if h.PCI == nil {
 				continue
 			}
-			got := resources.Attributes(h, snap.NetnsMode)
-			root, errRoot := deviceattribute.GetPCIeRootAttributeByPCIBusID(h.PCI.Address, sys)
-			numa, errNUMA := deviceattribute.GetNUMANodeAttributeByPCIBusID(h.PCI.Address, deviceattribute.ScalarAttribute, sys)
+			got, where := resources.Attributes(h, snap.NetnsMode), h.DataFunction().Address // pciBusID alone is the PF's
+			root, errRoot := deviceattribute.GetPCIeRootAttributeByPCIBusID(where, sys)
+			numa, errNUMA := deviceattribute.GetNUMANodeAttributeByPCIBusID(where, deviceattribute.ScalarAttribute, sys)
 			bus, errBus := deviceattribute.GetPCIBusIDAttribute(h.PCI.Address)
 			if h.Function == rdma.SF || h.Function == rdma.Virtual {
 				errBus = os.ErrNotExist

@@ -1,0 +1,266 @@
+package rdma_test
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestDataDirect: both PFs of a card have its DMA function, and only VPD says which one that is.
+func TestDataDirect(t *testing.T) {
+	snap := discover(t, "gb300-cx8")
+	for i, want := range []string{"0009", "0009", "0008", "0008", "0019", "0019", "0018", "0018"} {
+		h := &snap.HCAs[i]
+		f := h.DataDirect
+		if f == nil || h.DataFunction() != f {
+			t.Errorf("%s: no DMA function", h.IBDev)
+			continue
+		}
+		if f.Address != want+":03:00.0" || f.Root != "pci"+want+":00" || f.Switch() != want+":01:00.0" || f.Device != "2100" ||
+			*f.NUMANode != i/4 || h.PCI.Root == f.Root || h.Unusable() != nil {
+			t.Errorf("%s of %s: DMA function %+v; want that in domain %s", h.IBDev, h.PCI.Address, f, want)
+		}
+	}
+	for _, machine := range []string{"smi-multiplane", "hgx-b300", "gb200-cx7", "hgx-h100"} {
+		for _, h := range discover(t, machine).HCAs {
+			if h.DataDirect != nil || h.DataFunction() != h.PCI {
+				t.Errorf("%s, %s: DMA function %+v", machine, h.IBDev, h.DataDirect)
+			}
+		}
+	}
+}
+
+// changed is a machine of which some entries are others, or gone.
+func changed(t *testing.T, machine string, change func(*tree.Tree)) *fixture.Machine {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := m.Tree().Clone()
+	change(x)
+	return fixture.New(machine, m.Description, x)
+}
+
+const (
+	dma9 = "sys/devices/pci0009:00/0009:00:00.0/0009:01:00.0/0009:02:00.0/0009:03:00.0"
+	dma8 = "sys/devices/pci0008:00/0008:00:00.0/0008:01:00.0/0008:02:00.0/0008:03:00.0"
+	pf0  = "sys/devices/pci0000:00/0000:00:00.0/0000:01:00.0/0000:02:00.0/0000:03:00.0"
+)
+
+// TestDataDirectNotKnown: without VPD that says it, an HCA is where its PF is.
+func TestDataDirectNotKnown(t *testing.T) {
+	replace := func(x *tree.Tree, e tree.Entry) {
+		if err := x.Replace(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		change   func(*tree.Tree)
+		problems int
+		purpose  string // of mlx5_0
+	}{
+		"DMA function without VPD": {func(x *tree.Tree) { x.Remove(dma9 + "/vpd") }, 0, ""},
+		"PF without VPD":           {func(x *tree.Tree) { x.Remove(pf0 + "/vpd") }, 0, ""},
+		"two with one UUID": {func(x *tree.Tree) {
+			e, _ := x.Lookup(dma9 + "/vpd")
+			e.Path = dma8 + "/vpd"
+			replace(x, e)
+		}, 0, ""},
+		"another vendor": {func(x *tree.Tree) {
+			replace(x, tree.Entry{Path: dma9 + "/vendor", Data: "0x1234\n"})
+		}, 0, ""},
+		"DMA function unreadable": {func(x *tree.Tree) {
+			replace(x, tree.Entry{Path: dma9 + "/vpd", Kind: tree.Broken, Errno: syscall.EIO})
+		}, 1, ""},
+		"PF unreadable": {func(x *tree.Tree) {
+			replace(x, tree.Entry{Path: pf0 + "/vpd", Kind: tree.Broken, Errno: syscall.EIO})
+		}, 1, rdma.PurposeUnknown},
+	} {
+		snap, err := rdma.Discover(changed(t, "gb300-cx8", test.change).FS(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := hca(t, snap, "mlx5_0")
+		if h.DataFunction() != h.PCI || h.Unusable() != nil || h.Purpose != test.purpose || len(snap.Problems) > 0 ||
+			len(snap.VPDProblems) != test.problems {
+			t.Errorf("%s: data by %+v, purpose %q, unusable %v, problems %v %v", name, h.DataFunction(), h.Purpose, h.Unusable(),
+				snap.Problems, snap.VPDProblems)
+		}
+		if other := hca(t, snap, "mlx5_7"); other.DataDirect == nil {
+			t.Errorf("%s: another card lost its DMA function", name)
+		}
+	}
+}
+
+// TestDataDirectOfVF: a VF has no VPD of its own, and its data takes the way of its card's.
+func TestDataDirectOfVF(t *testing.T) {
+	vf := path.Join(path.Dir(pf0), "0000:03:00.2")
+	m := changed(t, "gb300-cx8", func(x *tree.Tree) {
+		for _, e := range x.Entries() {
+			if strings.HasPrefix(e.Path, pf0[:len(pf0)-1]+"1") || strings.Contains(e.Path, "/0000:03:00.1") {
+				x.Remove(e.Path) // its place is the VF's now
+			}
+		}
+		for _, e := range []tree.Entry{
+			{Path: vf + "/vendor", Data: "0x15b3\n"}, {Path: vf + "/device", Data: "0x101e\n"},
+			{Path: vf + "/physfn", Kind: tree.Link, Target: "../0000:03:00.0"},
+			{Path: vf + "/infiniband/vf0/node_type", Data: "1: CA\n"},
+			{Path: "sys/class/infiniband/vf0", Kind: tree.Link, Target: "../../" + vf[len("sys/"):] + "/infiniband/vf0"},
+		} {
+			if err := x.Replace(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	snap, err := rdma.Discover(m.FS(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := hca(t, snap, "vf0"); h.Function != rdma.VF || h.DataDirect == nil || h.DataDirect.Address != "0009:03:00.0" || h.Purpose != "" {
+		t.Errorf("VF: %+v", h)
+	}
+}
+
+// TestSwitchManagers: no container gets a function that manages NVSwitches.
+func TestSwitchManagers(t *testing.T) {
+	snap := discover(t, "hgx-b200")
+	if len(snap.HCAs) != 12 || len(snap.Usable()) != 8 {
+		t.Errorf("%d HCAs, %d of them usable; want 12 and 8", len(snap.HCAs), len(snap.Usable()))
+	}
+	for i := range snap.HCAs {
+		h := &snap.HCAs[i]
+		manages := h.PCI.Root == "pci0000:d8"
+		if err := h.Unusable(); manages != (err != nil) || manages && !strings.Contains(err.Error(), "manages NVSwitches") {
+			t.Errorf("%s: unusable %v", h.IBDev, err)
+		}
+	}
+}
+
+// TestVPDOnce: Discover opens the VPD of each candidate once, and that of no other function. Scan and Update open none:
+// what they find is unusable until Learn got its VPD, and then they never ask again.
+func TestVPDOnce(t *testing.T) {
+	for _, machine := range fixture.Names() {
+		m, err := fixture.Load(machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := counted.New(m.FS(t))
+		snap, err := rdma.Discover(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, e := range m.Tree().Entries() {
+			if path.Base(e.Path) == "vpd" {
+				want = append(want, path.Base(path.Dir(e.Path)))
+			}
+		}
+		if got := opened(c); !slices.Equal(got, want) {
+			t.Errorf("%s: VPD of %v is read; want %v", machine, got, want)
+		}
+		c.Reset()
+		checkScanner(t, machine, c, snap, len(want))
+	}
+}
+
+func checkScanner(t *testing.T, machine string, c *counted.FS, want *rdma.Snapshot, files int) {
+	t.Helper()
+	s := rdma.NewScanner(c)
+	snap, err := s.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.VPD > 0 || len(s.UnreadVPD()) != files {
+		t.Errorf("%s: a scan opens VPD of %v, and leaves %v; want %d left", machine, opened(c), s.UnreadVPD(), files)
+	}
+	for i := range snap.HCAs {
+		h := &snap.HCAs[i]
+		if err := h.Unusable(); (h.Purpose == rdma.PurposeUnread) && !strings.Contains(err.Error(), "is being read") {
+			t.Errorf("%s, %s: unusable %v", machine, h.IBDev, err)
+		}
+	}
+	vpd := rdma.ReadVPD(t.Context(), c, s.UnreadVPD())
+	operations := c.Operations()
+	snap = s.Learn(vpd)
+	if n := c.Operations() - operations; n > 0 {
+		t.Errorf("%s: Learn asks the host %d times", machine, n)
+	}
+	if d := rdma.Compare(want, snap); !d.Empty() {
+		t.Errorf("%s: Discover and a scanner differ in %v", machine, d.HCAs)
+	}
+	c.Reset()
+	again, err := s.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := rdma.NewScanner(c) // of the next program
+	next.Learn(s.VPD())
+	if _, err := next.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	if again != snap || c.VPD > 0 || len(s.UnreadVPD())+len(next.UnreadVPD()) > 0 {
+		t.Errorf("%s: a second scan changes the snapshot, or has VPD to read: %v %v", machine, s.UnreadVPD(), next.UnreadVPD())
+	}
+}
+
+// opened returns the PCI functions whose VPD was opened, sorted by path.
+func opened(c *counted.FS) []string {
+	var out []string
+	for _, name := range c.Asked {
+		if path.Base(name.Path) == "vpd" {
+			out = append(out, path.Base(path.Dir(name.Path)))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// TestOtherCard: another card in a slot is not taken for the one before.
+func TestOtherCard(t *testing.T) {
+	m, err := fixture.Load("hgx-b200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const address = "0000:d9:00.0"
+	gone := changed(t, "hgx-b200", func(x *tree.Tree) {
+		for _, e := range x.Entries() {
+			if strings.Contains(e.Path, address) || e.Path == "sys/class/infiniband/mlx5_8" {
+				x.Remove(e.Path)
+			}
+		}
+	})
+	for name, look := range map[string]func(*rdma.Scanner) (*rdma.Snapshot, error){
+		"scan": (*rdma.Scanner).Scan,
+		"event": func(s *rdma.Scanner) (*rdma.Snapshot, error) {
+			return s.Update(rdma.Changes{Functions: rdma.NamesOf(address), IBDevs: rdma.NamesOf("mlx5_8")})
+		},
+	} {
+		sys := &switchedFS{ReadLinkFS: m.FS(t)}
+		s := rdma.NewScanner(sys)
+		if _, err := s.Scan(); err != nil {
+			t.Fatal(err)
+		}
+		s.Learn(rdma.ReadVPD(t.Context(), sys, s.UnreadVPD()))
+		sys.ReadLinkFS = gone.FS(t)
+		snap, err := look(s)
+		if err != nil || len(snap.HCAs) != 11 {
+			t.Fatalf("%s: %d HCAs, error %v", name, len(snap.HCAs), err)
+		}
+		sys.ReadLinkFS = m.FS(t)
+		if _, err := look(s); err != nil || len(s.UnreadVPD()) != 1 {
+			t.Errorf("%s: VPD to read %v, error %v; want that of the new card", name, s.UnreadVPD(), err)
+		}
+	}
+}
+
+// switchedFS is a host whose files are exchanged.
+type switchedFS struct{ fs.ReadLinkFS }
