@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +21,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
+// unappliedError says that a host does not follow rails or ipam of a valid file.
+type unappliedError struct{ error }
+
 var explainCodes = exitcode.List{
 	exitOK: "done", exitError: "failed", exitUsage: badFlags + ", or a bad configuration file",
+	exitUnapplied: "shown, but rails or ipam of the file do not apply on this host",
 }
 
 func newExplain(env func(string) string) *cobra.Command {
@@ -70,7 +75,11 @@ The driver's log reports this, and features that the API server lacks.
 				report.AddBlocks(c, own, err)
 			}
 			report.GIDIndexes = notTold(nriSocket)
-			return report.Write(cmd.OutOrStdout(), output)
+			if err := report.Write(cmd.OutOrStdout(), output); err != nil || len(report.Unapplied) == 0 {
+				return err
+			}
+			return unappliedError{fmt.Errorf("the configuration does not apply on this host: %s",
+				strings.Join(report.Unapplied, "; "))}
 		},
 	}
 	f := cmd.Flags()

@@ -25,6 +25,8 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
+	// exitUnapplied is of explain alone.
+	exitUnapplied = 3
 )
 
 const badFlags = "bad flags or arguments"
@@ -80,6 +82,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	fmt.Fprintln(stderr, text.Message("dra-driver: "+err.Error()))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
+	}
+	if _, ok := errors.AsType[unappliedError](err); ok {
+		return exitUnapplied
 	}
 	return exitError
 }

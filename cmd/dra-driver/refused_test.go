@@ -85,3 +85,41 @@ func TestProbeRefused(t *testing.T) {
 		return nil
 	})
 }
+
+// TestExplainUnapplied: a file that is valid, but gives this host no rails or no ipam, must fail where a user tries it.
+// Rules for nodes of other kinds are no mistake.
+func TestExplainUnapplied(t *testing.T) {
+	host := drivertest.NewHost(t, "roce-sriov")
+	const (
+		nothing = `selectors: [{cel: {expression: 'device.attributes["rdma.dev"].protocol == "ib"'}}]`
+		ipam    = "ipam: {a: {type: host-local}}\n"
+	)
+	for name, tc := range map[string]struct{ file, want string }{
+		"rails":           {"rules: [{name: all, rails: 2}]", ""},
+		"of another kind": {"rules: [{name: ib, rails: 8, " + nothing + "}, {name: all, rails: 2}]", ""},
+		"miscounted":      {"rules: [{name: all, rails: 3}]", "rule all numbers 3 cards, and it matches 2"},
+		"miscounted, ipam": {ipam + "rules: [{name: all, rails: 3, ipam: a}]",
+			"this host: rule all numbers 3 cards, and it matches 2\n"},
+		"no rails": {"rules: [{name: ib, rails: 8, " + nothing + "}]", "no rule with rail or rails matches an HCA"},
+		"no rail":  {"rules: [{name: ib, rail: 0, " + nothing + "}]", "no rule with rail or rails matches an HCA"},
+		"no ipam":  {ipam + "rules: [{name: ib, ipam: a, " + nothing + "}]", "no rule with ipam or railIPAM matches an HCA"},
+		"ipam":     {ipam + "rules: [{name: all, ipam: a}]", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "new.yaml")
+			text := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + tc.file + "\n"
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", file)
+			want := exitOK
+			if tc.want != "" {
+				want = exitUnapplied
+			}
+			if code != want || (stderr == "") != (tc.want == "") || !strings.Contains(stderr, tc.want) ||
+				!strings.Contains(stdout, "mlx5_0") {
+				t.Errorf("exit code %d, stderr %q, want %d and %q; stdout:\n%s", code, stderr, want, tc.want, stdout)
+			}
+		})
+	}
+}

@@ -41,6 +41,8 @@ type Report struct {
 	Groups []Group `json:"groups,omitempty"`
 	// IPAM has the entries of ipam.
 	IPAM []IPAM `json:"ipam,omitempty"`
+	// Unapplied is what the file says of rails and ipam without effect on this host, with the reasons.
+	Unapplied []string `json:"unapplied,omitempty"`
 }
 
 // HCA is what is published of one HCA.
@@ -115,6 +117,7 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]s
 	}
 	result := c.Apply(snap, state)
 	r := &Report{NetnsMode: string(snap.NetnsMode), Partitioning: c.Partitioning(), LimitsEnforced: limits == nil}
+	r.Unapplied = result.Unapplied
 	if limits != nil {
 		r.Limits = limits.Error()
 	}

@@ -50,7 +50,8 @@ func ipam(c *policy.Config, decisions []policy.Decision) (out []IPAM) {
 	return out
 }
 
-// AddBlocks adds the blocks of a node. read is the error of reading the node, nil for none.
+// AddBlocks adds the blocks of a node. An entry that HCAs use and that has no block is unapplied. read is the
+// error of reading the node, nil for none.
 func (r *Report) AddBlocks(c *policy.Config, node blocks.Node, read error) {
 	for i := range r.IPAM {
 		one, pool := &r.IPAM[i], c.Pools()[r.IPAM[i].Name]
@@ -67,6 +68,9 @@ func (r *Report) AddBlocks(c *policy.Config, node blocks.Node, read error) {
 		}
 		if err != nil {
 			one.Problem = err.Error()
+			if len(one.HCAs) > 0 {
+				r.Unapplied = append(r.Unapplied, "ipam "+one.Name+": "+one.Problem)
+			}
 		}
 	}
 }

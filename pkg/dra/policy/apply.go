@@ -252,6 +252,7 @@ func (a *application) offer() {
 		}
 		d.Offer.Capacity = capacity
 	}
+	a.findUnapplied(numbers)
 }
 
 // rate returns the bandwidth of an HCA's first port, nil if it is unknown.

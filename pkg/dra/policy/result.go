@@ -82,6 +82,8 @@ type Result struct {
 	// Groups has one entry for each group of the policy, and then for each other
 	// group that claims hold.
 	Groups []GroupDecision
+	// Unapplied is what the policy says of rails and ipam without effect on this host, with the reasons.
+	Unapplied []string
 	// NetnsMode is that of the snapshot.
 	NetnsMode rdma.NetnsMode
 	// Options are the features that the slices use.
