@@ -63,7 +63,7 @@ It writes nothing and needs no root. It lists what it could not check.`,
 func acknowledged(cmd *cobra.Command, config string, known *[]string) error {
 	source := "--acknowledge"
 	if config != "" {
-		c, err := readConfig(cmd.Context(), config)
+		c, err := readConfig(cmd, config)
 		if err != nil {
 			return err
 		}

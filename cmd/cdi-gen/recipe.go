@@ -109,7 +109,7 @@ func (r *recipeFlags) recipe(cmd *cobra.Command) (out recipe, err error) {
 	if !slices.Contains([]string{hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail}, r.onDenied) {
 		return out, usagef("--on-denied %q: want warn or fail", r.onDenied)
 	}
-	site, err := r.mergeConfig(cmd.Context(), set)
+	site, err := r.mergeConfig(cmd, set)
 	if err != nil {
 		return out, err
 	}
@@ -138,11 +138,11 @@ func (r *recipeFlags) recipe(cmd *cobra.Command) (out recipe, err error) {
 }
 
 // mergeConfig sets the fields without a flag from the config file. It returns the file's environment and mounts.
-func (r *recipeFlags) mergeConfig(ctx context.Context, set func(string) bool) (site hostconfig.Container, err error) {
+func (r *recipeFlags) mergeConfig(cmd *cobra.Command, set func(string) bool) (site hostconfig.Container, err error) {
 	if r.config == "" {
 		return site, nil
 	}
-	c, err := readConfig(ctx, r.config)
+	c, err := readConfig(cmd, r.config)
 	if err != nil {
 		return site, err
 	}
@@ -158,9 +158,9 @@ func (r *recipeFlags) mergeConfig(ctx context.Context, set func(string) bool) (s
 }
 
 // readConfig reads the file of the flag --config.
-func readConfig(ctx context.Context, file string) (*hostconfig.Config, error) {
-	data, err := yamlread.Config.ReadArgument(file)
-	debugRead(ctx, file, err)
+func readConfig(cmd *cobra.Command, file string) (*hostconfig.Config, error) {
+	data, err := yamlread.Config.ReadArgument(file, cmd.InOrStdin())
+	debugRead(cmd.Context(), file, err)
 	if err != nil {
 		return nil, usagef("read --config: %w", err)
 	}

@@ -58,7 +58,9 @@ The driver's log reports this, and features that the API server lacks.
 			if !slices.Contains(explain.Formats, output) {
 				return usageError{fmt.Errorf("--output %q: want one of %v", output, explain.Formats)}
 			}
-			c, err := readPolicy(config, offer.ReadPolicyArgument)
+			c, err := readPolicy(config, func(file string) (*policy.Config, error) {
+				return offer.ReadPolicyArgument(file, cmd.InOrStdin())
+			})
 			if err != nil {
 				return err
 			}

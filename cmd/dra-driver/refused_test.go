@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 )
@@ -34,13 +36,14 @@ func TestRefusedBesideAnother(t *testing.T) {
 	runtime.KeepAlive(other) // with its lock
 }
 
-// TestExplainStdin: kubectl exec -i passes the file that a user wants to try as standard input.
+// TestExplainStdin: kubectl exec -i passes the file that a user wants to try as standard input. Runtimes pass a pipe, and
+// other programs a socket, which no path opens.
 func TestExplainStdin(t *testing.T) {
 	host := drivertest.NewHost(t, "roce-sriov")
 	explain := func(rules string) (out string, code int) {
 		cmd := exec.CommandContext(t.Context(), drivertest.Binary(t), "explain", "--config", "-", "--host-root", host.Root)
 		cmd.Env = []string{}
-		cmd.Stdin = strings.NewReader("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules: [" + rules + "]\n")
+		cmd.Stdin = socketWith(t, "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules: ["+rules+"]\n")
 		text, err := cmd.CombinedOutput()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
@@ -54,6 +57,24 @@ func TestExplainStdin(t *testing.T) {
 	if out, code := explain("{name: lent, publish: shared}"); code != exitOK || !strings.Contains(out, "lent") {
 		t.Errorf("a good file: exit code %d: %s", code, out)
 	}
+}
+
+// socketWith returns the end of a socket that reads text.
+func socketWith(t *testing.T, text string) *os.File {
+	t.Helper()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")
+	t.Cleanup(func() { in.Close() })
+	if _, err := out.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return in
 }
 
 // TestProbeRefused: a driver that started with a bad file is alive and not ready, which stops a rollout and restarts

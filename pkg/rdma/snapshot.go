@@ -28,7 +28,7 @@ type Snapshot struct {
 	// Problems lists what could not be read. A problem with one HCA leaves an
 	// attribute of it absent. It never hides another HCA.
 	Problems []Problem `json:"problems,omitempty"`
-	// VPDProblems says of which PCI functions the VPD cannot be read, and why. Their HCAs have all other attributes.
+	// VPDProblems names the PCI functions with unreadable VPD, and the reasons. Their HCAs have all other attributes.
 	VPDProblems []string `json:"vpdProblems,omitempty"`
 }
 

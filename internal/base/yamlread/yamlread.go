@@ -52,13 +52,14 @@ func (l Limits) Read(path string) ([]byte, error) {
 	return data, err
 }
 
-// ReadArgument is Read for a file that an argument of this process names. So it also reads the pipe that a shell passes
-// as -, /dev/stdin or <(...). Any other pipe could keep the process waiting.
-func (l Limits) ReadArgument(path string) ([]byte, error) {
-	if path == "-" {
-		path = "/dev/stdin"
-	}
-	if path != "/dev/stdin" && !strings.HasPrefix(path, "/dev/fd/") {
+// ReadArgument is Read for a file that an argument of this process names. So it also reads standard input, as - or
+// /dev/stdin, and the pipe of a shell's <(...). Any other pipe could keep the process waiting. Standard input is read as
+// it was passed: a path would open it again, which fails for a socket and for another user's pipe.
+func (l Limits) ReadArgument(path string, stdin io.Reader) ([]byte, error) {
+	switch {
+	case path == "-" || path == "/dev/stdin":
+		return l.readAll("standard input", stdin)
+	case !strings.HasPrefix(path, "/dev/fd/"):
 		return l.Read(path)
 	}
 	f, err := os.Open(path)
@@ -66,12 +67,16 @@ func (l Limits) ReadArgument(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, int64(l.Size)+1))
+	return l.readAll(path, f)
+}
+
+func (l Limits) readAll(name string, r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, int64(l.Size)+1))
 	if err == nil {
 		err = l.checkSize(data)
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
 	return data, nil
 }

@@ -158,21 +158,25 @@ func TestRead(t *testing.T) {
 	}
 	defer zero.Close()
 	passed := fmt.Sprintf("/dev/fd/%d", zero.Fd())
+	argument := func(name string) ([]byte, error) { return yamlread.Config.ReadArgument(name, zero) }
 	for _, test := range []struct {
 		read       func(string) ([]byte, error)
 		name, says string
 	}{
 		{yamlread.Config.Read, file, "larger than 256 KiB"},
-		{yamlread.Config.ReadArgument, file, "larger than 256 KiB"},
+		{argument, file, "larger than 256 KiB"},
 		{yamlread.Config.Read, "/dev/zero", "not a regular file"},
 		{yamlread.Config.Read, passed, "not a regular file"},
-		{yamlread.Config.ReadArgument, "/dev/zero", "not a regular file"},
-		{yamlread.Config.ReadArgument, passed, "larger than 256 KiB"},
+		{argument, "/dev/zero", "not a regular file"},
+		{argument, passed, "larger than 256 KiB"},
 	} {
 		if _, err := test.read(test.name); err == nil || !strings.Contains(err.Error(), test.name) ||
 			!strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: error %v, want %q", test.name, err, test.says)
 		}
+	}
+	if _, err := argument("-"); err == nil || !strings.Contains(err.Error(), "standard input") {
+		t.Errorf("standard input without an end: error %v", err)
 	}
 	if err := os.WriteFile(file, []byte("name: x"), 0o644); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -28,9 +29,9 @@ func ReadPolicy(path string) (*policy.Config, error) {
 	return parsePolicy(path, data)
 }
 
-// ReadPolicyArgument is ReadPolicy for a file that an argument names: - is standard input.
-func ReadPolicyArgument(path string) (*policy.Config, error) {
-	data, err := yamlread.Config.ReadArgument(path)
+// ReadPolicyArgument is ReadPolicy for a file that an argument names: - is stdin.
+func ReadPolicyArgument(path string, stdin io.Reader) (*policy.Config, error) {
+	data, err := yamlread.Config.ReadArgument(path, stdin)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
