@@ -47,8 +47,12 @@ func (f *facts) losses() []loss {
 	s := &functions{facts: f, all: f.host.pciFunctions(), named: map[string]bool{}, alike: map[string]string{},
 		busy: map[string]bool{}, aux: map[string]bool{}}
 	for i := range f.snap.HCAs {
-		if h := &f.snap.HCAs[i]; h.PCI != nil && h.Function != rdma.SF {
+		h := &f.snap.HCAs[i]
+		if h.PCI != nil && h.Function != rdma.SF {
 			s.named[h.PCI.Address] = true
+		}
+		if h.DataDirect != nil {
+			s.named[h.DataDirect.Address] = true // its HCA is that of the PF
 		}
 	}
 	for i := range s.all {

@@ -267,6 +267,16 @@ func TestNoLoss(t *testing.T) {
 	}
 }
 
+// A DMA function has no RDMA device, even where the kernel's table has an alias for it.
+func TestNoLossOfDataDirect(t *testing.T) {
+	f := newFake(t, "gb300-cx8")
+	f.alias("pci:v000015B3d00002100sv*sd*bc*sc*i*", "mlx5_ib")
+	f.load("mlx5_core", "mlx5_ib")
+	if got := troubles(f.diagnose()); len(got) > 0 {
+		t.Errorf("found %v", got)
+	}
+}
+
 // In exclusive mode the RDMA device of a bound function may be in a container.
 func TestNoLossInExclusiveMode(t *testing.T) {
 	f := newFake(t, "exclusive-netns")
