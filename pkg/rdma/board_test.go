@@ -38,7 +38,7 @@ func TestDataDirect(t *testing.T) {
 	}
 }
 
-// changed is a machine of which some entries are others, or gone.
+// changed returns a machine after changes to its entries.
 func changed(t *testing.T, machine string, change func(*tree.Tree)) *fixture.Machine {
 	t.Helper()
 	m, err := fixture.Load(machine)
