@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
@@ -29,7 +30,8 @@ a taint keeps new claims away, with the DeviceTaintRules that set one. DRIVER is
 NotReady, Missing, NothingPublished (it runs, and its ResourceSlices are not there) or
 Publishing (some are missing).`,
 		Example: `  kubectl rdma nodes
-  kubectl rdma nodes -l pool=gpu -o wide`,
+  kubectl rdma nodes -l pool=gpu -o wide
+  kubectl rdma nodes --sort-by free`,
 		ValidArgsFunction: p.completer(nodeNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims,
@@ -40,14 +42,18 @@ Publishing (some are missing).`,
 			if err := known(corev1.Resource("nodes"), names, c.Nodes, func(n corev1.Node) string { return n.Name }); err != nil {
 				return err
 			}
+			if len(c.Nodes) == 0 && nodes.LabelSelector+nodes.FieldSelector != "" { // ListNodes would take those of the slices
+				return printList(o, nodeList, nil, noResources, inspect.NodeTable)
+			}
 			list, err := c.ListNodes(cmd.Context(), names...)
 			if err != nil {
 				return err
 			}
-			return printList(o, "Node", list, noNodes, inspect.NodeTable)
+			return printList(o, nodeList, list, noNodes, inspect.NodeTable)
 		},
 	}
-	o = p.output(cmd, "table", "wide")
+	o = p.output(cmd, "table", "wide", "name")
+	sortFlag(o, cmd, nodeList)
 	selectors(cmd, &nodes, "nodes")
 	return cmd
 }
@@ -67,38 +73,69 @@ func selectors(cmd *cobra.Command, o *metav1.ListOptions, what string) {
 	cmd.Flags().StringVar(&o.FieldSelector, "field-selector", "", "field `SELECTOR` of the "+what)
 }
 
-// nodeChoice are the flags that choose nodes.
+// nodeChoice are the arguments and flags that choose nodes.
 type nodeChoice struct {
 	names    []string
 	selector string
 }
 
 func (n *nodeChoice) register(p *plugin, cmd *cobra.Command) {
+	cmd.ValidArgsFunction = p.completer(nodeNames)
 	cmd.Flags().StringSliceVar(&n.names, "node", nil, "only these `NODES`, a comma-separated list")
 	cmd.Flags().StringVarP(&n.selector, "selector", "l", "", "only nodes with this label `SELECTOR`")
 	complete(cmd, "node", p.completer(nodeNames))
 }
 
-// read reads kinds of objects, and also the nodes if a label selector chooses them. It returns the names of the chosen
-// nodes, none for all nodes.
-func (n *nodeChoice) read(ctx context.Context, p *plugin, about collect.Kind, others ...collect.Kind) (*inspect.Cluster,
+// read reads the slices and other kinds of objects, and also the nodes if a label selector chooses them. args are names
+// of nodes, as those of the flag. It returns the names of the chosen nodes, none for all nodes.
+func (n *nodeChoice) read(ctx context.Context, p *plugin, args []string, others ...collect.Kind) (*inspect.Cluster,
 	[]string, error) {
+	names := append(slices.Clone(n.names), args...)
 	if n.selector == "" {
-		c, err := p.read(ctx, collect.Reader{}, about, others...)
-		return c, n.names, err
+		c, err := p.read(ctx, collect.Reader{}, collect.Slices, others...)
+		if err == nil {
+			err = p.exist(ctx, names, c.Slices)
+		}
+		return c, names, err
 	}
 	c, err := p.read(ctx, collect.Reader{Nodes: metav1.ListOptions{LabelSelector: n.selector}}, collect.Nodes,
-		append([]collect.Kind{about}, others...)...)
+		append([]collect.Kind{collect.Slices}, others...)...)
 	if err != nil {
 		return nil, nil, err
 	}
 	chosen := []string{""} // "" matches no node: an empty list would mean all nodes
 	for _, node := range c.Nodes {
-		if len(n.names) == 0 || slices.Contains(n.names, node.Name) {
+		if len(names) == 0 || slices.Contains(names, node.Name) {
 			chosen = append(chosen, node.Name)
 		}
 	}
 	return c, chosen, nil
+}
+
+// exist returns kubectl's error for the first name of no node. It asks only for nodes without slices. If the user may
+// not list nodes, they may exist.
+func (p *plugin) exist(ctx context.Context, names []string, published []resourceapi.ResourceSlice) error {
+	for _, name := range names {
+		if slices.ContainsFunc(published, func(s resourceapi.ResourceSlice) bool {
+			return s.Spec.NodeName != nil && *s.Spec.NodeName == name
+		}) {
+			continue
+		}
+		client, err := p.client()
+		if err != nil {
+			return err
+		}
+		only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+		c, err := collect.Reader{Client: client, Nodes: only}.Read(ctx, collect.Nodes)
+		switch {
+		case err != nil && collect.Unreadable(err):
+		case err != nil:
+			return err
+		case len(c.Nodes) == 0:
+			return apierrors.NewNotFound(corev1.Resource("nodes"), name)
+		}
+	}
+	return nil
 }
 
 func newDevices(p *plugin) *cobra.Command {
@@ -106,7 +143,7 @@ func newDevices(p *plugin) *cobra.Command {
 	var nodes nodeChoice
 	var filter inspect.DeviceFilter
 	cmd := &cobra.Command{
-		Use:     "devices",
+		Use:     "devices [NODE...]",
 		Aliases: []string{"device", "dev"},
 		Short:   "Show the RDMA devices that are published, and who has them",
 		Long: `Show the RDMA devices in the ResourceSlices of the driver, in the order in which the
@@ -120,17 +157,16 @@ scheduler gives them out. STATE says what a new claim would meet:
 
 Taints are apart from that: a free device with a taint is given to no claim that does
 not tolerate it.`,
-		Example: `  kubectl rdma devices --node worker-3 -o wide
-  kubectl rdma devices --class hca.rdma.dev
+		Example: `  kubectl rdma devices worker-3 -o wide
+  kubectl rdma devices --class hca.rdma.dev --sort-by state
   kubectl rdma devices --cel 'device.attributes["rdma.dev"].?rateGbps.orValue(0) >= 400'
   kubectl rdma devices -o jsonpath='{.items[?(@.state=="Free")].name}'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, names []string) error {
 			others := []collect.Kind{collect.Claims, collect.Rules}
 			if filter.Class != "" {
 				others = append(others, collect.Classes)
 			}
-			c, chosen, err := nodes.read(cmd.Context(), p, collect.Slices, others...)
+			c, chosen, err := nodes.read(cmd.Context(), p, names, others...)
 			if err != nil {
 				return err
 			}
@@ -139,10 +175,11 @@ not tolerate it.`,
 			if err != nil {
 				return err
 			}
-			return printList(o, "Device", list, noResources, inspect.DeviceTable)
+			return printList(o, deviceList, list, noResources, inspect.DeviceTable)
 		},
 	}
-	o = p.output(cmd, "table", "wide")
+	o = p.output(cmd, "table", "wide", "name")
+	sortFlag(o, cmd, deviceList)
 	nodes.register(p, cmd)
 	cmd.Flags().StringVar(&filter.Class, "class", "", "only devices that this `DEVICECLASS` selects")
 	cmd.Flags().StringVar(&filter.Expression, "cel", "", "only devices for which this CEL `EXPRESSION` is true, as in "+
@@ -185,11 +222,12 @@ DeviceClass which selects devices of the driver.`,
 			if len(names) > 0 {
 				list = slices.DeleteFunc(list, func(c inspect.Claim) bool { return !slices.Contains(names, c.Name) })
 			}
-			return printList(o, "Claim", list, noneIn(namespace),
+			return printList(o, claimList, list, noneIn(namespace),
 				func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
 		},
 	}
-	o = p.output(cmd, "table", "wide")
+	o = p.output(cmd, "table", "wide", "name")
+	sortFlag(o, cmd, claimList)
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the claims of all namespaces")
 	selectors(cmd, &claims, "claims")
 	return cmd

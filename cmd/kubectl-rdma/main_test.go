@@ -169,10 +169,9 @@ func TestErrors(t *testing.T) {
 		"claims none":                  `Error from server (NotFound): resourceclaims.resource.k8s.io "none" not found`,
 		"devices --class=hca.rdma.dev": `find DeviceClass "hca.rdma.dev"`,
 		"devices --cel=1+":             `error: select devices: compile "1+": `,
-		"devices x":                    `unknown command "x"`,
 		"devices -o csv": `error: unable to match a printer suitable for the output format "csv", allowed ` +
 			`formats are: `,
-		"topology -o svg":                `error: an SVG shows one node, and there are 3: choose one with --node`,
+		"topology -o svg":                `error: an SVG shows one node, and there are 3: name one of them`,
 		"nodes --context=none":           `error: context "none" does not exist`,
 		"frobnicate":                     `error: unknown command "frobnicate"`,
 		"nodes --no-such-flag":           `error: unknown flag: --no-such-flag`,

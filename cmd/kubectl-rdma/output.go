@@ -25,6 +25,8 @@ type output struct {
 	p         *plugin
 	format    string
 	noHeaders bool
+	sortBy    string
+	sortKeys  []string
 	printer   printers.ResourcePrinter // nil for a format that the command writes itself
 }
 
@@ -41,6 +43,9 @@ func (p *plugin) output(cmd *cobra.Command, own ...string) *output {
 		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no headers")
 	}
 	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if o.sortBy != "" && !slices.Contains(o.sortKeys, o.sortBy) {
+			return fmt.Errorf("--sort-by %q: want one of: %s", o.sortBy, strings.Join(o.sortKeys, ", "))
+		}
 		if o.format == "" || slices.Contains(own, o.format) {
 			return nil
 		}
@@ -56,14 +61,23 @@ func (p *plugin) output(cmd *cobra.Command, own ...string) *output {
 	return o
 }
 
-// printList prints items of a kind as a list, or as the table that the function table makes. Instead of an empty table
-// it prints the text nothing on standard error.
-func printList[T any](o *output, kind string, items []T, nothing string, table func([]T) *metav1.Table) error {
-	if o.printer != nil {
-		return o.object(kind+"List", map[string]any{"items": append([]T{}, items...)})
+// printList prints items of a kind as a list, by name, or as the table that the function table makes. Instead of an
+// empty table it prints the text nothing on standard error.
+func printList[T any](o *output, k kind[T], items []T, nothing string, table func([]T) *metav1.Table) error {
+	items = append([]T{}, items...) // an empty list, not null
+	if compare := k.keys[o.sortBy]; compare != nil {
+		slices.SortStableFunc(items, compare)
 	}
-	if len(items) == 0 {
+	switch {
+	case o.printer != nil:
+		return o.object(k.name+"List", map[string]any{"items": items})
+	case len(items) == 0:
 		o.nothing(nothing)
+		return nil
+	case o.format == "name":
+		for _, item := range items {
+			text.Fprintf(o.p.Out, "%s\n", k.id(item))
+		}
 		return nil
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,7 +56,7 @@ what is missing.
 	root.SetUsageTemplate(fewGlobalFlags(root.UsageTemplate()))
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
-	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion())
+	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion(p))
 	return root
 }
 
@@ -73,16 +74,24 @@ func fewGlobalFlags(template string) string {
 		"{{few .InheritedFlags}}\nUse \"{{.Root.DisplayName}} --help\" for kubectl's flags that are not here.", 1)
 }
 
-func newVersion() *cobra.Command {
-	return &cobra.Command{
+func newVersion(p *plugin) *cobra.Command {
+	var o *output
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of the plugin",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String("kubectl-rdma"))
+		RunE: func(*cobra.Command, []string) error {
+			if o.printer != nil {
+				return o.object("Version", map[string]string{
+					"version": version.Get(), "goVersion": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+				})
+			}
+			_, err := fmt.Fprintln(p.Out, version.String("kubectl-rdma"))
 			return err
 		},
 	}
+	o = p.output(cmd, "text")
+	return cmd
 }
 
 // client connects to the API server.

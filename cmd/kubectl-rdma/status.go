@@ -43,7 +43,7 @@ ended are left out, unless Kubernetes ended them.`,
 				reader.Namespace = metav1.NamespaceAll
 			}
 			show := func(o *output, c *inspect.Cluster) error {
-				return printList(o, "Pod", c.ListPods(cmd.Context()), noneIn(reader.Namespace),
+				return printList(o, podList, c.ListPods(cmd.Context()), noneIn(reader.Namespace),
 					func(pods []inspect.Pod) *metav1.Table { return inspect.PodTable(pods, all, o.format == "wide") })
 			}
 			others := []collect.Kind{
@@ -60,7 +60,7 @@ ended are left out, unless Kubernetes ended them.`,
 			return show(o, c)
 		},
 	}
-	o = p.output(cmd, "table", "wide")
+	o = p.output(cmd, "table", "wide", "name")
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the pods of all namespaces")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again after each change, until interrupted")
 	cmd.Flags().StringVarP(&reader.UserPods.LabelSelector, "selector", "l", "", "label `SELECTOR` of the pods")

@@ -16,7 +16,7 @@ func newTopology(p *plugin) *cobra.Command {
 	var nodes nodeChoice
 	var ascii bool
 	cmd := &cobra.Command{
-		Use:     "topology",
+		Use:     "topology [NODE...]",
 		Aliases: []string{"topo"},
 		Short:   "Draw where the HCAs and GPUs of nodes sit, and who has them",
 		Long: `Draw the PCIe roots and switches of nodes with the HCAs below them, and the devices of
@@ -25,11 +25,10 @@ are counted at their PF.
 
 It reads the ResourceSlices. GPU drivers publish the root there, and few the switch. On a
 host, cdi-gen topology shows everything, with the distances.`,
-		Example: `  kubectl rdma topology --node worker-3
-  kubectl rdma topology --node worker-3 -o svg > worker-3.svg`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, chosen, err := nodes.read(cmd.Context(), p, collect.Slices, collect.Claims, collect.Rules)
+		Example: `  kubectl rdma topology worker-3
+  kubectl rdma topology worker-3 -o svg > worker-3.svg`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			c, chosen, err := nodes.read(cmd.Context(), p, names, collect.Claims, collect.Rules)
 			if err != nil {
 				return err
 			}
@@ -58,7 +57,7 @@ func (o *output) topology(list []inspect.NodeTopology, ascii bool) error {
 	case o.printer != nil:
 		return o.object("TopologyList", map[string]any{"items": append([]inspect.NodeTopology{}, list...)})
 	case o.format == "svg" && len(list) > 1:
-		return fmt.Errorf("an SVG shows one node, and there are %d: choose one with --node", len(list))
+		return fmt.Errorf("an SVG shows one node, and there are %d: name one of them", len(list))
 	case o.format == "svg" && len(list) == 1:
 		return list[0].WriteSVG(o.p.Out)
 	}

@@ -23,6 +23,11 @@ const (
 	DeviceUnknown   DeviceState = "Unknown"   // the allocator takes nothing from its pool, which has an error
 )
 
+// DeviceStates are all states. The first ones leave something to a new claim.
+var DeviceStates = []DeviceState{
+	DeviceFree, DeviceShared, DeviceFull, DeviceAllocated, DeviceExcluded, DeviceUnknown,
+}
+
 // Device is a published RDMA device.
 type Device struct {
 	Node string `json:"node"`
@@ -188,6 +193,14 @@ func (d *Device) text(name string) string {
 		return fmt.Sprint(v)
 	}
 	return ""
+}
+
+// Number returns an attribute that is a whole number, and otherwise the number for devices without it.
+func (d *Device) Number(name string, absent int64) int64 {
+	if n, ok := d.Attributes[name].(int64); ok {
+		return n
+	}
+	return absent
 }
 
 // shares lists the used part of each capacity: "shares 3/63".

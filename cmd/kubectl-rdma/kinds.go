@@ -1,0 +1,70 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+)
+
+// kind is what commands list.
+type kind[T any] struct {
+	name string
+	// id is the line of -o name: kubectl takes it as TYPE/NAME. A device is no object of the API server, and has the form
+	// that messages of all programs use.
+	id func(T) string
+	// keys are those of --sort-by, which usage explains. Equal items keep their order.
+	keys  map[string]func(a, b T) int
+	usage string
+}
+
+var (
+	podList  = kind[inspect.Pod]{name: "Pod", id: func(p inspect.Pod) string { return "pod/" + p.Name }}
+	nodeList = kind[inspect.Node]{
+		name: "Node", id: func(n inspect.Node) string { return "node/" + n.Name },
+		keys: map[string]func(a, b inspect.Node) int{
+			"name":    by(func(n inspect.Node) string { return n.Name }),
+			"free":    by(func(n inspect.Node) int { return -n.Free }),
+			"used":    by(func(n inspect.Node) int { return -n.Used }),
+			"tainted": by(func(n inspect.Node) int { return -n.Tainted }),
+		},
+		usage: "sort by `KEY`: name, or free, used or tainted (most first)",
+	}
+	deviceList = kind[inspect.Device]{
+		name: "Device", id: func(d inspect.Device) string { return "device/" + d.Node + "/" + d.Name },
+		keys: map[string]func(a, b inspect.Device) int{
+			"name":  by(func(d inspect.Device) string { return d.Name }),
+			"state": by(func(d inspect.Device) int { return slices.Index(inspect.DeviceStates, d.State) }),
+			"rate":  by(func(d inspect.Device) int64 { return -d.Number("rateGbps", 0) }),
+			"rail":  by(func(d inspect.Device) int64 { return d.Number("rail", 1<<32) }),
+			"numa":  by(func(d inspect.Device) int64 { return d.Number("resource.kubernetes.io/numaNode", 1<<32) }),
+		},
+		usage: "sort by `KEY`: name, state (free first), rate (fastest first), rail or numa",
+	}
+	claimList = kind[inspect.Claim]{
+		name: "Claim", id: func(c inspect.Claim) string { return "resourceclaim.resource.k8s.io/" + c.Name },
+		keys: map[string]func(a, b inspect.Claim) int{
+			"name":  by(func(c inspect.Claim) string { return c.Name }),
+			"state": by(func(c inspect.Claim) string { return string(c.State) }),
+			"node":  by(func(c inspect.Claim) string { return c.Node }),
+			"age":   by(func(c inspect.Claim) int64 { return c.Created.Unix() }),
+		},
+		usage: "sort by `KEY`: name, state, node or age (oldest first)",
+	}
+)
+
+// by compares items by a value.
+func by[T any, V cmp.Ordered](value func(T) V) func(a, b T) int {
+	return func(a, b T) int { return cmp.Compare(value(a), value(b)) }
+}
+
+// sortFlag adds --sort-by to a command that lists items of a kind. The command refuses an unknown key before it sends a
+// request.
+func sortFlag[T any](o *output, cmd *cobra.Command, k kind[T]) {
+	o.sortKeys = slices.Sorted(maps.Keys(k.keys))
+	cmd.Flags().StringVar(&o.sortBy, "sort-by", "", k.usage)
+	complete(cmd, "sort-by", cobra.FixedCompletions(o.sortKeys, cobra.ShellCompDirectiveNoFileComp))
+}
