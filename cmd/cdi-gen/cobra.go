@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -51,7 +52,7 @@ func complete(root *cobra.Command) {
 		"names": words(cdi.NameStrategies), "nodes": words(rdma.NodeClasses),
 		"format":    {string(cdi.JSON), string(cdi.YAML)},
 		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
-		"memlock": {"unlimited"}, "on-denied": {hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail},
+		"memlock": {"unlimited"}, "on-denied": words(args.OnDeniedValues),
 		"kind": {cdi.KindHCA},
 	}
 	formats := map[string][]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
-// TestOnDenied: if the hook may not raise the limit, runc shows the reason with --on-denied fail. With warn the
+// TestOnDenied: if the hook may not raise the limit, runc shows the reason with --on-denied fail. With clamp the
 // container starts, and doctor explains what happened.
 func TestOnDenied(t *testing.T) {
 	needs.Root(t, "containers")
@@ -63,20 +63,20 @@ code=$?; mkdir -p "$4/run" && cp -a /run/rdma.dev "$4/run/"; exit $code`
 	}
 	config := filepath.Join(root, "etc/site.yaml")
 	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nonDenied: fail\n", 0o644)
-	for flag, fails := range map[string]bool{"": true, "--on-denied=warn": false} { // the flag wins
+	for flag, fails := range map[string]bool{"": true, "--on-denied=clamp": false} { // the flag wins
 		args := strings.Fields("generate --host-root " + root + " --config " + config + " " + flag)
 		if r := cdigen(t, args...); r.code != exitOK || strings.Contains(r.stdout, "- --on-denied\n") != fails {
 			t.Errorf("%q: exit code %d, %s\n%s", args, r.code, r.stderr, r.stdout)
 		}
 	}
-	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nonDenied: clamp\n", 0o644)
+	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nonDenied: warn\n", 0o644)
 	cdigen(t, "generate", "--host-root", root, "--config", config).
-		expect(t, exitUsage, `line 3: onDenied: want warn or fail, not "clamp"`)
+		expect(t, exitUsage, `line 3: onDenied: want clamp, fail or ignore, not "warn"`)
 	if out, err := start("fail"); err == nil || !strings.Contains(out, "need CAP_SYS_RESOURCE to raise") {
 		t.Errorf("with fail: %v: %s", err, out)
 	}
-	if out, err := start("warn"); err != nil || !strings.HasPrefix(out, "8192\n") {
-		t.Errorf("with warn: %v: %s", err, out)
+	if out, err := start("clamp"); err != nil || !strings.HasPrefix(out, "8192\n") {
+		t.Errorf("with clamp: %v: %s", err, out)
 	}
 	r := cdigen(t, "doctor", "--host-root", root)
 	for _, says := range []string{"memlock-clamped", "the hook could not raise the locked memory of the last container",

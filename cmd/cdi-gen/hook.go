@@ -10,7 +10,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -29,8 +28,8 @@ func (r *recipeFlags) hook() (*cdi.Hook, error) {
 	if r.noHook {
 		return nil, nil
 	}
-	if r.onDenied == hostconfig.OnDeniedFail {
-		options.OnDenied = args.Fail
+	if policy := args.OnDenied(r.onDenied); policy != args.Clamp { // the hook's default
+		options.OnDenied = policy
 	}
 	return &cdi.Hook{Options: options}, nil
 }

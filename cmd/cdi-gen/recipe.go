@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -54,7 +55,7 @@ func (r *recipeFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook on the host (default: search for it)")
 	f.StringVar(&r.memlock, "memlock", "unlimited", "locked memory `SIZE`; a process may raise it")
 	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA, `handles=N,objects=M`")
-	f.StringVar(&r.onDenied, "on-denied", hostconfig.OnDeniedWarn, "what to do if a limit cannot be set: `warn|fail`")
+	f.StringVar(&r.onDenied, "on-denied", string(args.Clamp), args.OnDeniedUsage)
 	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container (repeatable)")
 	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only (repeatable)")
 	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology `FILE` for NCCL, which NCCL_TOPO_FILE names")
@@ -106,8 +107,8 @@ func (r *recipeFlags) recipe(cmd *cobra.Command) (out recipe, err error) {
 	if r.noHook && (set("memlock") || set("hook-path") || set("on-denied")) {
 		return out, usagef("--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for")
 	}
-	if !slices.Contains([]string{hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail}, r.onDenied) {
-		return out, usagef("--on-denied %q: want warn or fail", r.onDenied)
+	if _, err := args.ParseOnDenied(r.onDenied); err != nil {
+		return out, usagef("--on-denied: %w", err)
 	}
 	site, err := r.mergeConfig(cmd, set)
 	if err != nil {

@@ -30,8 +30,6 @@ type hookFlags struct {
 	reportDir string
 }
 
-var onDeniedPolicies = []string{string(args.Clamp), string(args.Fail), string(args.Ignore)}
-
 func (h *hookFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.source, "hook-source", "", "the hook program to install on the host (default rdma-hook beside this "+
 		"program)")
@@ -39,8 +37,14 @@ func (h *hookFlags) register(f *pflag.FlagSet) {
 		"driver's pod, on a file system without noexec; empty for no hook")
 	f.StringVar(&h.reportDir, "hook-report-dir", "", "directory of the host, on a tmpfs and at the same path in the "+
 		"driver's pod, where the hook writes what it did; the driver logs these files and removes them")
-	f.StringVar(&h.onDenied, "memlock-denied", string(args.Clamp),
-		"what the hook does where it may not raise the hard limit: clamp, fail or ignore")
+	f.StringVar(&h.onDenied, "on-denied", string(args.Clamp), args.OnDeniedUsage)
+}
+
+func (h *hookFlags) validate() error {
+	if _, err := args.ParseOnDenied(h.onDenied); err != nil {
+		return usageError{fmt.Errorf("--on-denied: %w", err)}
+	}
+	return nil
 }
 
 // install installs the hook of this version on the host. It is idempotent. It must not remove other versions: prepared

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -128,8 +127,8 @@ func (s *serve) run(ctx context.Context) error {
 	if s.cfg.Policy, err = s.readPolicy(ctx); err != nil {
 		return err
 	}
-	if !slices.Contains(onDeniedPolicies, s.hook.onDenied) {
-		return usageError{fmt.Errorf("--memlock-denied %q: want one of %v", s.hook.onDenied, onDeniedPolicies)}
+	if err := s.hook.validate(); err != nil {
+		return err
 	}
 	if s.cfg.Metrics, err = s.metrics.instruments(); err != nil {
 		return err

@@ -15,7 +15,7 @@
 //	  containerPath: /etc/app/site.conf
 //	ncclTopology: /opt/microsoft/ndv5-topo.xml
 //	userspace: image                # or host
-//	onDenied: warn                  # or fail, if the hook cannot set a limit
+//	onDenied: clamp                 # or fail, ignore: if the hook cannot set a limit
 //	limits:                         # of a container, on each HCA that it is given
 //	  handles: 64
 //	  objects: 16384
@@ -52,12 +52,6 @@ const (
 	UserspaceHost  = "host"  // containers get the host's libraries
 )
 
-// Values of Config.OnDenied.
-const (
-	OnDeniedWarn = "warn" // start the container, and leave a warning for cdi-gen doctor
-	OnDeniedFail = "fail" // do not start the container
-)
-
 // Config is the content of the file. For a field that is not set, the program's flags and defaults apply.
 type Config struct {
 	APIVersion string `yaml:"apiVersion"`
@@ -71,7 +65,7 @@ type Config struct {
 	Exclude []string `yaml:"exclude,omitempty"`
 	// Userspace selects the libraries for containers: image or host.
 	Userspace string `yaml:"userspace,omitempty"`
-	// OnDenied is what the hook does if it cannot set a limit: warn or fail.
+	// OnDenied is what the hook does if it cannot set a limit: clamp, fail or ignore.
 	OnDenied string `yaml:"onDenied,omitempty"`
 	// Limits bound the usage of each HCA by one container.
 	Limits *Limits `yaml:"limits,omitempty"`
@@ -163,8 +157,9 @@ func (c *Config) validate() FieldErrors {
 	if l := c.Limits; l != nil && (min(l.Handles, l.Objects) < 0 || max(l.Handles, l.Objects) == 0) {
 		errs.add("limits", errors.New("want handles or objects above 0, or both"))
 	}
-	if !slices.Contains([]string{"", OnDeniedWarn, OnDeniedFail}, c.OnDenied) {
-		errs.add("onDenied", fmt.Errorf("want %s or %s, not %q", OnDeniedWarn, OnDeniedFail, c.OnDenied))
+	if c.OnDenied != "" {
+		_, err := args.ParseOnDenied(c.OnDenied)
+		errs.add("onDenied", err)
 	}
 	if !slices.Contains([]string{"", UserspaceImage, UserspaceHost}, c.Userspace) {
 		errs.add("userspace", fmt.Errorf("want %s or %s, not %q", UserspaceImage, UserspaceHost, c.Userspace))

@@ -194,10 +194,7 @@ func (o *Options) set(name, value string) (err error) {
 	case "--interface":
 		err = appendParsed(&o.Interfaces, ParseInterface, value)
 	case "--on-denied":
-		o.OnDenied = OnDenied(value)
-		if o.OnDenied != Clamp && o.OnDenied != Fail && o.OnDenied != Ignore {
-			err = fmt.Errorf("%q is none of clamp, fail, ignore", value)
-		}
+		o.OnDenied, err = ParseOnDenied(value)
 	case "--report":
 		o.Report = value
 		if !strings.HasPrefix(value, "/") {

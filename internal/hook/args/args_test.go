@@ -49,7 +49,7 @@ func TestParseRefusesValues(t *testing.T) {
 		"--memlock=":          `parse size ""`,
 		"--limit mlx5_0":      `flag --limit: parse limit "mlx5_0"`,
 		"--limit":             `flag --limit: parse limit ""`,
-		"--on-denied panic":   `flag --on-denied: "panic" is none of clamp, fail, ignore`,
+		"--on-denied panic":   `flag --on-denied: want clamp, fail or ignore, not "panic"`,
 		"--report reports":    `flag --report: "reports" is not an absolute path`,
 		"--timeout 2":         "flag --timeout: time: missing unit",
 		"--timeout 0s":        `flag --timeout: "0s" is not a positive duration`,

@@ -3,11 +3,13 @@ package args
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// OnDenied is the policy for a hard limit that may not be raised.
+// OnDenied is the policy for a limit that may not be raised or set. Its words are those of cdi-gen, the driver and the
+// chart too.
 type OnDenied string
 
 // The values of --on-denied.
@@ -16,6 +18,20 @@ const (
 	Fail   OnDenied = "fail"   // do not change the limit, and fail the container's start
 	Ignore OnDenied = "ignore" // do not change the limit, and print nothing
 )
+
+// OnDeniedValues are all values.
+var OnDeniedValues = []OnDenied{Clamp, Fail, Ignore}
+
+// OnDeniedUsage is the help of the flag in programs that write the hook's arguments.
+const OnDeniedUsage = "`POLICY` of denied limits: clamp, fail, ignore"
+
+// ParseOnDenied parses a value of --on-denied.
+func ParseOnDenied(s string) (OnDenied, error) {
+	if !slices.Contains(OnDeniedValues, OnDenied(s)) {
+		return "", fmt.Errorf("want clamp, fail or ignore, not %q", s)
+	}
+	return OnDenied(s), nil
+}
 
 // Count is a number of handles or objects in the kernel's rdma controller.
 type Count int64

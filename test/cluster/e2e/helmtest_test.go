@@ -35,13 +35,13 @@ func TestHelmTest(t *testing.T) {
 	t.Run("the driver crashes", func(t *testing.T) {
 		kubectl := func(args ...string) { bed.Kubectl(t, append([]string{"--namespace", deploy.Namespace}, args...)...) }
 		kubectl("patch", testbed.DaemonSet, "--type=json", "-p",
-			`[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--memlock-denied=never"}]`)
+			`[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--on-denied=never"}]`)
 		t.Cleanup(func() {
 			kubectl("rollout", "undo", testbed.DaemonSet)
 			kubectl("rollout", "status", testbed.DaemonSet, "--timeout="+testbed.Patience.String())
 		})
 		kubectl("delete", "pods", "--selector=app.kubernetes.io/name="+deploy.Release)
-		fails(t, "the driver is ready on 0 of 1 node", "exit code 2", "--memlock-denied 'never'",
+		fails(t, "the driver is ready on 0 of 1 node", "exit code 2", "--on-denied: want clamp, fail or ignore",
 			"kubectl --namespace "+deploy.Namespace+" logs")
 	})
 	bed.Configure(t, good) // the cases above have put the first values back
