@@ -51,7 +51,7 @@ func wanted(goType string) string {
 		return "a number, as 4096, or one with a suffix, as 400G"
 	case goType == "duration":
 		return "a time, as 500ms or 30s"
-	case goType == "string", goType == "resources.Form":
+	case goType == "string":
 		return "a text"
 	case strings.HasPrefix(goType, "[]"):
 		return "a list"

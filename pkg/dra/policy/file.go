@@ -8,7 +8,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
 // The version and kind of the file.
@@ -58,7 +57,7 @@ type FileRule struct {
 	Selectors []FileSelector `yaml:"selectors" jsonschema:"maxItems=31"`
 	// Publish is how the driver publishes an HCA: not at all, for one claim at a time, as shares for many, or both. The
 	// value both needs partitioning. Defaults to exclusive.
-	Publish resources.Form `yaml:"publish" jsonschema:"enum=none,enum=exclusive,enum=shared,enum=both"`
+	Publish string `yaml:"publish" jsonschema:"enum=none,enum=exclusive,enum=shared,enum=both"`
 	// Shares are the number of shares of a shared HCA. Defaults to 63.
 	Shares *int64 `yaml:"shares" jsonschema:"minimum=1,maximum=1000000"`
 	// DefaultShares are the shares of a claim that does not set a number, at most all of them.

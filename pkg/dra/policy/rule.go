@@ -81,7 +81,7 @@ const (
 // rule validates and compiles a rule.
 func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	r := &rule{
-		name: e.Name, form: e.Publish, resource: e.ResourceName, rail: e.Rail,
+		name: e.Name, form: resources.Form(e.Publish), resource: e.ResourceName, rail: e.Rail,
 		selectors: p.selectors(path, e.Selectors), extra: p.attributes(path+".attributes", e.Attributes),
 	}
 	if e.Name == "" {
