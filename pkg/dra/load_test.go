@@ -19,6 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -30,15 +31,16 @@ type loaded struct {
 	names   []string // of the HCAs, in the order of their ibdevs
 	claims  []*resourceapi.ResourceClaim
 	reports string         // where hooks leave theirs
+	policy  *policy.Config // nil for the default
 	asked   map[string]int // requests before that do not count
 }
 
 // load starts a driver and prepares a claim for each HCA, with a pod that the kubelet lists. Other pods may share a
-// claim, or it was made from a template for the pod.
-func load(t *testing.T, template bool) *loaded {
+// claim, or it was made from a template for the pod. A nil policy is the default.
+func load(t *testing.T, template bool, site *policy.Config) *loaded {
 	t.Helper()
 	n := drivertest.NewNode(t, "hgx-h100")
-	l := &loaded{signals: make(chan watch.Signal), reports: t.TempDir()}
+	l := &loaded{signals: make(chan watch.Signal), reports: t.TempDir(), policy: site}
 	l.run(t, n)
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
 	l.names = slices.Sorted(maps.Keys(publishedDevices(n)))
@@ -74,7 +76,7 @@ func (l *loaded) run(t *testing.T, n *drivertest.Node) {
 	for _, o := range []func(*dra.Config){quick, withEvents, withStatus} {
 		o(&cfg)
 	}
-	cfg.Hook.ReportDir = l.reports
+	cfg.Hook.ReportDir, cfg.Policy = l.reports, l.policy
 	l.clock = clocktesting.NewFakeClock(time.Now())
 	cfg.Spend(budget.Default(), l.clock)
 	cfg.SetEvents(l.signals)
@@ -184,7 +186,7 @@ func TestLoadOfAllLinks(t *testing.T) {
 		gets     int
 	}{{"claims that pods may share", false, 9}, {"claims of one pod each", true, 0}} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := load(t, tc.template)
+			l := load(t, tc.template, nil)
 			l.fail()
 			if at := l.atOnce(); at[drivertest.UpdateSlice] > 2 || len(at) != 1 {
 				t.Errorf("at once there are %v, want one or two writes of a slice", at)
@@ -222,7 +224,7 @@ func (l *loaded) namesAll() {
 
 // TestLoadOfOneLink: the events of a link that fails alone wait for nothing, and neither do those of the next.
 func TestLoadOfOneLink(t *testing.T) {
-	l := load(t, false)
+	l := load(t, false, nil)
 	for i := range 2 {
 		portDown(t, l.node, fmt.Sprintf("mlx5_%d", i))
 		l.signals <- of(fmt.Sprintf("mlx5_%d", i))
@@ -233,7 +235,7 @@ func TestLoadOfOneLink(t *testing.T) {
 
 // TestLoadOfOnePod: a pod that has all HCAs of its node has one event of all of them.
 func TestLoadOfOnePod(t *testing.T) {
-	l := load(t, false)
+	l := load(t, false, nil)
 	for _, c := range l.claims {
 		reserve(l.node, c, nri.Pod{Name: "pod", UID: "uid-pod"})
 	}
@@ -253,7 +255,7 @@ func TestLoadOfOnePod(t *testing.T) {
 // TestLoadOfPods: what is told of pods that start waits for no turn, however fast they start: the status of their
 // claims, and what their containers lack.
 func TestLoadOfPods(t *testing.T) {
-	l := load(t, false)
+	l := load(t, false, nil)
 	for round := range 3 {
 		for i, before := range l.claims {
 			unprepare(t, l.node, before)
@@ -290,7 +292,7 @@ func TestLoadOfPods(t *testing.T) {
 // TestLoadOfSweep: the sweep of orphans asks the API server for nothing that the kubelet lists, and for the rest in
 // turns.
 func TestLoadOfSweep(t *testing.T) {
-	l := load(t, false)
+	l := load(t, false, nil)
 	lists := l.node.PodLists()
 	sweep := func() {
 		t.Helper()
@@ -323,7 +325,7 @@ func TestLoadOfSweep(t *testing.T) {
 // turns. It writes no slice. A connection that breaks is another watch, and a kubelet that restarts a write of each
 // slice.
 func TestLoadOfStart(t *testing.T) {
-	l := load(t, false)
+	l := load(t, false, nil)
 	l.stop()
 	l.asked = l.node.Requests()
 	l.run(t, l.node)
@@ -375,15 +377,23 @@ func TestLoadOfStart(t *testing.T) {
 // TestLoadOfHardware: when all HCAs of a node go at once, as when their kernel driver is unloaded, the status of
 // their claims is written in turns. That of one claim waits for nothing.
 func TestLoadOfHardware(t *testing.T) {
-	l := load(t, false)
+	// With the effect NoExecute, a taint says whether the driver looks once more soon: in the midst of the next change it
+	// would find one HCA gone before the others.
+	evicting, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" +
+		"taints: {driver-unbound: NoExecute}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := load(t, false, evicting)
 	l.node.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_0", "uverbs0", "umad0", "issm0"))
 	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
+	waitTaints(t, l.node, l.names[0], "rdma.dev/driver-unbound:NoExecute")
 	l.sends(map[string]int{drivertest.ApplyStatus: 1, drivertest.GetClaim: 1, drivertest.CreateEvent: 3})
 	l.clock.Step(time.Hour)
 	l.asked = l.node.Requests()
 	l.node.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_", "uverbs", "umad", "issm"))
 	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
-	waitTaints(t, l.node, l.names[8], "rdma.dev/driver-unbound:NoSchedule")
+	waitTaints(t, l.node, l.names[8], "rdma.dev/driver-unbound:NoExecute")
 	if got := l.atOnce(); got[drivertest.ApplyStatus]+got[drivertest.GetClaim]+got[drivertest.CreateEvent] != 0 {
 		t.Errorf("at once there are %v", got)
 	}
