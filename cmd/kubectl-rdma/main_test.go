@@ -164,7 +164,7 @@ func TestErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"why none":                     `Error from server (NotFound): pods "none" not found`,
 		"why deployment/x":             `error: explain "deployment/x": want the name of a pod`,
-		"why":                          `error: name one pod, as in kubectl rdma why trainer-0: there are 0 names`,
+		"why":                          `error: name one pod, as in kubectl rdma why trainer-0, or a file by -f: there are 0 names`,
 		"nodes node1 none":             `Error from server (NotFound): nodes "none" not found`,
 		"claims none":                  `Error from server (NotFound): resourceclaims.resource.k8s.io "none" not found`,
 		"devices --class=hca.rdma.dev": `find DeviceClass "hca.rdma.dev"`,

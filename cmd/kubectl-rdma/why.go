@@ -8,14 +8,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/manifest"
 )
 
+// why are the flags of the command.
+type why struct {
+	*plugin
+	o     *output
+	limit time.Duration
+	files []string
+}
+
 func newWhy(p *plugin) *cobra.Command {
-	var o *output
-	var limit time.Duration
+	w := &why{plugin: p}
 	cmd := &cobra.Command{
-		Use:   "why POD",
+		Use:   "why {POD | -f FILE}",
 		Short: "Explain why a pod does not get its devices, or does not start with them",
 		Long: `Explain why a pod waits for its devices: which selector, taint, claim, capacity or
 counter rules out which device, and which change would help. It asks the scheduler's
@@ -24,53 +35,141 @@ own allocator, with one change at a time.
 If the pod has its devices and does not start, it shows what the kubelet and the driver
 say, and what is wrong with the devices.
 
+With -f it answers for pods that do not exist yet: would each of them get its devices
+now? It takes the pods of the files, and one pod of each pod template, of a Deployment,
+a Job, a JobSet or any other object. Claims, templates and classes can be in the files
+or in the cluster. It creates nothing, and each pod is judged as if it came alone.
+
 It explains the devices of all drivers. For CPU, memory and all else, read the line "The
-scheduler says".
+scheduler says". Nobody has looked at these, or at quotas, for a pod of a file.
 
 ` + whyCodes.Help(),
 		Example: `  kubectl rdma why trainer-0
   kubectl rdma why trainer-0 -o wide
-  kubectl rdma why trainer-0 -o jsonpath='{.verdict}{"\n"}'`,
-		Args:              onePod,
+  kubectl rdma why trainer-0 -o jsonpath='{.verdict}{"\n"}'
+  kubectl rdma why -f job.yaml -f claims.yaml
+  helm template charts/job | kubectl rdma why -f - -o jsonpath='{.items[*].verdict}'`,
+		Args:              w.args,
 		ValidArgsFunction: p.completer(p.podNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := podName(args[0])
-			if err != nil {
-				return err
+			if len(w.files) > 0 {
+				return w.planned(cmd.Context())
 			}
-			client, err := p.client()
-			if err != nil {
-				return err
-			}
-			namespace, err := p.namespace()
-			if err != nil {
-				return err
-			}
-			cluster, question, err := collect.Reader{Client: client}.Pod(cmd.Context(), namespace, name)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
-			defer cancel()
-			answer, err := cluster.Why(ctx, question)
-			if err != nil {
-				return err
-			}
-			if o.printer != nil {
-				return o.object("Explanation", answer)
-			}
-			return answer.WriteText(p.Out, o.format == "wide")
+			return w.pod(cmd.Context(), args[0])
 		},
 	}
-	o = p.output(cmd, "text", "wide")
-	cmd.Flags().DurationVar(&limit, "search-time", 20*time.Second, "how long to look for changes that would help")
+	w.o = p.output(cmd, "text", "wide")
+	cmd.Flags().DurationVar(&w.limit, "search-time", 20*time.Second, "how long to look for changes that would help")
+	cmd.Flags().StringArrayVarP(&w.files, "filename", "f", nil, "`FILE` with pods that do not exist yet, - for "+
+		"standard input; repeat it for several")
 	return cmd
 }
 
-// onePod requires exactly one argument, the name of a pod.
-func onePod(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("name one pod, as in %s trainer-0: there are %d names", cmd.CommandPath(), len(args))
+// pod explains a pod of the cluster.
+func (w *why) pod(ctx context.Context, arg string) error {
+	name, err := podName(arg)
+	if err != nil {
+		return err
+	}
+	client, err := w.client()
+	if err != nil {
+		return err
+	}
+	namespace, err := w.namespace()
+	if err != nil {
+		return err
+	}
+	cluster, question, err := collect.Reader{Client: client}.Pod(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	answer, err := w.ask(ctx, cluster, question)
+	if err != nil {
+		return err
+	}
+	if w.o.printer != nil {
+		return w.o.object("Explanation", answer)
+	}
+	return answer.WriteText(w.Out, w.o.format == "wide")
+}
+
+// planned explains the pods of files.
+func (w *why) planned(ctx context.Context) error {
+	m, err := w.manifest()
+	if err != nil {
+		return err
+	}
+	client, err := w.client()
+	if err != nil {
+		return err
+	}
+	cluster, questions, err := collect.Reader{Client: client}.Planned(ctx, m)
+	if err != nil {
+		return err
+	}
+	var answers []*inspect.Answer
+	for _, q := range questions {
+		answer, err := w.ask(ctx, cluster, q)
+		if err != nil {
+			return err
+		}
+		answers = append(answers, answer)
+	}
+	if w.o.printer != nil {
+		return w.o.object("ExplanationList", map[string]any{"items": answers})
+	}
+	for i, answer := range answers {
+		if i > 0 {
+			fmt.Fprint(w.Out, "\n\n")
+		}
+		if err := answer.WriteText(w.Out, w.o.format == "wide"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask answers a question. The time for remedies is that of one question.
+func (w *why) ask(ctx context.Context, c *inspect.Cluster, q inspect.Question) (*inspect.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.limit)
+	defer cancel()
+	return c.Why(ctx, q)
+}
+
+// manifest reads the files.
+func (w *why) manifest() (*inspect.Manifest, error) {
+	namespace, only, err := w.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	r := manifest.Reader{Namespace: namespace, Only: only}
+	for _, file := range w.files {
+		data, err := manifest.Limits.ReadArgument(file, w.In)
+		if err == nil {
+			err = r.Read(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the pods of %s: %w", text.Foreign(file), yamlread.Shorten(err))
+		}
+	}
+	for _, warning := range r.Warnings {
+		text.Fprintf(w.ErrOut, "Warning: %s\n", warning)
+	}
+	m, err := r.Manifest()
+	if err != nil {
+		return nil, fmt.Errorf("read the pods of %s: %w", text.Foreign(strings.Join(w.files, ", ")), err)
+	}
+	return m, nil
+}
+
+// args requires the name of one pod, or files.
+func (w *why) args(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(w.files) > 0 && len(args) > 0:
+		return fmt.Errorf("explain pod %s: name a pod of the cluster, or a file by -f", args[0])
+	case len(w.files) == 0 && len(args) != 1:
+		return fmt.Errorf("name one pod, as in %s trainer-0, or a file by -f: there are %d names", cmd.CommandPath(),
+			len(args))
 	}
 	return nil
 }

@@ -3,8 +3,8 @@
 // not get the devices of its claims.
 //
 // It is the core of the plugin kubectl-rdma, and a pure function of its input. Package collect
-// reads objects from an API server into a [Cluster]. This package computes reports from
-// it, and writes them.
+// reads objects from an API server into a [Cluster], and package manifest those that do not exist
+// yet from files into a [Manifest]. This package computes reports from them, and writes these.
 //
 // # Why
 //

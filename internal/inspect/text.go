@@ -48,8 +48,12 @@ func (t *textWriter) headline(a *Answer) {
 	if a.Node != "" {
 		where = " on node " + a.Node
 	}
-	t.printf("Pod %s/%s is %s%s: %s.\n",
-		a.Namespace, a.Pod, a.Phase, where, strings.TrimSuffix(a.Summary, "."))
+	of := ""
+	if a.Of != "" {
+		of = " of " + a.Of
+	}
+	t.printf("Pod %s/%s%s is %s%s: %s.\n",
+		a.Namespace, a.Pod, of, a.Phase, where, strings.TrimSuffix(a.Summary, "."))
 }
 
 func (t *textWriter) claim(c *ClaimAnswer) {

@@ -264,6 +264,8 @@ func (w *inquiry) schedulable(node string) {
 		w.conclude(VerdictBroken, "it has a node and no devices, since the scheduler was left out")
 	case len(w.Cluster.Nodes) == 0:
 		w.conclude(VerdictSchedulable, "its claims fit")
+	case w.Planned != nil:
+		w.conclude(VerdictSchedulable, "its claims fit, now on node %s", node)
 	default:
 		w.conclude(VerdictSchedulable, "its claims fit on node %s: it waits for the scheduler, "+
 			"or for something that is no device (see what the scheduler says)", node)

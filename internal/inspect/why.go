@@ -21,6 +21,8 @@ type Question struct {
 	Templates map[string]bool
 	// NamespaceLabels are nil if they could not be read.
 	NamespaceLabels map[string]string
+	// Planned is nil for a pod that exists.
+	Planned *Planned
 }
 
 // Verdict is the answer in one word.
@@ -55,11 +57,13 @@ type Finding struct {
 
 // Answer explains a pod.
 type Answer struct {
-	Namespace string  `json:"namespace"`
-	Pod       string  `json:"pod"`
-	Phase     string  `json:"phase"`
-	Node      string  `json:"node,omitempty"`
-	Verdict   Verdict `json:"verdict"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	// Of is the object of a manifest that would make the pod. The phase of a pod that does not exist is Planned.
+	Of      string  `json:"of,omitempty"`
+	Phase   string  `json:"phase"`
+	Node    string  `json:"node,omitempty"`
+	Verdict Verdict `json:"verdict"`
 	// Summary is the answer in a sentence.
 	Summary  string        `json:"summary"`
 	Findings []Finding     `json:"findings,omitempty"`
@@ -109,10 +113,13 @@ func (w *wanted) extended() bool { return len(w.resources) > 0 }
 // cluster. When it ends, the answer has the remedies found so far. The error is for missing
 // data without which there is no answer.
 func (c *Cluster) Why(ctx context.Context, q Question) (*Answer, error) {
-	w := &inquiry{view: c.view(), Question: q}
+	w := &inquiry{view: c.with(q.Planned).view(), Question: q}
 	w.Answer = Answer{
 		Namespace: q.Pod.Namespace, Pod: q.Pod.Name, Phase: phase(&q.Pod), Node: q.Pod.Spec.NodeName,
 		Scheduler: schedulerSays(&q.Pod), Unread: slices.Clone(c.Unread),
+	}
+	if q.Planned != nil {
+		w.Phase, w.Of = "Planned", q.Planned.Of
 	}
 	if err := w.answer(ctx); err != nil {
 		return nil, fmt.Errorf("explain pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)

@@ -17,13 +17,14 @@ type checker struct {
 // size is the size of a value with all its content.
 type size struct{ values, bytes int }
 
-// check returns an error if a document exceeds the limits or has duplicate keys.
-func (l Limits) check(root *yaml.Node) error {
+// check returns the size of a document, and an error if it exceeds the limits or has duplicate keys.
+func (l Limits) check(root *yaml.Node) (size, error) {
 	c := &checker{limits: l, sizes: map[*yaml.Node]size{}, pending: map[*yaml.Node]bool{}}
-	if _, err := c.size(root, 0); err != nil {
-		return err
+	all, err := c.size(root, 0)
+	if err != nil {
+		return all, err
 	}
-	return Join(c.wrong)
+	return all, Join(c.wrong)
 }
 
 // size counts a value, and stops at the first exceeded limit.
@@ -54,7 +55,7 @@ func (c *checker) size(n *yaml.Node, depth int) (size, error) {
 			return size{}, c.limits.tooMany()
 		}
 		if all.bytes > c.limits.Size {
-			return size{}, fmt.Errorf("it has more than %s of text", bytesOf(c.limits.Size))
+			return size{}, c.limits.tooMuchText()
 		}
 	}
 	if n.Anchor != "" {

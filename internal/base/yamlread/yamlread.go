@@ -110,7 +110,7 @@ func (l Limits) Decode(data []byte, into any) error {
 // ParseOnly returns the document of a file, after checking the limits. A second document is an error.
 func (l Limits) ParseOnly(data []byte) (*yaml.Node, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(data))
-	root, err := l.next(documents, data)
+	root, _, err := l.next(documents, data)
 	if err != nil {
 		return nil, err
 	}
@@ -123,27 +123,62 @@ func (l Limits) ParseOnly(data []byte) (*yaml.Node, error) {
 // Parse returns the first document of a file, after checking the limits. Another decoder then needs memory in
 // proportion to the size of the file. Parse ignores later documents.
 func (l Limits) Parse(data []byte) (*yaml.Node, error) {
-	return l.next(yaml.NewDecoder(bytes.NewReader(data)), data)
+	root, _, err := l.next(yaml.NewDecoder(bytes.NewReader(data)), data)
+	return root, err
 }
 
-func (l Limits) next(documents *yaml.Decoder, data []byte) (*yaml.Node, error) {
+// Documents returns the content of all documents of a file, as maps, lists and scalars. It passes over empty documents.
+// Each document is within the limits, and so are all of them together.
+func (l Limits) Documents(data []byte) (out []any, _ error) {
+	documents, all := yaml.NewDecoder(bytes.NewReader(data)), size{}
+	for {
+		root, used, err := l.next(documents, data)
+		if errors.Is(err, errEmpty) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if all.values, all.bytes = all.values+used.values, all.bytes+used.bytes; all.values > l.Values {
+			return nil, l.tooMany()
+		} else if all.bytes > l.Size {
+			return nil, l.tooMuchText()
+		}
+		var value any
+		if err := root.Decode(&value); err != nil {
+			return nil, err
+		}
+		if value != nil {
+			out = append(out, value)
+		}
+	}
+}
+
+var errEmpty = errors.New("it is empty")
+
+func (l Limits) next(documents *yaml.Decoder, data []byte) (*yaml.Node, size, error) {
 	if err := l.checkSize(data); err != nil {
-		return nil, err
+		return nil, size{}, err
 	}
 	if markers(data) > l.Values {
-		return nil, l.tooMany()
+		return nil, size{}, l.tooMany()
 	}
 	var root yaml.Node
 	if err := documents.Decode(&root); errors.Is(err, io.EOF) {
-		return nil, errors.New("it is empty")
+		return nil, size{}, errEmpty
 	} else if err != nil {
-		return nil, err
+		return nil, size{}, err
 	}
-	return &root, l.check(&root)
+	used, err := l.check(&root)
+	return &root, used, err
 }
 
 func (l Limits) tooMany() error {
 	return fmt.Errorf("it has more than %d keys and values", l.Values)
+}
+
+func (l Limits) tooMuchText() error {
+	return fmt.Errorf("it has more than %s of text", bytesOf(l.Size))
 }
 
 // markers counts the characters that can mark a value. Every value of a file except the first has one of them in front,

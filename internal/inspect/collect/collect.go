@@ -153,11 +153,29 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 	if err != nil {
 		return nil, inspect.Question{}, err
 	}
+	c, err := r.scheduler(ctx, namespace)
+	if err != nil {
+		return nil, inspect.Question{}, err
+	}
+	q := inspect.Question{Pod: *pod, Templates: map[string]bool{}}
+	if err := r.events(ctx, &q, c); err != nil {
+		c.Unread = append(c.Unread, fmt.Sprintf("events could not be read: %v", err))
+	}
+	for _, err := range []error{r.templates(ctx, &q), r.labels(ctx, &q, c.Claims)} {
+		if err != nil {
+			c.Unread = append(c.Unread, err.Error())
+		}
+	}
+	return c, q, nil
+}
+
+// scheduler reads what the scheduler looks at for a pod of a namespace.
+func (r Reader) scheduler(ctx context.Context, namespace string) (*inspect.Cluster, error) {
 	c := &inspect.Cluster{Now: time.Now()}
 	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
 			if !passable(kind, err) {
-				return nil, inspect.Question{}, fmt.Errorf("list %s: %w", kind, err)
+				return nil, fmt.Errorf("list %s: %w", kind, err)
 			}
 			c.Unread = append(c.Unread, err.Error())
 			if kind == Claims { // other claims are useful, but the pod's own are necessary
@@ -169,16 +187,43 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 			}
 		}
 	}
-	q := inspect.Question{Pod: *pod, Templates: map[string]bool{}}
-	if err := r.events(ctx, &q, c); err != nil {
-		c.Unread = append(c.Unread, fmt.Sprintf("events could not be read: %v", err))
+	return c, nil
+}
+
+// Planned reads what the scheduler would look at for the pods of a manifest, and makes a question of each.
+func (r Reader) Planned(ctx context.Context, m *inspect.Manifest) (*inspect.Cluster, []inspect.Question, error) {
+	c, err := r.scheduler(ctx, m.Pods[0].Pod.Namespace)
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, err := range []error{r.templates(ctx, &q), r.labels(ctx, &q, c)} {
-		if err != nil {
+	m.AddTo(c)
+	var out []inspect.Question
+	for i := range m.Pods {
+		p := &m.Pods[i]
+		templates := map[string]*resourceapi.ResourceClaimTemplate{}
+		for _, name := range m.TemplatesBeside(p) {
+			found, err := r.template(ctx, p.Pod.Namespace, name)
+			if err != nil {
+				return nil, nil, fmt.Errorf("get ResourceClaimTemplate %s/%s, which the file lacks: %w", p.Pod.Namespace, name, err)
+			}
+			templates[name] = found
+		}
+		q := m.Question(p, templates)
+		if err := r.labels(ctx, &q, slices.Concat(c.Claims, q.Planned.Claims)); err != nil {
 			c.Unread = append(c.Unread, err.Error())
 		}
+		out = append(out, q)
 	}
-	return c, q, nil
+	return c, out, nil
+}
+
+// template returns a template, nil if it does not exist.
+func (r Reader) template(ctx context.Context, namespace, name string) (*resourceapi.ResourceClaimTemplate, error) {
+	found, err := r.Client.ResourceV1().ResourceClaimTemplates(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil && answer.Gone(err, resourceapi.Resource("resourceclaimtemplates"), name) {
+		return nil, nil
+	}
+	return found, err
 }
 
 // events reads the events of the pod and of its claims, oldest first.
@@ -232,22 +277,22 @@ func (r Reader) templates(ctx context.Context, q *inspect.Question) error {
 			continue
 		}
 		name := *ref.ResourceClaimTemplateName
-		_, err := r.Client.ResourceV1().ResourceClaimTemplates(q.Pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil && !answer.Gone(err, resourceapi.Resource("resourceclaimtemplates"), name) {
+		found, err := r.template(ctx, q.Pod.Namespace, name)
+		if err != nil {
 			return err
 		}
-		q.Templates[name] = err == nil
+		q.Templates[name] = found != nil
 	}
 	return nil
 }
 
 // labels reads the labels of the namespace if a claim needs one for an administrator's
 // access.
-func (r Reader) labels(ctx context.Context, q *inspect.Question, c *inspect.Cluster) error {
+func (r Reader) labels(ctx context.Context, q *inspect.Question, claims []resourceapi.ResourceClaim) error {
 	admin := func(r resourceapi.DeviceRequest) bool {
 		return r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess
 	}
-	if !slices.ContainsFunc(c.Claims, func(claim resourceapi.ResourceClaim) bool {
+	if !slices.ContainsFunc(claims, func(claim resourceapi.ResourceClaim) bool {
 		return claim.Namespace == q.Pod.Namespace && slices.ContainsFunc(claim.Spec.Devices.Requests, admin)
 	}) {
 		return nil

@@ -47,6 +47,8 @@ type Fleet struct {
 	Classes []resourceapi.DeviceClass
 	Events  []corev1.Event
 	Rules   []resourceapi.DeviceTaintRule
+	// Templates are those of ResourceClaims.
+	Templates []resourceapi.ResourceClaimTemplate
 
 	// Claims are the claims by name.
 	Claims map[string]*resourceapi.ResourceClaim

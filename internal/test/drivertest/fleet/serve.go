@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -43,7 +44,7 @@ func (f *Fleet) Serve() *Server {
 	serve(s, mux, "namespaces", "/api/v1", []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, {ObjectMeta: metav1.ObjectMeta{Name: "fabric"}}})
 	serve(s, mux, "resourceslices", "/apis/resource.k8s.io/v1", s.lists.Slices)
 	serve(s, mux, "resourceclaims", "/apis/resource.k8s.io/v1", s.lists.Claims)
-	serve(s, mux, "resourceclaimtemplates", "/apis/resource.k8s.io/v1", []resourceapi.ResourceClaimTemplate{})
+	serve(s, mux, "resourceclaimtemplates", "/apis/resource.k8s.io/v1", f.Templates)
 	serve(s, mux, "deviceclasses", "/apis/resource.k8s.io/v1", s.lists.Classes)
 	s.serveRules(mux)
 	server := httptest.NewServer(mux)
@@ -93,6 +94,10 @@ func serve[T any, P interface {
 	*T
 	metav1.Object
 }](s *Server, mux *http.ServeMux, resource, base string, objects []T) {
+	group := ""
+	if strings.HasPrefix(base, "/apis/") {
+		group = path.Base(path.Dir(base))
+	}
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		namespace, name := r.PathValue("namespace"), r.PathValue("name")
 		scope := resource
@@ -105,14 +110,14 @@ func serve[T any, P interface {
 		}
 		s.Asked = append(s.Asked, verb+" "+scope)
 		if slices.Contains(s.Forbidden, scope) || slices.Contains(s.Forbidden, verb+" "+resource) {
-			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, resource, name, fmt.Sprintf("%s is forbidden: User \"jane\" cannot %s resource %q", resource, verb, resource))
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, group, resource, name, fmt.Sprintf("%s is forbidden: User \"jane\" cannot %s resource %q", resource, verb, resource))
 			return
 		}
 		items := choose[T, P](objects, namespace, name, r)
 		if name == "" {
 			answer(w, http.StatusOK, map[string]any{"kind": kindOf[T]() + "List", "metadata": map[string]any{}, "items": items})
 		} else if len(items) == 0 {
-			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, resource, name, fmt.Sprintf("%s %q not found", resource, name))
+			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, group, resource, name, fmt.Sprintf("%s %q not found", resource, name))
 		} else {
 			answer(w, http.StatusOK, items[0])
 		}
@@ -155,10 +160,10 @@ func answer(w http.ResponseWriter, code int, object any) {
 	_ = json.NewEncoder(w).Encode(object) // the client sees what is missing
 }
 
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, resource, name, message string) {
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, group, resource, name, message string) {
 	answer(w, code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
-		Details: &metav1.StatusDetails{Kind: resource, Name: name},
+		Details: &metav1.StatusDetails{Group: group, Kind: resource, Name: name},
 	})
 }

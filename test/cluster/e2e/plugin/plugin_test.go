@@ -146,10 +146,10 @@ func (b *bed) until(what string, ok func() bool) {
 
 // answer is what programs read of kubectl rdma why.
 type answer struct {
-	Verdict, Summary string
-	Unread           []string
-	Findings         []struct{ Reason, Message string }
-	Claims           []struct {
+	Pod, Phase, Verdict, Summary string
+	Unread                       []string
+	Findings                     []struct{ Reason, Message string }
+	Claims                       []struct {
 		Requests []struct {
 			RuledOut []struct {
 				Reason, Detail  string

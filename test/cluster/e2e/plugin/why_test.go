@@ -174,6 +174,7 @@ func TestWhy(t *testing.T) {
 					b.explained(name, w)
 				}
 			}
+			b.planned(newer)
 			b.lists()
 			b.helps()
 			if newer {
@@ -251,6 +252,40 @@ func (b *bed) explained(name string, w waiting) {
 		if !got[reason] {
 			b.Errorf("%s: %q is not among %v:\n%s", name, reason, got, b.run("kubectl", "rdma", "why", name, "-o", "wide"))
 		}
+	}
+}
+
+// planned checks that the manifests of the pods that wait are judged as these pods, which have the defaults that the API
+// server sets.
+func (b *bed) planned(newer bool) {
+	b.Helper()
+	var all strings.Builder
+	for name, w := range pods {
+		if newer || !w.newer {
+			all.WriteString(w.manifest(name))
+		}
+	}
+	file := filepath.Join(b.TempDir(), "pods.yaml")
+	if err := os.WriteFile(file, []byte(all.String()), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	var list struct{ Items []answer }
+	if err := json.Unmarshal([]byte(b.run("kubectl", "rdma", "why", "-f", file, "-o", "json")), &list); err != nil {
+		b.Fatal(err)
+	}
+	for _, a := range list.Items {
+		w := pods[a.Pod]
+		if a.Phase != "Planned" || a.Verdict != w.verdict || len(a.Unread) > 0 {
+			b.Errorf("%s, planned: %s (%s), not known %q; want %s", a.Pod, a.Verdict, a.Summary, a.Unread, w.verdict)
+		}
+		for _, reason := range w.reasons {
+			if got := a.reasons(); !got[reason] {
+				b.Errorf("%s, planned: %q is not among %v", a.Pod, reason, got)
+			}
+		}
+	}
+	if want := strings.Count(all.String(), "kind: Pod\n"); len(list.Items) != want || want < 12 {
+		b.Errorf("%d pods are judged, want %d", len(list.Items), want)
 	}
 }
 

@@ -1,0 +1,76 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// TestPlannedInput: a pod of a manifest gets the answer that it gets when it exists, for everything at which the scheduler
+// looks. The rows about what happened to an existing claim have no planned form.
+func TestPlannedInput(t *testing.T) {
+	asked := 0
+	for _, r := range inputRows {
+		for _, in := range []*input{r.changed(false, r.no), r.changed(false, r.no, r.yes)} {
+			m, ok := in.manifest()
+			if !ok {
+				continue
+			}
+			asked++
+			_, want := in.why(t)
+			in.Claims = slices.DeleteFunc(in.Claims, func(c resourceapi.ResourceClaim) bool { return c.Name == "claim" })
+			m.AddTo(&in.Cluster)
+			q := m.Question(&m.Pods[0], nil)
+			got, err := in.Why(context.Background(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// What it is called differs.
+			if got.Phase != "Planned" || got.Of != "Job/run" || core(t, got) != core(t, want) {
+				t.Errorf("%s: planned:\n%s\nwhen it exists:\n%s", r.name, core(t, got), core(t, want))
+			}
+		}
+	}
+	if asked < 100 {
+		t.Errorf("%d rows were asked", asked)
+	}
+}
+
+// manifest returns the pod of the input as one of a manifest, with a template of its claim. It reports whether that says
+// the same.
+func (in *input) manifest() (*Manifest, bool) {
+	if len(in.pod.Spec.ResourceClaims) != 1 || len(in.Claims) == 0 {
+		return nil, false
+	}
+	claim := in.Claims[0]
+	if ref := in.pod.Spec.ResourceClaims[0]; deref(ref.ResourceClaimName) != claim.Name || claim.Name != "claim" ||
+		len(claim.Status.ReservedFor) > 0 || claim.Status.Allocation != nil || claim.DeletionTimestamp != nil {
+		return nil, false
+	}
+	template := resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claim.Spec}}
+	template.Namespace, template.Name = claim.Namespace, "of-claim"
+	pod := *in.pod.DeepCopy()
+	pod.Spec.ResourceClaims[0].ResourceClaimName, pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil, new("of-claim")
+	return &Manifest{
+		Pods: []PlannedPod{{Of: "Job/run", Pod: pod}}, Templates: []resourceapi.ResourceClaimTemplate{template},
+	}, true
+}
+
+// core is an answer without the names of pod and claim, and without the words for what is not allocated.
+func core(t *testing.T, a *Answer) string {
+	t.Helper()
+	b := *a
+	b.Of, b.Phase = "", ""
+	if b.Verdict == VerdictSchedulable {
+		b.Summary = ""
+	}
+	text, err := json.MarshalIndent(b, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(text), "pod-claim-xxxxx", "claim")
+}
