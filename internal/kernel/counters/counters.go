@@ -56,6 +56,23 @@ func ReadOne(sys fs.FS, ibdev string, port int, name string) (uint64, bool) {
 	return 0, false
 }
 
+// LinkDownedMax is where link_downed stops on drivers with the register of the architecture, which is 8 bits wide.
+const LinkDownedMax = 255
+
+// ReadNetdev reads a counter of a network interface: carrier_down_count, or statistics/NAME. It reports whether the
+// counter has a number. An interface in the network namespace of a pod has none below the host's /sys.
+func ReadNetdev(sys fs.FS, netdev, name string) (uint64, bool) {
+	if netdev == "" {
+		return 0, false
+	}
+	content, err := fs.ReadFile(sys, path.Join("class/net", netdev, name))
+	if err != nil {
+		return 0, false
+	}
+	value, absent, err := parse(string(content))
+	return value, err == nil && !absent
+}
+
 // ReadDevice reads the counters of an ibdev that belong to no port.
 func ReadDevice(sys fs.FS, ibdev string) Device {
 	var d Device

@@ -21,6 +21,8 @@ const (
 	PortDown      Condition = "port-down"      // no port is ACTIVE
 	Unmonitored   Condition = "unmonitored"    // no port's state can be read
 	PortDegraded  Condition = "port-degraded"  // one port of several is not ACTIVE
+	PortFlapping  Condition = "port-flapping"  // a port fell several times within a day
+	PortSlow      Condition = "port-slow"      // the rate is lower than it should be
 	PortErrors    Condition = "port-errors"    // an error counter rises too fast
 	NoAddress     Condition = "no-address"     // a RoCE port has only link-local GIDs
 )
@@ -56,6 +58,8 @@ var consequences = []consequence{
 	{PortDown, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAPortDown", "RDMAPortActive"},
 	{Unmonitored, Unknown, resourceapi.DeviceTaintEffectNone, "RDMAPortUnreadable", "RDMAPortReadable"},
 	{PortDegraded, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortsDegraded", "RDMAPortsActive"},
+	{PortFlapping, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortFlapping", "RDMAPortSteady"},
+	{PortSlow, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortSlow", "RDMAPortRateRestored"},
 	{PortErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortErrors", "RDMAPortErrorsEnded"},
 	{NoAddress, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAAddressMissing", "RDMAAddressPresent"},
 }

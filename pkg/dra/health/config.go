@@ -12,6 +12,14 @@ type Config struct {
 	// each time was. 0 means no limit.
 	Flaps      int
 	FlapWindow time.Duration
+	// Sick is how long the model must see that a working link is not as it should be (see patient). The reading of
+	// such a fault may be of a link that is just coming up.
+	Sick time.Duration
+	// Falls is in how many incidents a port may fall within FallWindow. Then it flaps. 0 means no limit.
+	Falls      int
+	FallWindow time.Duration
+	// Incident is how long falls of a port count as one: a switch that starts takes its links down several times.
+	Incident time.Duration
 	// Stale is the age at which an observation becomes invalid.
 	Stale time.Duration
 	// Thresholds limit how fast error counters may rise.
@@ -23,6 +31,8 @@ func DefaultConfig() Config {
 	return Config{
 		Down: 5 * time.Second, Up: 30 * time.Second,
 		Flaps: 3, FlapWindow: time.Minute,
+		Sick:  2 * time.Minute,
+		Falls: 3, FallWindow: 24 * time.Hour, Incident: 10 * time.Minute,
 		Stale:      3 * time.Minute,
 		Thresholds: DefaultThresholds(),
 	}

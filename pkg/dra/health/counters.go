@@ -34,6 +34,11 @@ func DefaultThresholds() []Threshold {
 	}
 }
 
+// ofFalls reports whether the counter counts falls of the link itself.
+func (t Threshold) ofFalls() bool {
+	return t.Counter == "link_downed" || t.Counter == "link_error_recovery"
+}
+
 // note is the message for a counter that rises too fast.
 func (t Threshold) note() string {
 	return fmt.Sprintf("counter %s rises by more than %g in %s: %s", t.Counter, t.Count, span(t.Per), t.Means)
@@ -47,11 +52,14 @@ type bucket struct {
 	at    time.Time // of last; zero before the first reading
 }
 
-// fill adds a reading and reports whether the bucket overflows.
-func (b *bucket) fill(value uint64, now time.Time, t *Threshold) bool {
+// fill adds a reading and reports whether the bucket overflows. The errors of a settling link do not count.
+func (b *bucket) fill(value uint64, settling bool, now time.Time, t *Threshold) bool {
 	if !b.at.IsZero() {
 		rise := value - b.last
-		if value < b.last {
+		switch {
+		case settling:
+			rise = 0
+		case value < b.last:
 			rise = value // the counter was cleared, or the driver was reloaded
 		}
 		leak := t.Count * float64(now.Sub(b.at)) / float64(t.Per)

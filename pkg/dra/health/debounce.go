@@ -16,6 +16,7 @@ type debounce struct {
 	faulty    bool      // the condition holds
 	confirmed bool      // it holds for at least Config.Down
 	flapping  bool      // it holds because of the number of its flaps
+	patient   bool      // Config.Sick takes the place of Config.Down, also for the first observation
 	since     time.Time // when faulty changed last
 	note      string    // the message of the last bad signal, empty for none
 
@@ -37,11 +38,11 @@ func (d *debounce) observe(s signal, now time.Time, cfg *Config) {
 	}
 	if first {
 		d.since = now
-		d.faulty = d.faulty || s == bad
+		d.faulty = d.faulty || s == bad && !d.patient
 	}
 	run := now.Sub(d.rawSince)
 	switch {
-	case s == bad && run >= cfg.Down && (!d.faulty || !d.confirmed):
+	case s == bad && run >= d.holdAfter(cfg) && (!d.faulty || !d.confirmed):
 		d.hold(now)
 	case s == good && d.faulty && run >= d.clearAfter(cfg):
 		d.faulty, d.confirmed, d.flapping, d.since = false, false, false, now
@@ -59,7 +60,7 @@ func (d *debounce) hold(now time.Time) {
 
 // fall records that the condition began. If it began too often, it holds.
 func (d *debounce) fall(now time.Time, cfg *Config) {
-	if cfg.Flaps == 0 {
+	if cfg.Flaps == 0 || d.patient {
 		return
 	}
 	if d.falls == nil {
@@ -72,6 +73,14 @@ func (d *debounce) fall(now time.Time, cfg *Config) {
 		d.hold(now)
 		d.flapping = true
 	}
+}
+
+// holdAfter returns how long a condition must be present to hold.
+func (d *debounce) holdAfter(cfg *Config) time.Duration {
+	if d.patient {
+		return max(cfg.Down, cfg.Sick)
+	}
+	return cfg.Down
 }
 
 // clearAfter returns how long a condition must be absent to end. The time is shorter for an
@@ -87,7 +96,7 @@ func (d *debounce) clearAfter(cfg *Config) time.Duration {
 func (d *debounce) deadline(cfg *Config) (time.Time, bool) {
 	switch {
 	case d.raw == bad && !(d.faulty && d.confirmed):
-		return d.rawSince.Add(cfg.Down), true
+		return d.rawSince.Add(d.holdAfter(cfg)), true
 	case d.raw == good && d.faulty:
 		return d.rawSince.Add(d.clearAfter(cfg)), true
 	}

@@ -16,12 +16,15 @@ type device struct {
 	absentSince time.Time // when the HCA was found neither present nor held, else zero
 	probes      map[probe]*debounce
 	buckets     map[counter]*bucket
+	falls       map[int]*falls       // by port
 	resumed     map[Condition]bool   // conditions of an earlier instance of the driver
 	announced   map[Condition]string // conditions that announce returned, with their messages
 
-	seen    *rdma.HCA // at the last observation, nil if absent
-	stable  bool      // no fault and no pending change, so an equal observation needs no work
-	current Verdict   // valid while stable
+	seen     *rdma.HCA // at the last observation, nil if absent
+	standard standard  // at the last observation
+	unsaved  bool      // the next driver does not know an incident in falls yet
+	stable   bool      // no fault and no pending change, so an equal observation needs no work
+	current  Verdict   // valid while stable
 }
 
 const resumedNote = "found by an earlier instance of the driver"
@@ -34,7 +37,7 @@ type counter struct {
 
 func newDevice(name string) *device {
 	return &device{
-		name: name, probes: map[probe]*debounce{}, buckets: map[counter]*bucket{},
+		name: name, probes: map[probe]*debounce{}, buckets: map[counter]*bucket{}, falls: map[int]*falls{},
 		resumed: map[Condition]bool{}, announced: map[Condition]string{},
 	}
 }
@@ -45,19 +48,23 @@ func (d *device) forgotten(now time.Time, cfg *Config) bool {
 }
 
 // see takes the observation of a present HCA.
-func (d *device) see(h *rdma.HCA, o *Observation, now time.Time, cfg *Config) {
-	before := d.seen
-	d.seen = h
-	if d.stable && before != nil && before.Equal(h) && !o.hasReading(h) {
+func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg *Config) {
+	before, same := d.seen, d.standard == s
+	d.seen, d.standard = h, s
+	if d.stable && before != nil && same && before.Equal(h) && !o.hasReading(h) {
 		return
 	}
 	d.stable = false
 	d.present, d.ibdev, d.ports = true, h.IBDev, d.ports[:0]
 	d.take(judgeHCA(h), now, cfg)
+	d.take([]judgement{judgeRate(h, s)}, now, cfg)
 	for p := range h.OwnPorts() {
 		d.ports = append(d.ports, p.Number)
 		reading := o.Readings[PortID{d.name, p.Number}]
-		d.take([]judgement{judgeAddress(h, p, reading), d.judgeCounters(p.Number, reading, now, cfg)}, now, cfg)
+		d.take([]judgement{
+			judgeAddress(h, p, reading),
+			d.judgeFalls(before, h, p, reading, now, cfg), d.judgeCounters(p.Number, reading, now, cfg),
+		}, now, cfg)
 	}
 	for key := range d.probes {
 		if key.port != 0 && !slices.Contains(d.ports, key.port) {
@@ -87,7 +94,7 @@ func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
 
 func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 	for _, j := range judged {
-		if j.signal == unknown && d.probes[j.probe] == nil {
+		if j.signal == unknown && d.probes[j.probe] == nil && !(j.condition == PortSlow && d.resumed[j.condition]) {
 			continue // no probe exists, and this signal needs none
 		}
 		p := d.probe(j.probe)
@@ -101,7 +108,7 @@ func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 func (d *device) probe(key probe) *debounce {
 	if d.probes[key] == nil {
 		held := d.resumed[key.condition]
-		d.probes[key] = &debounce{faulty: held, confirmed: held}
+		d.probes[key] = &debounce{faulty: held, confirmed: held, patient: key.condition == PortSlow}
 	}
 	return d.probes[key]
 }
@@ -110,6 +117,7 @@ func (d *device) probe(key probe) *debounce {
 func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) judgement {
 	var notes []string
 	known := false
+	settling := d.falls[port] != nil && d.falls[port].settling(now, cfg)
 	for i := range cfg.Thresholds {
 		t := &cfg.Thresholds[i]
 		value, ok := r.Counters[t.Counter]
@@ -121,7 +129,7 @@ func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) 
 		if d.buckets[key] == nil {
 			d.buckets[key] = &bucket{}
 		}
-		if d.buckets[key].fill(value, now, t) {
+		if d.buckets[key].fill(value, settling && !t.ofFalls(), now, t) {
 			notes = append(notes, t.note())
 		}
 	}

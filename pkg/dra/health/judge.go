@@ -18,6 +18,8 @@ type Observation struct {
 	// Unbound are the names in Held that the snapshot lacks while their PCI function is
 	// present: no driver has made an HCA of the function.
 	Unbound []string
+	// Expected is what the policy expects of HCAs, by name. It is nil if that is not known yet.
+	Expected map[string]Expected
 	// Readings are the values of ports that the snapshot does not have. The conditions that
 	// depend on them do not change for a port without a reading.
 	Readings map[PortID]Reading
@@ -44,6 +46,9 @@ type Reading struct {
 	// RoutableGID is whether the port has a RoCE v2 GID that is not link-local, nil if the
 	// table was not read (ports/<n>/gids, gid_attrs/types).
 	RoutableGID *bool
+	// Falls is how often the kernel has seen the port fall, nil if it does not count that
+	// (carrier_down_count of the interface, link_downed).
+	Falls *uint64
 	// Counters are error counters by name of their files; one that cannot be read is
 	// absent.
 	Counters map[string]uint64

@@ -22,8 +22,8 @@ func New(cfg Config) *Model {
 	return &Model{cfg: cfg, devices: map[string]*device{}, view: &View{stale: cfg.Stale}}
 }
 
-// SetTimes sets Config.Down and Config.Up, from the next observation on.
-func (m *Model) SetTimes(down, up time.Duration) { m.cfg.Down, m.cfg.Up = down, up }
+// Configure sets the configuration, from the next observation on.
+func (m *Model) Configure(cfg Config) { m.cfg = cfg }
 
 // Resume restores the conditions of an earlier instance of the driver from its published
 // taints, by HCA name. Without it, a restart would lose that a link flaps. Call it
@@ -90,6 +90,7 @@ func (m *Model) take(o *Observation, now time.Time) map[string]bool {
 		d.held = held[name]
 	}
 	seen := make(map[string]bool, len(m.devices))
+	standards := o.standards()
 	for i := range o.Snapshot.HCAs {
 		h := &o.Snapshot.HCAs[i]
 		// An unusable HCA is not published, so its health does not matter unless a claim
@@ -98,7 +99,7 @@ func (m *Model) take(o *Observation, now time.Time) map[string]bool {
 			continue
 		}
 		seen[h.Name] = true
-		m.device(h.Name).see(h, o, now, &m.cfg)
+		m.device(h.Name).see(h, o, standards[h.Name], now, &m.cfg)
 	}
 	return seen
 }

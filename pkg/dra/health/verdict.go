@@ -77,7 +77,7 @@ func (d *device) sum(c Condition, cfg *Config) (Fault, bool) {
 	switch c {
 	case DeviceGone, DriverUnbound:
 		return Fault{}, false
-	case NoUverbs, NoGUID:
+	case NoUverbs, NoGUID, PortSlow:
 		return d.fault(c, []int{0}, false, cfg)
 	case PortDown, NoAddress:
 		return d.fault(c, d.ports, true, cfg)

@@ -64,7 +64,7 @@ var (
 	DeviceHealthy = scraped("rdma_device_healthy", Gauge, []string{"device", "ibdev"},
 		"Whether the HCA can carry traffic: 1 if it is healthy, 0 if it is not healthy or its state is unknown.", "HCAs")
 	DeviceTaint = scraped("rdma_device_taint", Gauge, []string{"device", "ibdev", "key", "effect"},
-		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 9 conditions")
+		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 11 conditions")
 	DeviceAllocation = scraped("rdma_device_allocation_info", Gauge,
 		[]string{"device", "dra_device", "namespace", "claim", "pod"},
 		"A claim that holds the HCA, with the pool's device in its allocation and a pod that uses it; always 1. "+
@@ -111,7 +111,7 @@ var (
 		"Devices of the pool that prepared claims hold, by kind, without those for monitoring.", "3")
 	PreparedClaims = scraped("rdma_driver_prepared_claims", Gauge, nil, "Claims that are prepared.", perOne)
 	Conditions     = scraped("rdma_driver_unhealthy_devices", Gauge, []string{"condition"},
-		"HCAs with a condition, by condition (docs/health.md).", "9")
+		"HCAs with a condition, by condition (docs/health.md).", "11")
 	IPAMAddresses = scraped("rdma_driver_ipam_addresses", Gauge, []string{"ipam"},
 		"Addresses that pods can have in the node's block of an entry of ipam; 0 if the node has no block.", "entries")
 	IPAMUsed = scraped("rdma_driver_ipam_used_addresses", Gauge, []string{"ipam"},
@@ -154,7 +154,7 @@ var (
 	PublishErrors = updated("rdma_driver_publish_errors_total", Counter, nil,
 		"Times that the API server refused slices or was not reachable to write them.", perOne)
 	HealthTransitions = updated("rdma_driver_health_transitions_total", Counter, []string{"condition", "to"},
-		"Conditions of HCAs that began (to=\"bad\") or ended (to=\"good\").", "18")
+		"Conditions of HCAs that began (to=\"bad\") or ended (to=\"good\").", "22")
 	HookReports = updated("rdma_driver_hook_reports_total", Counter, []string{"what", "outcome"},
 		"Results of the hook in started containers: for their locked memory limit (what=\"memlock\"), "+
 			"and for their limits on HCAs (what=\"limit\").", "10")

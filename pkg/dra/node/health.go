@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,15 +16,15 @@ import (
 type judge struct {
 	model    *health.Model // used by Start, then only by Run
 	times    atomic.Pointer[Times]
-	readings map[health.PortID]health.Reading // of the last poll; only Run uses it
+	expected atomic.Pointer[map[string]health.Expected] // nil before the first decision of the policy
+	readings map[health.PortID]health.Reading           // of the last poll; only Run uses it
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of health
 }
 
-// Times returns the time after which a present fault counts, and the time after which an absent fault has ended. Its
-// arguments are the driver's own times.
-type Times func(down, up time.Duration) (time.Duration, time.Duration)
+// Times returns the times and limits of the policy. Its argument are the driver's own.
+type Times func(health.Config) health.Config
 
 func newJudge(cfg health.Config) *judge {
 	return &judge{model: health.New(cfg), changed: make(chan struct{})}
@@ -34,6 +35,16 @@ func (n *Node) SetTimes(t Times) {
 	if n.health.times.Swap(&t) != nil { // the first call comes before Start
 		n.changed.Set()
 	}
+}
+
+// Expect sets what the policy expects of HCAs, by name. It applies at once.
+func (n *Node) Expect(expected map[string]health.Expected) {
+	before := n.health.expected.Load()
+	if before != nil && maps.Equal(*before, expected) {
+		return
+	}
+	n.health.expected.Store(&expected)
+	n.changed.Set()
 }
 
 // HealthChanged returns a channel that is closed when the health of an HCA changes.
@@ -55,11 +66,16 @@ func (j *judge) due(now time.Time, most time.Duration) time.Duration {
 func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	view, model := n.View(ctx), n.health.model
 	if times := n.health.times.Load(); times != nil {
-		model.SetTimes((*times)(n.cfg.Health.Down, n.cfg.Health.Up))
+		model.Configure((*times)(n.cfg.Health))
 	}
-	transitions := model.Observe(health.Observation{
+	o := health.Observation{
 		Snapshot: view.Snapshot, Held: view.held(), Unbound: view.unbound(), Readings: n.health.readings,
-	}, now)
+	}
+	if expected := n.health.expected.Load(); expected != nil {
+		o.Expected = *expected
+	}
+	transitions := model.Observe(o, now)
+	n.health.remember(ctx, n.cfg.Store.Memory())
 	for _, t := range transitions {
 		klog.FromContext(ctx).Info("Health of an RDMA device",
 			"device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)

@@ -9,15 +9,19 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// A driver stores three things for the next driver of the same boot (docs/adr/0013). The first is the last known state of
+// A driver stores four things for the next driver of the same boot (docs/adr/0013). The first is the last known state of
 // HCAs, because HCAs that claims hold may be missing at the start. The second is their taints, so that a flapping link
-// stays known after a restart. The third is the VPD of cards, because it is read once a boot.
+// stays known after a restart. The third is the past of their health: a link may fall only once
+// in hours. The fourth is the VPD of cards, because it is read once a boot.
 const (
 	memoryHCAs   = "hcas"
 	memoryTaints = "taints"
+	memoryHealth = "health"
 	memoryVPD    = "vpd"
 )
 
@@ -34,7 +38,23 @@ func (n *Node) recall() error {
 		n.health.model.Resume(taints)
 		n.taints = taints
 	}
-	return errors.Join(errHCAs, errTaints)
+	var past map[string]health.Past
+	_, errPast := n.cfg.Store.Memory().Recall(memoryHealth, &past)
+	if errPast == nil {
+		n.health.model.Recall(past, n.cfg.Now())
+	}
+	return errors.Join(errHCAs, errTaints, errPast)
+}
+
+// remember stores what health knows of the past for the next driver, if that changed.
+func (j *judge) remember(ctx context.Context, m claimstore.Memory) {
+	past, changed := j.model.Past()
+	if !changed {
+		return
+	}
+	if err := m.Remember(memoryHealth, past); err != nil {
+		klog.FromContext(ctx).Error(err, "After a restart the driver will not know how often links fell")
+	}
 }
 
 // learn adds HCAs that were not seen since the driver started.

@@ -17,7 +17,9 @@ func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) ma
 			continue
 		}
 		for p := range h.OwnPorts() {
-			r := health.Reading{Counters: readCounters(sys, h.IBDev, p.Number, thresholds)}
+			r := health.Reading{
+				Counters: readCounters(sys, h.IBDev, p.Number, thresholds), Falls: readFalls(sys, h.IBDev, p),
+			}
 			if h.Protocol == rdma.ProtocolRoCE && p.State == rdma.PortActive {
 				if routable, err := rdma.HasRoutableGID(sys, h.IBDev, p.Number); err == nil {
 					r.RoutableGID = &routable
@@ -38,4 +40,19 @@ func readCounters(sys fs.FS, ibdev string, port int, thresholds []health.Thresho
 		}
 	}
 	return out
+}
+
+// readFalls reads how often the kernel has seen a port fall, nil if it does not count that for the port. The drivers of
+// RoCE cards leave link_downed at 0, but each interface counts the loss of its carrier.
+func readFalls(sys fs.FS, ibdev string, p *rdma.Port) *uint64 {
+	if p.LinkLayer == rdma.LinkInfiniBand {
+		if n, ok := counters.ReadOne(sys, ibdev, p.Number, "link_downed"); ok && n != counters.LinkDownedMax {
+			return &n
+		}
+		return nil
+	}
+	if n, ok := counters.ReadNetdev(sys, p.Netdev, "carrier_down_count"); ok {
+		return &n
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -9,6 +11,33 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+// TestReadFalls: the interface's count of a RoCE port, the port's own of InfiniBand unless it is at its end, and
+// nothing where neither can be read.
+func TestReadFalls(t *testing.T) {
+	sys := fstest.MapFS{}
+	for file, content := range map[string]string{
+		"infiniband/mlx5_0/ports/1/counters/link_downed": "7\n", "infiniband/mlx5_0/ports/2/counters/link_downed": "255\n",
+		"net/ens1/carrier_down_count": "3\n", "net/ens2/carrier_down_count": "x\n",
+	} {
+		sys["class/"+file] = &fstest.MapFile{Data: []byte(content)}
+	}
+	for want, port := range map[string]rdma.Port{
+		"7": {Number: 1, LinkLayer: rdma.LinkInfiniBand}, "none at its end": {Number: 2, LinkLayer: rdma.LinkInfiniBand},
+		"3":                 {Number: 1, LinkLayer: rdma.LinkEthernet, Netdev: "ens1"},
+		"none unreadable":   {Number: 1, LinkLayer: rdma.LinkEthernet, Netdev: "ens2"},
+		"none in a pod":     {Number: 1, LinkLayer: rdma.LinkEthernet, Netdev: "ens3"},
+		"none without name": {Number: 1, LinkLayer: rdma.LinkEthernet},
+	} {
+		got := "none"
+		if n := readFalls(sys, "mlx5_0", &port); n != nil {
+			got = fmt.Sprint(*n)
+		}
+		if !strings.HasPrefix(want, got) {
+			t.Errorf("%s: got %s", want, got)
+		}
+	}
+}
 
 // TestReadPorts: counters that are there, and whether a RoCE port has an address.
 func TestReadPorts(t *testing.T) {

@@ -59,7 +59,7 @@ func (n *Node) Run(ctx context.Context) {
 		case <-due.C: // a time of an HCA in doubt has passed
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
-			n.looked(ctx, n.poll())
+			n.looked(ctx, n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) }))
 			asks = n.askAgain.Swap(false)
 			n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		case <-n.changed:

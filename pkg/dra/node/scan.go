@@ -16,11 +16,6 @@ func (n *Node) update(c rdma.Changes) error {
 	return n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(c) })
 }
 
-// poll reads what changes without an event of the kernel, and signals a change to Run.
-func (n *Node) poll() error {
-	return n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
-}
-
 func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) error {
 	n.scan.Lock()
 	defer n.scan.Unlock()

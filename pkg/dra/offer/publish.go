@@ -63,6 +63,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	view := o.cfg.Node.View(ctx)
 	decided := o.decide(view)
 	o.last.Store(decided)
+	o.cfg.Node.Expect(decided.Expected())
 	o.blocks.report(ctx, o.policy.Load(), o.cfg.Report)
 	watch.Lap(metrics.PhaseDecide)
 	if err := o.cfg.Node.RememberTaints(decided.taints); err != nil {

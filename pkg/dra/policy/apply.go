@@ -239,6 +239,7 @@ func (a *application) offer() {
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
 		d.Offer.HCA, d.Offer.Form, d.Offer.Taints = d.HCA, d.Form, a.state.Taints[d.HCA.Name]
+		d.Expected = d.rule.expected(numbers.of(d) >= 0)
 		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // for shares without a rule
 		if d.rule != nil {
 			d.Offer.Attributes = d.rule.siteAttributes(d.HCA, numbers.of(d))

@@ -93,6 +93,9 @@ type FileRule struct {
 	// VLAN is the VLAN of the network interfaces that pods get of the HCAs, 1 to 4094. A class, and a claim where the
 	// class allows it, can name another one. Defaults to none.
 	VLAN *int `yaml:"vlan" jsonschema:"minimum=1,maximum=4094"`
+	// MinRateGbps is the lowest good rate of an HCA's link, in units of 10^9 bits per second. Below it, the HCA has the
+	// condition port-slow. Defaults to a comparison with the other cards, if the rule has rails.
+	MinRateGbps *int `yaml:"minRateGbps" jsonschema:"minimum=1,maximum=100000"`
 	// Attributes are additional attributes of the HCAs, by name.
 	Attributes map[string]FileAttribute `yaml:"attributes"`
 }

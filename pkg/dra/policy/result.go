@@ -5,6 +5,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -60,6 +61,8 @@ type Decision struct {
 	VLAN int
 	// Marks are the marks of packets that the rule gives to the HCA's claims.
 	Marks v1alpha1.Marks
+	// Expected is what the rule expects of the HCA's link.
+	Expected health.Expected
 	// Offer is what is published of the HCA, with Form as its form.
 	Offer resources.Offer
 

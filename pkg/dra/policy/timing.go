@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
 // Duration is a Go duration: 500ms, 30s. A number alone would have no
@@ -32,6 +34,9 @@ type FileHealth struct {
 	// UpAfter is how long a fault must be absent before its taint is removed, from 0s to 1h.
 	// Defaults to 30s.
 	UpAfter *Duration `yaml:"upAfter"`
+	// FallsPerDay is in how many incidents within 24 hours the link of a port may fall before the port flaps. Falls
+	// within 10 minutes are one incident. The number 0 means no limit. Defaults to 3.
+	FallsPerDay *int `yaml:"fallsPerDay" jsonschema:"minimum=0,maximum=100"`
 }
 
 // The bounds of times. A longer delay would hide faults.
@@ -45,12 +50,17 @@ const (
 const defaultPublishInterval = time.Second
 
 // timing are the times of the file, nil for unset ones.
-type timing struct{ downAfter, upAfter, publishInterval *Duration }
+type timing struct {
+	downAfter, upAfter, publishInterval *Duration
+	fallsPerDay                         *int
+}
 
-// HealthTimes returns how long a fault must last before it counts, and how long it must
-// be absent before it ends. The arguments are the times for a file without them.
-func (c *Config) HealthTimes(down, up time.Duration) (time.Duration, time.Duration) {
-	return cmp.Or(c.timing.downAfter, &Duration{down}).Duration, cmp.Or(c.timing.upAfter, &Duration{up}).Duration
+// HealthTimes returns the times and limits for judging health. The argument are those for a file without them.
+func (c *Config) HealthTimes(h health.Config) health.Config {
+	h.Down = cmp.Or(c.timing.downAfter, &Duration{h.Down}).Duration
+	h.Up = cmp.Or(c.timing.upAfter, &Duration{h.Up}).Duration
+	h.Falls = *cmp.Or(c.timing.fallsPerDay, &h.Falls)
+	return h
 }
 
 // PublishInterval returns the minimum time between two publications. The first change after a
@@ -64,7 +74,8 @@ func (p *problems) timing(f *File) timing {
 	p.within("health.downAfter", f.Health.DownAfter, maxDownAfter)
 	p.within("health.upAfter", f.Health.UpAfter, maxUpAfter)
 	p.within("publishInterval", f.PublishInterval, maxPublishInterval)
-	return timing{f.Health.DownAfter, f.Health.UpAfter, f.PublishInterval}
+	between(p, "health.fallsPerDay", f.Health.FallsPerDay, 0, 100, 0)
+	return timing{f.Health.DownAfter, f.Health.UpAfter, f.PublishInterval, f.Health.FallsPerDay}
 }
 
 // within checks that a time is neither negative nor too long.

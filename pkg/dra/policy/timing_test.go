@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
@@ -20,7 +21,8 @@ func TestTiming(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got [3]time.Duration
-		got[0], got[1] = c.HealthTimes(time.Second, 2*time.Second)
+		h := c.HealthTimes(health.Config{Down: time.Second, Up: 2 * time.Second})
+		got[0], got[1] = h.Down, h.Up
 		got[2] = c.PublishInterval()
 		if got != want {
 			t.Errorf("%q: times are %v, want %v", yaml, got, want)
@@ -31,6 +33,7 @@ func TestTiming(t *testing.T) {
 		"health: {downAfter: soon}":       `health.downAfter: want a time`,
 		"health: {downAfter: -1s}":        "health.downAfter: want 0s to 10m0s, not -1s",
 		"health: {upAfter: 2h}":           "health.upAfter: want 0s to 1h0m0s, not 2h0m0s",
+		"health: {fallsPerDay: 101}":      "health.fallsPerDay: want a number from 0 to 100, not 101",
 		"health: {after: 2h}":             "health.after: unknown field",
 		"publishInterval: 61s":            "publishInterval: want 0s to 1m0s",
 		"publishInterval: [1s]":           "publishInterval: want a time",

@@ -1,0 +1,121 @@
+package health
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Expected is what the policy expects of an HCA.
+type Expected struct {
+	// MinRateMbps is the lowest good rate, 0 if the policy has none.
+	MinRateMbps int
+	// Peers is the rule whose cards should be alike, "" for none: a rule with rails.
+	Peers string
+	// Alike says that the rule has all of its cards, so that they can be compared.
+	Alike bool
+}
+
+// minPeers is how many other cards of a rule must have one rate before a lower one is a fault. A comparison of fewer
+// would blame a card for a network with two rates.
+const minPeers = 3
+
+// standard is what an HCA is compared with in one observation.
+type standard struct {
+	Expected
+	known bool // what is expected is known
+	// peersMbps is the lowest rate of the other cards of the rule, 0 if they cannot be compared.
+	peersMbps int
+}
+
+// standards returns what the HCAs with an expectation are compared with, by name. It has none for VFs and SFs: they
+// have the link of their card.
+func (o *Observation) standards() map[string]standard {
+	if o.Expected == nil {
+		return nil
+	}
+	rates := map[string]map[string]int{} // by rule and HCA
+	out := make(map[string]standard, len(o.Expected))
+	for i := range o.Snapshot.HCAs {
+		h := &o.Snapshot.HCAs[i]
+		expected := o.Expected[h.Name]
+		if isPart(h) {
+			continue
+		}
+		out[h.Name] = standard{Expected: expected, known: true}
+		if rate := activeRate(h); expected.Alike && expected.Peers != "" && rate > 0 {
+			if rates[expected.Peers] == nil {
+				rates[expected.Peers] = map[string]int{}
+			}
+			rates[expected.Peers][h.Name] = rate
+		}
+	}
+	for _, peers := range rates {
+		for name := range peers {
+			s := out[name]
+			s.peersMbps = lowestOfOthers(peers, name)
+			out[name] = s
+		}
+	}
+	return out
+}
+
+// lowestOfOthers returns the lowest rate of all but one, 0 if fewer than minPeers of them are equal.
+func lowestOfOthers(rates map[string]int, but string) int {
+	lowest, equal, alike := 0, map[int]int{}, false
+	for name, rate := range rates {
+		if name == but {
+			continue
+		}
+		equal[rate]++
+		alike = alike || equal[rate] >= minPeers
+		if lowest == 0 || rate < lowest {
+			lowest = rate
+		}
+	}
+	if !alike {
+		return 0
+	}
+	return lowest
+}
+
+// isPart reports whether an HCA has no link of its own.
+func isPart(h *rdma.HCA) bool { return h.Function == rdma.VF || h.Function == rdma.SF }
+
+// activeRate returns the highest rate of an HCA's ACTIVE ports, 0 if it is unknown. A port that is not ACTIVE has a rate
+// that means nothing, and the second port of a card may belong to a slower network.
+func activeRate(h *rdma.HCA) int {
+	rate := 0
+	for p := range h.OwnPorts() {
+		if p.State == rdma.PortActive {
+			rate = max(rate, p.RateMbps)
+		}
+	}
+	return rate
+}
+
+// judgeRate judges the rate of an HCA by its rule, and by the other cards of the rule. It never judges by the card: a
+// fast card on a slower network is well.
+func judgeRate(h *rdma.HCA, s standard) judgement {
+	slow := probe{PortSlow, 0}
+	rate := activeRate(h)
+	switch {
+	case !s.known, rate == 0:
+		return judgement{slow, unknown, ""}
+	case rate < s.MinRateMbps:
+		return judgement{slow, bad, fmt.Sprintf("the rate is %s Gb/s, and the policy's minRateGbps is %s: %s",
+			gbps(rate), gbps(s.MinRateMbps), slowRemedy)}
+	case s.peersMbps > 0 && rate < s.peersMbps:
+		return judgement{slow, bad, fmt.Sprintf("the rate is %s Gb/s, and each other card of rule %s has %s or more: %s",
+			gbps(rate), s.Peers, gbps(s.peersMbps), slowRemedy)}
+	case s.Peers != "" && s.peersMbps == 0 && s.MinRateMbps == 0:
+		return judgement{slow, unknown, ""} // the other cards are missing or down
+	}
+	return judgement{slow, good, ""}
+}
+
+const slowRemedy = "look at cable, transceiver and the speed of the switch port"
+
+// gbps formats a rate: 400, 2.5.
+func gbps(mbps int) string { return strconv.FormatFloat(float64(mbps)/1000, 'f', -1, 64) }

@@ -1,0 +1,351 @@
+package health_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// poll lets time pass as it does on a node: the host is read each half minute.
+func (w *watched) poll(d time.Duration) {
+	for until := w.now.Add(d); w.now.Before(until); {
+		w.wait(min(30*time.Second, until.Sub(w.now)))
+		w.look()
+	}
+}
+
+// count sets how often the kernel has seen port 1 of an HCA fall.
+func (w *watched) count(h rdma.HCA, falls uint64) {
+	w.obs.Readings = map[health.PortID]health.Reading{{Device: h.Name, Port: 1}: {Falls: &falls}}
+	w.look()
+}
+
+// TestFlappingWithinADay: a link that falls in three incidents within a day flaps, until a day after the first of them.
+func TestFlappingWithinADay(t *testing.T) {
+	fall := map[string]func(w *watched, h rdma.HCA, n uint64){
+		"seen": func(w *watched, h rdma.HCA, _ uint64) {
+			w.see(down(h, 1))
+			w.wait(time.Second)
+			w.see(h)
+		},
+		"counted": func(w *watched, h rdma.HCA, n uint64) { w.count(h, n) },
+	}
+	for how, fall := range fall {
+		w, h := watch(t), hca(1)
+		w.see(h)
+		if how == "counted" {
+			w.count(h, 7) // before the driver started
+		}
+		w.poll(time.Hour)
+		for n := range uint64(2) {
+			fall(w, h, 8+n)
+			w.poll(10 * time.Hour)
+		}
+		w.want(h.Name, "Healthy")
+		fall(w, h, 10)
+		w.wait(5 * time.Second)
+		w.want(h.Name, "Healthy port-flapping")
+		if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message,
+			"port 1 fell 3 times within 24h, the last time at 09:00 UTC") {
+			t.Errorf("%s: message is %q", how, message)
+		}
+		w.poll(4*time.Hour - time.Minute)
+		w.want(h.Name, "Healthy port-flapping")
+		w.poll(3 * time.Minute)
+		w.want(h.Name, "Healthy")
+		if want := []string{"RDMAPortFlapping", "RDMAPortSteady"}; !slices.Equal(reasons(w), want) {
+			t.Errorf("%s: transitions are %v", how, w.transitions())
+		}
+	}
+}
+
+func reasons(w *watched) (out []string) {
+	for _, t := range w.all {
+		out = append(out, t.Reason())
+	}
+	return out
+}
+
+// TestOneIncident: falls within ten minutes are one, as when a switch starts. A link that falls all the time flaps.
+func TestOneIncident(t *testing.T) {
+	w, h := watch(t), hca(1)
+	w.see(h)
+	w.count(h, 0)
+	for n := range uint64(50) {
+		w.now = w.now.Add(11 * time.Second)
+		w.count(h, n)
+	}
+	w.poll(25 * time.Hour)
+	if len(w.all) > 0 {
+		t.Errorf("transitions of one incident: %v", w.transitions())
+	}
+	for n := range uint64(11) {
+		w.now = w.now.Add(2 * time.Minute)
+		w.count(h, 100+n)
+	}
+	w.poll(time.Minute)
+	w.want(h.Name, "Healthy port-flapping")
+}
+
+// TestCountStartsAgain: a driver that is loaded again counts from 0, and a count that cannot be read says nothing.
+func TestCountStartsAgain(t *testing.T) {
+	w, h := watch(t), hca(1)
+	w.see(h)
+	for n := range uint64(10) {
+		w.count(h, 9-n)
+		w.poll(time.Hour)
+		w.obs.Readings = nil
+		w.poll(time.Hour)
+	}
+	w.want(h.Name, "Healthy")
+	if len(w.all) > 0 {
+		t.Errorf("transitions: %v", w.transitions())
+	}
+}
+
+// TestFallsSurviveARestart: two falls before a restart of the driver and one after it are three.
+func TestFallsSurviveARestart(t *testing.T) {
+	w, h := watch(t), hca(1)
+	w.see(h)
+	if past, changed := w.Past(); changed || len(past) > 0 {
+		t.Errorf("a model without a past has %v", past)
+	}
+	for n := range uint64(3) {
+		w.count(h, n)
+		w.poll(time.Hour)
+	}
+	past, changed := w.Past()
+	if !changed || len(past[h.Name].Falls[1]) != 2 {
+		t.Fatalf("the past is %v, changed %v", past, changed)
+	}
+	if _, changed := w.Past(); changed {
+		t.Error("the past has changed though nothing happened")
+	}
+	for _, back := range []time.Duration{0, 5 * time.Hour} { // the clock may be set back meanwhile
+		next := watch(t)
+		next.now = w.now.Add(-back)
+		next.Recall(past, next.now)
+		next.see(h)
+		next.count(h, 70)
+		next.poll(time.Hour)
+		next.want(h.Name, "Healthy")
+		next.count(h, 71)
+		next.poll(time.Minute)
+		next.want(h.Name, "Healthy port-flapping")
+		next.poll(25 * time.Hour)
+		next.want(h.Name, "Healthy")
+	}
+}
+
+// TestFallsOff: a policy without a limit ends the condition.
+func TestFallsOff(t *testing.T) {
+	w, h := watch(t), hca(1)
+	w.see(h)
+	for n := range uint64(4) {
+		w.count(h, n)
+		w.poll(time.Hour)
+	}
+	w.want(h.Name, "Healthy port-flapping")
+	cfg := health.DefaultConfig()
+	cfg.Falls = 0
+	w.Configure(cfg)
+	w.poll(time.Minute)
+	w.want(h.Name, "Healthy")
+}
+
+// rated is an HCA whose link has a rate.
+func rated(n, gbps int) rdma.HCA {
+	h := hca(n)
+	h.Ports = slices.Clone(h.Ports)
+	h.Ports[0].RateMbps = gbps * 1000
+	return h
+}
+
+// TestSlowByPolicy: a rate below that of the rule counts after two minutes, and not a moment before.
+func TestSlowByPolicy(t *testing.T) {
+	w := watch(t)
+	at, below, above := rated(1, 400), rated(2, 200), rated(3, 800)
+	w.obs.Expected = map[string]health.Expected{}
+	for _, h := range []rdma.HCA{at, below, above} {
+		w.obs.Expected[h.Name] = health.Expected{MinRateMbps: 400_000}
+	}
+	w.see(at, below, above)
+	w.wait(2*time.Minute - time.Second)
+	w.want(below.Name, "Healthy")
+	w.wait(time.Second)
+	w.want(below.Name, "Healthy port-slow")
+	w.want(at.Name, "Healthy")
+	w.want(above.Name, "Healthy")
+	if _, message := w.View().Report(below.Name, w.now); !strings.Contains(message,
+		"the rate is 200 Gb/s, and the policy's minRateGbps is 400: look at cable") {
+		t.Errorf("message is %q", message)
+	}
+	// A port that is down has a rate that means nothing.
+	w.see(at, down(below, 1), above)
+	w.wait(time.Minute)
+	w.want(below.Name, "Unhealthy port-down port-slow")
+	w.see(at, rated(2, 400), above)
+	w.wait(30 * time.Second)
+	w.want(below.Name, "Healthy")
+}
+
+// TestSlowAmongPeers: one card below all others of a rule with rails is slow, if at least three others are equal.
+func TestSlowAmongPeers(t *testing.T) {
+	for want, rates := range map[string][]int{
+		"":                 {400, 400, 400, 400},
+		"1":                {400, 200, 400, 400},
+		"0 of many":        {200, 400, 400, 400, 400, 400, 800, 400},
+		"(two fabrics)":    {200, 200, 400, 400, 400, 400, 400, 400},
+		"(few)":            {400, 400, 200},
+		"(no equals)":      {100, 200, 400, 800},
+		"(one is unknown)": {0, 400, 400, 400, 400},
+		"4 (one is down)":  {400, 400, 0, 400, 100},
+	} {
+		w := watch(t)
+		var hcas []rdma.HCA
+		w.obs.Expected = map[string]health.Expected{}
+		for i, rate := range rates {
+			h := rated(i, rate)
+			hcas = append(hcas, h)
+			w.obs.Expected[h.Name] = health.Expected{Peers: "compute", Alike: true}
+		}
+		w.see(hcas...)
+		w.wait(time.Hour)
+		for i, h := range hcas {
+			v, _ := w.View().Verdict(h.Name)
+			if slow := len(v.Faults) > 0; slow != strings.HasPrefix(want, fmt.Sprint(i)) {
+				t.Errorf("rates %v: card %d is slow: %v", rates, i, slow)
+			}
+		}
+	}
+}
+
+// TestSlowIsNotKnown: without the policy, and while a rule lacks cards, a slow card stays what it was.
+func TestSlowIsNotKnown(t *testing.T) {
+	w := watch(t)
+	hcas := []rdma.HCA{rated(0, 400), rated(1, 200), rated(2, 400), rated(3, 400)}
+	w.see(hcas...)
+	w.wait(time.Hour)
+	w.want(hcas[1].Name, "Healthy")
+	alike := map[string]health.Expected{}
+	for _, h := range hcas {
+		alike[h.Name] = health.Expected{Peers: "compute", Alike: true}
+	}
+	w.obs.Expected = alike
+	w.look()
+	w.wait(time.Hour)
+	w.want(hcas[1].Name, "Healthy port-slow")
+
+	published := w.View().Taints(health.Policy{Informational: true})
+	w.obs.Expected = map[string]health.Expected{}
+	for _, h := range hcas {
+		w.obs.Expected[h.Name] = health.Expected{Peers: "compute"}
+	}
+	w.see(hcas[:2]...)
+	w.wait(time.Hour)
+	w.want(hcas[1].Name, "Healthy port-slow")
+	w.obs.Expected = map[string]health.Expected{} // a policy without the rule
+	w.look()
+	w.wait(time.Hour)
+	w.want(hcas[1].Name, "Healthy")
+
+	next := watch(t) // knows the policy a moment after its start
+	next.Resume(published)
+	next.see(hcas...)
+	next.want(hcas[1].Name, "Healthy port-slow")
+	next.wait(time.Minute)
+	next.obs.Expected = alike
+	next.see(rated(0, 400), rated(1, 400), rated(2, 400), rated(3, 400))
+	next.wait(time.Minute)
+	next.want(hcas[1].Name, "Healthy")
+	if want := []string{"RDMAPortRateRestored"}; !slices.Equal(reasons(next), want) {
+		t.Errorf("transitions: %v", next.transitions())
+	}
+}
+
+// TestPartsHaveNoLink: VFs and SFs have the link of their card, which has the conditions.
+func TestPartsHaveNoLink(t *testing.T) {
+	w, h := watch(t), rated(1, 10)
+	h.Function = rdma.VF
+	w.obs.Expected = map[string]health.Expected{h.Name: {MinRateMbps: 400_000}}
+	w.see(h)
+	for range 20 {
+		w.see(down(h, 1))
+		w.wait(time.Second)
+		w.see(h)
+		w.wait(time.Hour)
+	}
+	w.want(h.Name, "Healthy")
+	if len(w.all) > 0 {
+		t.Errorf("transitions: %v", w.transitions())
+	}
+}
+
+// TestErrorsAroundAFall: the errors with which a link ends and begins are none of a cable. What comes later is.
+func TestErrorsAroundAFall(t *testing.T) {
+	w, h := watch(t), hca(1)
+	read := func(symbols uint64) {
+		w.obs.Readings = map[health.PortID]health.Reading{
+			{Device: h.Name, Port: 1}: {Counters: map[string]uint64{"symbol_error": symbols}}}
+		w.look()
+	}
+	w.see(h)
+	read(0)
+	w.see(down(h, 1))
+	read(50_000)
+	w.poll(time.Hour)
+	w.see(h)
+	w.wait(30 * time.Second)
+	read(60_000)
+	w.poll(10 * time.Minute)
+	w.want(h.Name, "Healthy")
+	read(60_200)
+	w.wait(10 * time.Second)
+	w.want(h.Name, "Healthy port-errors")
+}
+
+// TestPowerCut: all links of a node fall when their switches lose power, come back several times while these start, at
+// any rate meanwhile, and stay. Nothing is left but that they were down.
+func TestPowerCut(t *testing.T) {
+	w := watch(t)
+	w.obs.Expected = map[string]health.Expected{}
+	var up, dark, starting []rdma.HCA
+	for i := range 8 {
+		h := rated(i, 400)
+		w.obs.Expected[h.Name] = health.Expected{Peers: "compute", Alike: true, MinRateMbps: 400_000}
+		up, dark, starting = append(up, h), append(dark, down(h, 1)), append(starting, rated(i, 100))
+	}
+	for range 2 { // a power cut a week after another one
+		w.see(up...)
+		w.poll(7 * 24 * time.Hour)
+		w.see(dark...)
+		w.wait(3 * time.Minute)
+		for range 5 {
+			w.see(starting...)
+			w.wait(40 * time.Second)
+			w.see(dark...)
+			w.wait(40 * time.Second)
+		}
+	}
+	w.see(up...)
+	w.poll(24 * time.Hour)
+	for _, tr := range w.all {
+		if tr.Condition != health.PortDown {
+			t.Errorf("a power cut shows %s", tr.Reason())
+		}
+	}
+	for _, h := range up {
+		w.want(h.Name, "Healthy")
+	}
+	if diff := cmp.Diff(map[string][]resourceapi.DeviceTaint{}, w.View().Taints(health.Policy{Informational: true})); diff != "" {
+		t.Errorf("taints (-want +got):\n%s", diff)
+	}
+}
