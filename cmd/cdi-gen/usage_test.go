@@ -46,7 +46,7 @@ func TestBadUsage(t *testing.T) {
 		{"generate --no-hook --output /nowhere/x.json --format yaml",
 			`--output "/nowhere/x.json" ends in .json but --format is yaml`},
 		{"generate --memlock 0", `--memlock: parse size "0"`},
-		{"generate --memlock 4GiB", `--memlock: parse size "4GiB"`},
+		{"generate --memlock 4XB", `--memlock: parse size "4XB"`},
 		{"generate --memlock -1", `--memlock: parse size "-1"`},
 		{"generate --hook-path opt/text", `--hook-path "opt/text": want an absolute path on the host`},
 		{"generate --no-hook --memlock 4Gi",

@@ -157,7 +157,7 @@ memory. Run it in a container with a claim. helm test does.
 	}
 	f := cmd.Flags()
 	f.StringVar((*string)(&c.Memlock), "memlock", string(v1alpha1.MemlockUnlimited),
-		"least soft limit of locked memory: unlimited, a quantity such as 4Gi, or inherit for any")
+		"least soft limit of locked memory: unlimited, a size such as 4Gi, or inherit for any")
 	f.StringVar(&message, "termination-log", "", "`FILE` for the result too: terminationMessagePath of the container")
 	f.BoolVar(&c.Fixture, "fixture", false, "accept nodes without a device behind them, as on the hosts of tests")
 	return cmd

@@ -37,7 +37,7 @@ func TestUsage(t *testing.T) {
 		"relative path": {[]string{"--node-name", "n", "--cdi-dir", "cdi"},
 			"CDI directory is not an absolute path: \"cdi\""},
 		"bad memlock": {[]string{"--node-name", "n", "--memlock", "lots"},
-			"want unlimited, inherit or a quantity of bytes"},
+			"--memlock: want unlimited, inherit or a positive whole number of bytes such as 4Gi"},
 		"bad policy": {[]string{"--node-name", "n", "--on-denied", "explode"},
 			`--on-denied: want clamp, fail or ignore, not "explode"`},
 		"explain, bad format": {[]string{"explain", "-o", "xml"}, `--output "xml": want one of [table json yaml]`},

@@ -77,7 +77,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
 	f.StringVar((*string)(&s.cfg.Site.Memlock), "memlock", string(v1alpha1.MemlockUnlimited),
 		"soft limit of locked memory where neither claim nor class has one; a process may raise it: unlimited, a "+
-			"quantity such as 4Gi, or inherit")
+			"size such as 4Gi or 4g, or inherit")
 	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: which devices each HCA publishes, "+
 		"and defaults for every claim; changes take effect without a restart")
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write the names of their HCAs on the node into the status of "+

@@ -17,6 +17,7 @@ const (
 // allowed are the packages outside of the standard library.
 var allowed = []string{
 	"github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook",
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/bytesize",
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args",

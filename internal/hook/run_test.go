@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 		{"broken, fail", "--memlock 4Mi --on-denied fail", runcState, broken, ExitProcess, "input/output error", false},
 		{"unknown flag", "--shiny 1 --memlock 4Mi", runcState, low(), ExitOK, `unknown flag "--shiny"`, true},
 		{"no flag", "", runcState, low(), ExitOK, "nothing to do: no --memlock", false},
-		{"bad value", "--memlock 4MB", runcState, low(), ExitUsage, `parse size "4MB"`, false},
+		{"bad value", "--memlock 4XB", runcState, low(), ExitUsage, `parse size "4XB"`, false},
 		{"unknown status", "--memlock 4Mi", ready(`"paused"`), low(), ExitOK, `status "paused" is neither`, true},
 		{"no status", "--memlock 4Mi", ready(`null`), low(), ExitOK, `status "" is neither`, true},
 		{"stopped", "--memlock 4Mi", ready(`"stopped"`), low(), ExitOK, `nothing to do: the status is "stopped"`, false},

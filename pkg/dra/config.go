@@ -127,7 +127,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("device information directory is not an absolute path: %q", c.DeviceInfoDir))
 	}
 	if _, err := c.Site.Memlock.Bytes(); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, fmt.Errorf("--memlock: %w", err))
 	}
 	return errors.Join(errs...)
 }

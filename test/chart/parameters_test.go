@@ -92,7 +92,22 @@ var namedParameters = []struct{ in, fields, says string }{
 		"limits: {handles: 64, objects: 1M}", ""},
 	{"claim", "memlock: 65536\nnodes: null\nlimits: {handles: null}", ""},
 	{"claim", "memlock: 1.5Gi\nlimits: {objects: 1.5Ki}", ""},
+	{"claim", "memlock: 64m", ""},
 	{"claim", "memlock: 65536000m", ""},
+	{"claim", "memlock: 9000000000000m", "memlock: want"},
+	{"claim", "memlock: 4g", ""},
+	{"claim", "memlock: 4GB", ""},
+	{"claim", "memlock: 1.5gib", ""},
+	{"claim", "memlock: 4096b", ""},
+	{"claim", "memlock: 1K", ""},
+	{"claim", "memlock: 1e3", ""},
+	{"claim", "memlock: 9000000g", ""},
+	{"claim", "memlock: 9000p", "memlock: want"},
+	{"claim", "memlock: 0g", "memlock: want"},
+	{"claim", "memlock: .b", "memlock: want"},
+	{"claim", "memlock: 4gg", "memlock: want"},
+	{"claim", "memlock: 4EB", "memlock: want"},
+	{"claim", "memlock: 1000u", "memlock: want"},
 	{"claim", "memlock: \"1099511627776000000\"", ""},
 	{"claim", "memlock: 16Ei", "memlock: want"},
 	{"claim", "limits: {objects: 1.0001k}", "limits: want whole numbers"},
@@ -102,7 +117,7 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "apiVersion: rdma.dev/v1", "want apiVersion rdma.dev/v1alpha1 and kind HCAConfig"},
 	{"claim", "memlock: lots", "memlock: want unlimited, inherit or"},
 	{"claim", "memlock: 0", "memlock: want"},
-	{"claim", "memlock: 1500m", "memlock: want"},
+	{"claim", "memlock: 1500u", "memlock: want"},
 	{"claim", "memlock: [4Gi]", "memlock: want"},
 	{"claim", "nodes: [verbs, umad]", "nodes: want a list of verbs, cm, mad, sm"},
 	{"claim", "nodes: verbs", "nodes: want a list"},
@@ -244,7 +259,7 @@ func randomParameters(random *rand.Rand, kind string) string {
 		return pick([]string{`["verbs"]`, `["verbs","cm"]`, `[]`, `null`, `["cm"]`, `["mad","verbs"]`}, `["umad"]`, `"verbs"`, `["cm","cm"]`, `[1]`, `[null]`, `{}`, `true`)
 	}
 	memlock := func() string {
-		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`, `"1.5Gi"`, `"1099511627776000000"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500m"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
+		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`, `"1.5Gi"`, `"1099511627776000000"`, `"4g"`, `"64MB"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500u"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
 	}
 	prefixes := func() string {
 		return pick([]string{`["10.1.2.3/24"]`, `["fd00::1/64","10.1.2.3/32"]`, `[]`, `null`}, `["10.1.2.3"]`, `["::ffff:10.1.2.3/120"]`, `["fe80::1%eth0/64"]`, `[1]`, `{}`, `["10.01.2.3/24"]`, `["10.1.2.3/33"]`)

@@ -46,9 +46,9 @@ func split(description string) (meaning, byDefault string) {
 func value(s *jsonschema.Schema) (string, error) {
 	switch {
 	case s.AnyOf != nil && strings.Contains(s.AnyOf[1].Pattern, "inherit"):
-		return "`unlimited`, `inherit`, or a quantity", nil
+		return "`unlimited`, `inherit`, or a size", nil
 	case s.AnyOf != nil && strings.Contains(s.AnyOf[1].Pattern, "unlimited"):
-		return "`unlimited`, or a quantity", nil
+		return "`unlimited`, or a size", nil
 	case s.AnyOf != nil:
 		return "quantity", nil
 	case strings.Contains(s.Pattern, "(ms|s|m|h)"):

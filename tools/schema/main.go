@@ -16,6 +16,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/configschema"
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/generator"
 )
@@ -35,6 +36,20 @@ var parts = []struct {
 }{
 	{`{"$comment": "made of the driver's configuration type"}`, "The driver's configuration file, docs/reference/configuration.md.", configschema.DriverConfig},
 	{`{"$comment": "made of the type HCAClassConfig"}`, "What a class allows and sets, docs/claims.md.", configschema.HCAClassConfig},
+	{`{"$comment": "made of the pattern of locked memory"}`, "", lockedLimit},
+	{`{"$comment": "made of the hook's policies"}`, "", onDenied},
+}
+
+func lockedLimit() (*jsonschema.Schema, error) {
+	return &jsonschema.Schema{Type: "string", Pattern: configschema.LockedPattern("unlimited|inherit")}, nil
+}
+
+func onDenied() (*jsonschema.Schema, error) {
+	s := &jsonschema.Schema{Type: "string"}
+	for _, policy := range args.OnDeniedValues {
+		s.Enum = append(s.Enum, policy)
+	}
+	return s, nil
 }
 
 // generate returns the schema of all values. It reads the sources of the checkout that it

@@ -5,7 +5,7 @@
 // it. So a flag whose name differed between writer and reader would drop a limit without a word. Parse(o.Args())
 // returns o for every o that Check accepts; a property test holds that.
 //
-// The package links only the standard library: the hook is part of every container start.
+// The package links only the standard library and bytesize: the hook is part of every container start.
 package args
 
 import (
@@ -28,9 +28,9 @@ RDMA devices the container may use.
 It is an OCI createRuntime hook: a container runtime starts it and writes the
 OCI state of the container to its standard input.
 
-  --memlock unlimited|SIZE      the soft limit to raise to; SIZE is in bytes, or with a
-                                suffix Ki Mi Gi Ti, or k K M G T (powers of 1000).
-                                It is no bound: a process may raise its own limit
+  --memlock unlimited|SIZE      the soft limit to raise to; SIZE is in bytes, or has
+                                a suffix: 4Gi, 4g, 4gb and 4GB are equal; 4G is
+                                4000000000, as in Kubernetes. It is no bound: a process may raise its own limit
                                 to the hard limit, which the hook never lowers
   --limit IBDEV:handles=N,objects=M
                                 limits of the container for an RDMA device, in its

@@ -1,11 +1,12 @@
 package args
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
-	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/bytesize"
 )
 
 // Size is a limit in bytes, as in prlimit(2).
@@ -14,37 +15,21 @@ type Size uint64
 // Unlimited is RLIM_INFINITY: no limit. It is higher than every other Size.
 const Unlimited Size = math.MaxUint64
 
-// suffixes are those of Kubernetes quantities, the longest first, and an upper-case K, because people write it.
-var suffixes = [...]struct {
-	name  string
-	bytes uint64
-}{
-	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40},
-	{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
-}
-
-// ParseSize parses "unlimited" or a whole number of bytes with an optional suffix (Ki Mi Gi Ti, or k K M G T for powers
-// of 1000). Zero is an error: the hook never lowers a limit, so zero must be a mistake.
+// ParseSize parses "unlimited", or a size above 0 of package bytesize. Zero is an error: the hook never lowers a limit,
+// so zero must be a mistake.
 func ParseSize(s string) (Size, error) {
 	if s == "unlimited" {
 		return Unlimited, nil
 	}
-	digits, unit := s, uint64(1)
-	for _, suffix := range suffixes {
-		if d, ok := strings.CutSuffix(s, suffix.name); ok {
-			digits, unit = d, suffix.bytes
-			break
-		}
-	}
-	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return 0, badSize(s, `is neither "unlimited" nor a whole number of bytes, such as 8388608, 64Mi or 2G`)
-	}
-	n, err := strconv.ParseUint(digits, 10, 64)
-	hi, bytes := bits.Mul64(n, unit)
-	if err != nil || hi != 0 {
-		return 0, badSize(s, `is more than 64 bits hold; did you mean "unlimited"?`)
-	}
-	if bytes == 0 {
+	bytes, err := bytesize.Parse(s)
+	switch {
+	case errors.Is(err, bytesize.ErrTooLarge):
+		return 0, badSize(s, err.Error()+`; did you mean "unlimited"?`)
+	case errors.Is(err, bytesize.ErrNoSize):
+		return 0, badSize(s, `is neither "unlimited" nor a size in bytes, such as 8388608, 64Mi, 4g or 4GB`)
+	case err != nil:
+		return 0, badSize(s, err.Error())
+	case bytes == 0:
 		return 0, badSize(s, `would raise nothing; did you mean "unlimited"?`)
 	}
 	return Size(bytes), nil

@@ -30,7 +30,7 @@ var bans = []importrules.Ban{{
 	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic and exit codes",
 	Of:     []string{module + "/cmd/rdma-hook"},
 	Links:  []string{"..."},
-	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/hook/args", module + "/internal/base/exitcode", module + "/internal/kernel/podcgroup"},
+	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/hook/args", module + "/internal/base/exitcode", module + "/internal/base/bytesize", module + "/internal/kernel/podcgroup"},
 }, {
 	Name:    "pure",
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
@@ -42,7 +42,7 @@ var bans = []importrules.Ban{{
 	Why:     "what users write in claims is below all that acts on it: it knows only the words of the host's devices",
 	Of:      []string{module + "/pkg/api/..."},
 	Imports: []string{module + "/..."},
-	Except:  []string{module + "/pkg/rdma"},
+	Except:  []string{module + "/pkg/rdma", module + "/internal/base/bytesize"}, // and of sizes
 }, {
 	Name:  "kubectl-rdma",
 	Why:   "the plugin runs on people's machines, of any system: it writes no file, and makes no spec",

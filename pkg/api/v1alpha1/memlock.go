@@ -2,17 +2,19 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/bytesize"
 )
 
-// Memlock is a locked memory limit: "unlimited", "inherit" or a quantity of
-// bytes. In JSON it is a string, or a number of bytes.
+// Memlock is a locked memory limit: "unlimited", "inherit" or a size in bytes, as package bytesize
+// reads it: a Kubernetes quantity such as 4Gi, or 4g as podman and docker take it. In JSON it is a
+// string, or a number of bytes.
 type Memlock string
 
-// The limits that are not quantities.
+// The limits that are no sizes.
 const (
 	MemlockUnlimited Memlock = "unlimited"
 	MemlockInherit   Memlock = "inherit"
@@ -41,24 +43,15 @@ func (m Memlock) Bytes() (int64, error) {
 	case MemlockInherit:
 		return 0, nil
 	}
-	q, err := ParseQuantity(string(m))
-	if err != nil {
-		return 0, fmt.Errorf("want unlimited, inherit or a quantity of bytes such as 4Gi: %w", err)
+	const want = "want unlimited, inherit or a positive whole number of bytes such as 4Gi"
+	size, err := bytesize.Parse(string(m))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s: it %w", want, err)
+	case size == 0:
+		return 0, errors.New(want + "; it is 0")
+	case size >= math.MaxInt64:
+		return 0, errors.New(want + ", below 8Ei")
 	}
-	n, ok := whole(q)
-	if !ok {
-		return 0, fmt.Errorf("want a positive whole number of bytes")
-	}
-	return n, nil
-}
-
-// whole returns a quantity that is a positive whole number below math.MaxInt64, which stands for
-// all higher numbers. Quantity.AsInt64 is no alternative: it rejects 1.5Gi, and numbers with
-// more than 18 digits.
-func whole(q resource.Quantity) (int64, bool) {
-	if q.Sign() <= 0 || q.CmpInt64(math.MaxInt64) >= 0 {
-		return 0, false
-	}
-	n := q.Value() // rounded up
-	return n, q.CmpInt64(n) == 0
+	return int64(size), nil
 }

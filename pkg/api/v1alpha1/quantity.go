@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,4 +50,15 @@ func (q *Quantity) clone() *Quantity {
 		return nil
 	}
 	return &Quantity{q.Quantity.DeepCopy()}
+}
+
+// whole returns a quantity that is a positive whole number below math.MaxInt64, which stands for
+// all higher numbers. Quantity.AsInt64 is no alternative: it rejects 1.5Gi, and numbers with
+// more than 18 digits.
+func whole(q resource.Quantity) (int64, bool) {
+	if q.Sign() <= 0 || q.CmpInt64(math.MaxInt64) >= 0 {
+		return 0, false
+	}
+	n := q.Value() // rounded up
+	return n, q.CmpInt64(n) == 0
 }

@@ -27,8 +27,8 @@ type HCAClassConfig struct {
 // (tools/reference). A last sentence of "Defaults to" has a column of its own.
 type Settings struct {
 	// Memlock is the soft locked memory limit (RLIMIT_MEMLOCK) of the container's processes:
-	// unlimited, a quantity of bytes such as 4Gi, or inherit to keep the container runtime's
-	// limit. The driver raises the limit and never lowers it. A process may raise its own
+	// unlimited, a size such as 4Gi or 4g (4G is 4000000000 bytes, as in Kubernetes), or inherit to
+	// keep the container runtime's limit. The driver raises the limit and never lowers it. A process may raise its own
 	// limit to the hard one. Defaults to the administrator's setting, which is unlimited
 	// unless they changed it.
 	Memlock *Memlock `json:"memlock,omitempty"`
@@ -68,8 +68,8 @@ type Allow struct {
 	// control of the fabric: see the admission policy in the chart. Defaults to verbs and
 	// cm.
 	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
-	// MemlockMax is the highest limit that a claim may request: unlimited, or a quantity of
-	// bytes. It bounds the soft limit that the driver sets. A container can still lock more, because
+	// MemlockMax is the highest limit that a claim may request: unlimited, or a size. It
+	// bounds the soft limit that the driver sets. A container can still lock more, because
 	// a process may raise its own limit to the hard one. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
 	// Env are the libraries that a claim may request. Defaults to all.

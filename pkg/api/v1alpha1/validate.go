@@ -18,7 +18,7 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 	errs = append(errs, validateMemlock(c.Allow.MemlockMax, field.NewPath("allow", "memlockMax"))...)
 	if c.Allow.MemlockMax != nil && *c.Allow.MemlockMax == MemlockInherit {
 		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax,
-			"want unlimited or a quantity of bytes"))
+			"want unlimited or a size in bytes"))
 	}
 	errs = append(errs, validateNames(c.Allow.Env, EnvWords, field.NewPath("allow", "env"))...)
 	errs = append(errs, c.Allow.AllowMarks.validate(field.NewPath("allow"))...)

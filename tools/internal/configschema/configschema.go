@@ -124,8 +124,14 @@ func memlock(s *jsonschema.Schema) { s.Type, s.AnyOf = "", locked("unlimited").A
 func locked(words string) *jsonschema.Schema {
 	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 		{Type: "integer", Minimum: "1"},
-		{Type: "string", Pattern: "^(" + words + "|[0-9]*[1-9][0-9]*([kKMGT]|[KMGT]i)?)$"},
+		{Type: "string", Pattern: LockedPattern(words)},
 	}}
+}
+
+// LockedPattern matches one of some words, or a size that package bytesize reads. Not all: the driver alone knows an
+// exponent, and whether the bytes are whole and few enough.
+func LockedPattern(words string) string {
+	return "^(" + words + "|[0-9]*[1-9][0-9]*([.][0-9]+)?([kKmMgGtTpP]([iI]?[bB]?)|[bB]|E|Ei)?)$"
 }
 
 func variables(s *jsonschema.Schema) { s.PropertyNames = &jsonschema.Schema{Pattern: "^[^=]+$"} }

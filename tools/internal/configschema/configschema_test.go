@@ -2,11 +2,13 @@ package configschema_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/configschema"
 )
 
@@ -50,6 +52,22 @@ func properties(t *testing.T, path string, s map[string]any) {
 	for _, key := range []string{"items", "additionalProperties"} {
 		if inner, ok := s[key].(map[string]any); ok {
 			properties(t, path+"[]", inner)
+		}
+	}
+}
+
+// TestLockedPattern: the chart refuses a size only if the driver does.
+func TestLockedPattern(t *testing.T) {
+	pattern := regexp.MustCompile(configschema.LockedPattern("inherit|unlimited"))
+	for text, good := range map[string]bool{
+		"unlimited": true, "1": true, "8388608": true, "1.5Gi": true, "64Ki": true, "4G": true, "2E": true, "1Ei": true,
+		"4g": true, "4gb": true, "4GB": true, "4GiB": true, "64m": true, "4096b": true, "7p": true, "1K": true, "1k": true,
+		"0": false, "0Gi": false, "-1": false, "4 g": false, "4gg": false, "4EB": false, "4ei": false, "1u": false, "x": false,
+		"4ib": false, "": false, "Unlimited": false,
+	} {
+		_, err := args.ParseSize(text)
+		if matches := pattern.MatchString(text); matches != good || (err == nil) != good {
+			t.Errorf("%q: the pattern takes it: %v, the driver: %v; want %v", text, matches, err, good)
 		}
 	}
 }

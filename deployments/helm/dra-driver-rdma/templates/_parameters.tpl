@@ -60,7 +60,7 @@
 {{- define "rdma.validateMemlock" -}}
 - expression: >-
     {{ .in }}.all(s, [s.?{{ .field }}.orValue(null)].all(m, m == null || m in {{ toJson .words }} ||
-      {{ include "rdma.wholeNumber" "9223372036854775806" | indent 6 | trim }}))
+      {{ include "rdma.wholeNumber" (dict "max" "9223372036854775806" "text" (include "rdma.sizeText" .)) | indent 6 | trim }}))
   message: "parameters: {{ .path }}{{ .field }}: want {{ join ", " .words }} or a positive whole number of bytes such as 4Gi"
 {{- end }}
 
@@ -72,7 +72,7 @@
 {{ include "rdma.validateFields" (dict "in" (printf "%s.map(s, s.?%s.orValue(null)).filter(l, type(l) == map)" .in .field) "path" (printf "%s%s." .path .field) "fields" (list "handles" "objects")) }}
 - expression: >-
     {{ .in }}.map(s, s.?{{ .field }}.orValue(null)).filter(l, type(l) == map).all(l, l.all(k, [l[k]].all(m, m == null ||
-      {{ include "rdma.wholeNumber" "2147483647" | indent 6 | trim }})))
+      {{ include "rdma.wholeNumber" (dict "max" "2147483647" "text" "m") | indent 6 | trim }})))
   message: "parameters: {{ .path }}{{ .field }}: want whole numbers from 1 to 2147483647; leave the field out for no limit"
 {{- end }}
 
@@ -129,10 +129,18 @@
 {{- end }}
 
 {{/* Whether m is a whole number from 1 to the given one, as a number or as a quantity: 1.5Gi is one, which
-     isInteger() does not know. Beyond 2^53 the driver alone sees the part of a number. */}}
+     isInteger() does not know. text is the quantity of a string. Beyond 2^53 the driver alone sees the part of a number. */}}
 {{- define "rdma.wholeNumber" -}}
-type(m) == int && m >= 1 && m <= {{ . }} ||
-type(m) == double && m >= 1.0 && m < double({{ . }}) + 1.0 && double(int(m)) == m ||
-type(m) == string && isQuantity(m) && [quantity(m)].all(q, q.compareTo(quantity("1")) >= 0 && q.compareTo(quantity("{{ . }}")) <= 0 &&
-  (q.asApproximateFloat() >= 9007199254740992.0 || double(int(q.asApproximateFloat())) == q.asApproximateFloat()))
+type(m) == int && m >= 1 && m <= {{ .max }} ||
+type(m) == double && m >= 1.0 && m < double({{ .max }}) + 1.0 && double(int(m)) == m ||
+type(m) == string && [{{ .text }}].all(t, isQuantity(t) && [quantity(t)].all(q, q.compareTo(quantity("1")) >= 0 && q.compareTo(quantity("{{ .max }}")) <= 0 &&
+  (q.asApproximateFloat() >= 9007199254740992.0 || double(int(q.asApproximateFloat())) == q.asApproximateFloat())))
+{{- end }}
+
+{{/* The quantity of a size m of locked memory: podman's 4g and 4GB are 4Gi. m, u and n are no suffixes of Kubernetes
+     here: 64m is 64Mi. */}}
+{{- define "rdma.sizeText" -}}
+isQuantity(m) && !m.matches("[mun]$") ? m :
+  m.matches("^[+]?[0-9.]+[bB]$") ? m.substring(0, m.size() - 1) :
+  m.matches("^[+]?[0-9.]+[kmgtpKMGTP][iI]?[bB]?$") ? m.upperAscii().replace("B", "").replace("I", "") + "i" : ""
 {{- end }}
