@@ -50,6 +50,9 @@ var (
 			"addresses are not prepared ([network](../network.md#addresses-that-are-unique-in-the-cluster))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, because its container runtime would drop the devices ([install](../install.md))."}
+	EffectHeldBack = Reason{"RDMAEffectHeldBack", corev1.EventTypeWarning, "node",
+		"Several cards of the node have sick links, and the policy's effects hold for one of them at a time; the message " +
+			"says which ([health](../health.md#links-that-are-up-and-sick))."}
 	ConfigurationRefused = Reason{"RDMAConfigurationRefused", corev1.EventTypeWarning, "node",
 		"The driver does not use its configuration file as it is now. The message has the mistake, and what is in force."}
 	ConfigurationUsed = Reason{"RDMAConfigurationUsed", corev1.EventTypeNormal, "node", "It uses the file again."}
@@ -64,7 +67,7 @@ func Reasons() []Reason {
 	out := []Reason{
 		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, LowMTU, OpenIPv6,
 		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoBlock, NoDevices,
-		ConfigurationRefused, ConfigurationUsed, NotPublished, PublishedAgain,
+		EffectHeldBack, ConfigurationRefused, ConfigurationUsed, NotPublished, PublishedAgain,
 	}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {

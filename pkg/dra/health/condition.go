@@ -47,21 +47,31 @@ type consequence struct {
 	effect    resourceapi.DeviceTaintEffect // by default
 	began     string                        // reason of the event when it begins
 	ended     string                        // reason of the event when it ends
+	sick      sickness                      // for a link that is up
 }
+
+// sickness says what an administrator's effect can do for a condition of a link that is up.
+type sickness int8
+
+const (
+	notSick sickness = iota
+	sick             // the effect holds for one physical card of a node at a time
+	counted          // the same, and it never evicts, because a counter alone proves little
+)
 
 // consequences has all conditions, in order of importance.
 var consequences = []consequence{
-	{DeviceGone, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMADeviceGone", "RDMADeviceBack"},
-	{DriverUnbound, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMADriverUnbound", "RDMADriverBound"},
-	{NoUverbs, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAUverbsMissing", "RDMAUverbsPresent"},
-	{NoGUID, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMANodeGUIDMissing", "RDMANodeGUIDSet"},
-	{PortDown, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAPortDown", "RDMAPortActive"},
-	{Unmonitored, Unknown, resourceapi.DeviceTaintEffectNone, "RDMAPortUnreadable", "RDMAPortReadable"},
-	{PortDegraded, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortsDegraded", "RDMAPortsActive"},
-	{PortFlapping, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortFlapping", "RDMAPortSteady"},
-	{PortSlow, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortSlow", "RDMAPortRateRestored"},
-	{PortErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortErrors", "RDMAPortErrorsEnded"},
-	{NoAddress, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAAddressMissing", "RDMAAddressPresent"},
+	{DeviceGone, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMADeviceGone", "RDMADeviceBack", notSick},
+	{DriverUnbound, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMADriverUnbound", "RDMADriverBound", notSick},
+	{NoUverbs, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAUverbsMissing", "RDMAUverbsPresent", notSick},
+	{NoGUID, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMANodeGUIDMissing", "RDMANodeGUIDSet", notSick},
+	{PortDown, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAPortDown", "RDMAPortActive", notSick},
+	{Unmonitored, Unknown, resourceapi.DeviceTaintEffectNone, "RDMAPortUnreadable", "RDMAPortReadable", notSick},
+	{PortDegraded, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortsDegraded", "RDMAPortsActive", notSick},
+	{PortFlapping, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortFlapping", "RDMAPortSteady", counted},
+	{PortSlow, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortSlow", "RDMAPortRateRestored", sick},
+	{PortErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortErrors", "RDMAPortErrorsEnded", counted},
+	{NoAddress, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAAddressMissing", "RDMAAddressPresent", notSick},
 }
 
 // Conditions returns all conditions, in order of importance.

@@ -37,7 +37,9 @@ func (d *debounce) observe(s signal, now time.Time, cfg *Config) {
 		d.raw, d.rawSince = s, now
 	}
 	if first {
-		d.since = now
+		if d.since.IsZero() {
+			d.since = now
+		}
 		d.faulty = d.faulty || s == bad && !d.patient
 	}
 	run := now.Sub(d.rawSince)

@@ -10,9 +10,12 @@ import (
 // device is the history of one HCA.
 type device struct {
 	name, ibdev string
-	ports       []int // numbers of its own ports at the last observation
-	present     bool  // in the last observation, and usable or held
+	card        string                  // the PCI slot, "" if it is unknown
+	since       map[Condition]time.Time // when conditions of an earlier instance of the driver began
+	ports       []int                   // numbers of its own ports at the last observation
+	present     bool                    // in the last observation, and usable or held
 	held        bool
+	uncabled    bool      // the kernel says that no port has a cable
 	absentSince time.Time // when the HCA was found neither present nor held, else zero
 	probes      map[probe]*debounce
 	buckets     map[counter]*bucket
@@ -55,10 +58,12 @@ func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg
 		return
 	}
 	d.stable = false
-	d.present, d.ibdev, d.ports = true, h.IBDev, d.ports[:0]
+	d.present, d.ibdev, d.ports, d.card = true, h.IBDev, d.ports[:0], slotOf(h)
 	d.take(judgeHCA(h), now, cfg)
 	d.take([]judgement{judgeRate(h, s)}, now, cfg)
+	d.uncabled = len(h.Ports) > 0
 	for p := range h.OwnPorts() {
+		d.uncabled = d.uncabled && o.Readings[PortID{d.name, p.Number}].NoCable
 		d.ports = append(d.ports, p.Number)
 		reading := o.Readings[PortID{d.name, p.Number}]
 		d.take([]judgement{
@@ -108,7 +113,7 @@ func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 func (d *device) probe(key probe) *debounce {
 	if d.probes[key] == nil {
 		held := d.resumed[key.condition]
-		d.probes[key] = &debounce{faulty: held, confirmed: held, patient: key.condition == PortSlow}
+		d.probes[key] = &debounce{faulty: held, confirmed: held, since: d.since[key.condition], patient: key.condition == PortSlow}
 	}
 	return d.probes[key]
 }

@@ -46,7 +46,7 @@ func describe(out *bytes.Buffer, name string, w *watched) {
 			continue
 		}
 		fmt.Fprintf(&ill, "  %s %s", device, v.Status())
-		for _, taint := range (health.Policy{Informational: true}).Taints(v) {
+		for _, taint := range w.View().Taints(health.Policy{Informational: true})[device] {
 			fmt.Fprintf(&ill, " %s:%s", taint.Key, taint.Effect)
 		}
 		fmt.Fprintf(&ill, "\n    %s\n", v.Message())

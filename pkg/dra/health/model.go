@@ -162,8 +162,9 @@ func (v *View) Verdict(device string) (Verdict, bool) {
 // Taints returns the taints of the HCAs that have any under a policy, by name.
 func (v *View) Taints(p Policy) map[string][]resourceapi.DeviceTaint {
 	out := map[string][]resourceapi.DeviceTaint{}
+	sickCard := p.sickCard(v.verdicts)
 	for name, verdict := range v.verdicts {
-		if taints := p.Taints(verdict); taints != nil {
+		if taints := p.taints(verdict, sickCard); taints != nil {
 			out[name] = taints
 		}
 	}

@@ -10,6 +10,8 @@ import (
 type Past struct {
 	// Falls are the times of the incidents of each port.
 	Falls map[int][]time.Time `json:"falls,omitempty"`
+	// Since is when the conditions that hold began.
+	Since map[Condition]time.Time `json:"since,omitempty"`
 }
 
 // Past returns what the model leaves to the next instance, by HCA name, and whether it has changed since the last call.
@@ -17,13 +19,16 @@ func (m *Model) Past() (past map[string]Past, changed bool) {
 	past = map[string]Past{}
 	for name, d := range m.devices {
 		changed, d.unsaved = changed || d.unsaved, false
-		one := Past{Falls: map[int][]time.Time{}}
+		one := Past{Falls: map[int][]time.Time{}, Since: map[Condition]time.Time{}}
+		for _, f := range m.view.verdicts[name].Faults {
+			one.Since[f.Condition] = f.Since
+		}
 		for port, f := range d.falls {
 			if len(f.incidents) > 0 {
 				one.Falls[port] = slices.Clone(f.incidents)
 			}
 		}
-		if len(one.Falls) > 0 {
+		if len(one.Falls)+len(one.Since) > 0 {
 			past[name] = one
 		}
 	}
@@ -35,6 +40,7 @@ func (m *Model) Past() (past map[string]Past, changed bool) {
 func (m *Model) Recall(past map[string]Past, now time.Time) {
 	for name, one := range past {
 		d := m.device(name)
+		d.since = one.Since
 		for port, incidents := range maps.All(one.Falls) {
 			f := &falls{}
 			for _, at := range incidents {

@@ -23,26 +23,34 @@ type Policy struct {
 	Informational bool
 }
 
-// Effect returns the effect of a condition.
+// Effect returns the effect of a condition. A condition that comes from a counter never evicts.
 func (p Policy) Effect(c Condition) resourceapi.DeviceTaintEffect {
-	if effect, ok := p.Effects[c]; ok {
-		return effect
+	consequence := consequenceOf(c)
+	if consequence == nil {
+		return EffectOff
 	}
-	if consequence := consequenceOf(c); consequence != nil {
+	effect, ok := p.Effects[c]
+	switch {
+	case !ok:
 		return consequence.effect
+	case effect == resourceapi.DeviceTaintEffectNoExecute && consequence.sick == counted:
+		return resourceapi.DeviceTaintEffectNoSchedule
 	}
-	return EffectOff
+	return effect
 }
 
-// Taints returns the taints of an HCA, sorted by key, nil for none. They have no
-// value and no time. The slice controller keeps TimeAdded while key, value and
+// taints returns the taints of an HCA, sorted by key, nil for none, where one card of the node may have the effects of
+// conditions of sick links. They have no value and no time. The slice controller keeps TimeAdded while key, value and
 // effect stay the same. A value from the kernel's reason would change too often.
-func (p Policy) Taints(v Verdict) []resourceapi.DeviceTaint {
+func (p Policy) taints(v Verdict, sickCard string) []resourceapi.DeviceTaint {
 	var taints []resourceapi.DeviceTaint
 	for _, f := range v.Faults {
 		effect := p.Effect(f.Condition)
 		if effect == resourceapi.DeviceTaintEffectNoExecute && !f.Confirmed {
 			effect = resourceapi.DeviceTaintEffectNoSchedule
+		}
+		if p.holdsBack(v, f, sickCard) {
+			effect = resourceapi.DeviceTaintEffectNone
 		}
 		if effect == EffectOff || effect == resourceapi.DeviceTaintEffectNone && !p.Informational {
 			continue

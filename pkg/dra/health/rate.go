@@ -9,6 +9,8 @@ import (
 
 // Expected is what the policy expects of an HCA.
 type Expected struct {
+	// Unused says that nobody has cabled the HCA: that its ports are down is no alert.
+	Unused bool
 	// MinRateMbps is the lowest good rate, 0 if the policy has none.
 	MinRateMbps int
 	// Peers is the rule whose cards should be alike, "" for none: a rule with rails.

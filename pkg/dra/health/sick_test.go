@@ -271,6 +271,34 @@ func TestSlowIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestUnused: a port that nobody cabled keeps its taint, and is no alert: by the policy, or if the kernel says of each
+// port that it has no cable.
+func TestUnused(t *testing.T) {
+	for name, want := range map[string]bool{"neither": false, "policy": true, "kernel": true, "one port": false, "up": false} {
+		w, h := watch(t), dualPort(1)
+		if name != "up" {
+			h = down(down(h, 1), 2)
+		}
+		w.obs.Expected = map[string]health.Expected{h.Name: {Unused: name == "policy" || name == "up"}}
+		w.obs.Readings = map[health.PortID]health.Reading{
+			{Device: h.Name, Port: 1}: {NoCable: name == "kernel" || name == "one port"},
+			{Device: h.Name, Port: 2}: {NoCable: name == "kernel"},
+		}
+		w.see(h)
+		w.wait(time.Minute)
+		v, _ := w.View().Verdict(h.Name)
+		taints := effectsOf(w.View().Taints(raised))[h.Name]
+		if v.Unused != want || (taints != "rdma.dev/port-down:NoSchedule ") != (name == "up") {
+			t.Errorf("%s: unused is %v, taints are %q", name, v.Unused, taints)
+		}
+		for _, tr := range w.all {
+			if tr.Grave() == want {
+				t.Errorf("%s: the event is a warning: %v", name, tr.Grave())
+			}
+		}
+	}
+}
+
 // TestPartsHaveNoLink: VFs and SFs have the link of their card, which has the conditions.
 func TestPartsHaveNoLink(t *testing.T) {
 	w, h := watch(t), rated(1, 10)

@@ -13,6 +13,7 @@ type Transition struct {
 	IBDev     string
 	Condition Condition
 	Holds     bool // it began
+	Unused    bool // nobody cabled the HCA (Verdict.Unused)
 	At        time.Time
 	Message   string // what is wrong, or was
 }
@@ -27,8 +28,10 @@ func (t Transition) Reason() string {
 }
 
 // Grave reports whether the event of the transition is a warning: the condition keeps traffic or
-// claims away, or indicates a broken cable.
-func (t Transition) Grave() bool { return t.Holds && t.Condition != NoAddress }
+// claims away, or indicates a broken cable. A port that nobody cabled is none.
+func (t Transition) Grave() bool {
+	return t.Holds && t.Condition != NoAddress && !(t.Unused && t.Condition == PortDown)
+}
 
 // Note returns the message of the transition's event.
 func (t Transition) Note() string { return Summary([]Transition{t}) }
@@ -82,7 +85,8 @@ func (d *device) announce(v Verdict, now time.Time) []Transition {
 		default:
 			continue
 		}
-		out = append(out, Transition{v.Device, v.IBDev, c.condition, i >= 0, now, message})
+		d.unsaved = true
+		out = append(out, Transition{v.Device, v.IBDev, c.condition, i >= 0, v.Unused, now, message})
 	}
 	return out
 }

@@ -11,6 +11,9 @@ import (
 type Verdict struct {
 	Device string // rdma.HCA.Name
 	IBDev  string // the kernel's name at the last observation
+	Card   string // the physical card: the PCI slot, or the device for software
+	// Unused says that the ports are down, and that nobody cabled them: the policy or the kernel says so.
+	Unused bool
 	// Faults are the conditions that hold, in order of importance.
 	Faults []Fault
 }
@@ -55,7 +58,7 @@ func (v Verdict) Message() string {
 
 // verdict computes the verdict on a device.
 func (d *device) verdict(cfg *Config) Verdict {
-	v := Verdict{Device: d.name, IBDev: d.ibdev}
+	v := Verdict{Device: d.name, IBDev: d.ibdev, Card: cmp.Or(d.card, d.name)}
 	for _, c := range []Condition{DeviceGone, DriverUnbound} {
 		if f, ok := d.fault(c, []int{0}, false, cfg); ok {
 			v.Faults = []Fault{f} // the other conditions of an absent HCA are unknown
@@ -67,6 +70,7 @@ func (d *device) verdict(cfg *Config) Verdict {
 			v.Faults = append(v.Faults, f)
 		}
 	}
+	v.Unused = v.has(PortDown) && (d.standard.Unused || d.uncabled)
 	return v
 }
 

@@ -63,6 +63,8 @@ var (
 		"An RDMA device (HCA) of the node; always 1.", "HCAs")
 	DeviceHealthy = scraped("rdma_device_healthy", Gauge, []string{"device", "ibdev"},
 		"Whether the HCA can carry traffic: 1 if it is healthy, 0 if it is not healthy or its state is unknown.", "HCAs")
+	DeviceUnused = scraped("rdma_device_unused", Gauge, []string{"device", "ibdev"},
+		"An HCA that is down because nobody cabled it; always 1, absent for others.", "HCAs")
 	DeviceTaint = scraped("rdma_device_taint", Gauge, []string{"device", "ibdev", "key", "effect"},
 		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 11 conditions")
 	DeviceAllocation = scraped("rdma_device_allocation_info", Gauge,

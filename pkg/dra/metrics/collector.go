@@ -107,6 +107,9 @@ func (e emitter) numbers(m Metric, numbers map[string]int) {
 func (e emitter) device(d *Device) {
 	e.put(DeviceInfo, 1, d.Name, d.IBDev, d.Driver, d.Function, d.Protocol,
 		d.Model, d.BoardID, d.Firmware, d.PCI, d.NUMANode)
+	if d.Unused {
+		e.put(DeviceUnused, 1, d.Name, d.IBDev)
+	}
 	if d.Healthy != nil {
 		e.put(DeviceHealthy, boolValue(*d.Healthy), d.Name, d.IBDev)
 	}

@@ -56,7 +56,7 @@ func state(context.Context) metrics.State {
 			Counters: counters.Device{Hardware: []counters.Counter{{Name: "cmds_err", Value: 0},
 				{Name: "active_pds", Value: 2}}, Unreadable: 2},
 		}, {
-			Name: "pci-0000-29-00-0", IBDev: "mlx5_1", Ports: []metrics.Port{{Number: 1}}, Healthy: new(bool),
+			Name: "pci-0000-29-00-0", IBDev: "mlx5_1", Ports: []metrics.Port{{Number: 1}}, Healthy: new(bool), Unused: true,
 		}, {
 			Name: "soft-\xff", IBDev: "rxe0", // no UTF-8: only its own series are lost
 		}},

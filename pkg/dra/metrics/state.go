@@ -46,6 +46,7 @@ type Device struct {
 	Owner                                                               Owner
 	// Healthy is nil for an HCA whose health is not monitored.
 	Healthy  *bool
+	Unused   bool
 	Taints   []Taint
 	Ports    []Port
 	Counters counters.Device

@@ -51,6 +51,7 @@ func (o *Offer) decide(view node.View) *Decision {
 	state.NoCounters, state.NoConsumable = o.missing.has(gateCounters), o.missing.has(gateConsumable)
 	taints := o.Taints(view.Health)
 	state.NoTaints, state.Taints = o.missing.has(gateTaints), taints
+	state.FewTaints = o.missing.has(gateNone)
 	state.Fixed = o.cfg.Node.Fixed(view.Host, snap)
 	decided := newDecision(o.policy.Load().Apply(snap, state))
 	decided.taints, decided.deviates = taints, decided.deviates || len(missing) > 0

@@ -74,7 +74,8 @@ func missingFeatures(err error, countersUsed bool) []string {
 	if countersUsed && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ounter") {
 		return []string{gateCounters}
 	}
-	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "effect") {
+	// Such a server also takes fewer taints of a device, and says so first if that is the only mistake.
+	if apierrors.IsInvalid(err) && (strings.Contains(err.Error(), "effect") || strings.Contains(err.Error(), ".taints: Too many")) {
 		return []string{gateNone}
 	}
 	return nil

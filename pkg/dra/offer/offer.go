@@ -75,6 +75,7 @@ type Offer struct {
 	publisher  *publisher.Publisher
 	slices     resources.Builder // only publish uses it
 	deviceInfo deviceinfo.Store  // only publish uses it
+	heldBack   heldBack          // only publish uses it
 }
 
 // New returns an Offer. It starts no goroutine before Run.
@@ -159,5 +160,5 @@ func (o *Offer) Ended() {
 
 // Taints returns the taints of HCAs by name, under the present policy.
 func (o *Offer) Taints(view *health.View) map[string][]resourceapi.DeviceTaint {
-	return view.Taints(health.Policy{Effects: o.policy.Load().TaintEffects(), Informational: !o.missing.has(gateNone)})
+	return view.Taints(healthPolicy(o))
 }

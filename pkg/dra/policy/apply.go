@@ -26,7 +26,7 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	a := &application{
 		config: c, state: state, snap: snap, counters: counters, index: map[string]int{},
 		Result: Result{NetnsMode: snap.NetnsMode, Options: resources.Options{
-			Counters: counters, Consumable: !state.NoConsumable, NoTaints: state.NoTaints,
+			Counters: counters, Consumable: !state.NoConsumable, NoTaints: state.NoTaints, FewTaints: state.FewTaints,
 		}},
 	}
 	for i := range snap.HCAs {

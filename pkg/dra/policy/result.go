@@ -27,6 +27,8 @@ type State struct {
 	// NoCounters, NoConsumable and NoTaints say that the API server drops or rejects the fields of
 	// KEP-4815, KEP-5075 and KEP-5055.
 	NoCounters, NoConsumable, NoTaints bool
+	// FewTaints says that a device can have no more taints than in Kubernetes 1.34.
+	FewTaints bool
 }
 
 // Held says in which forms claims hold an HCA itself, not as a member of a group.

@@ -29,6 +29,7 @@ type rule struct {
 	resource  string
 	marks     v1alpha1.Marks
 	vlan      int // 0: none
+	unused    bool
 	minRate   int // in units of 10^9 bit/s, 0: none
 	extra     attributes
 }
@@ -108,6 +109,7 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	between(p, path+".trafficClass", e.TrafficClass, 0, v1alpha1.MaxTrafficClass, 0)
 	between(p, path+".serviceLevel", e.ServiceLevel, 0, v1alpha1.MaxServiceLevel, 0)
 	r.vlan = between(p, path+".vlan", e.VLAN, v1alpha1.MinVLAN, v1alpha1.MaxVLAN, 0)
+	r.unused = e.Unused
 	r.minRate = between(p, path+".minRateGbps", e.MinRateGbps, 1, 100_000, 0)
 	p.room(path+".attributes", r)
 	return r

@@ -187,7 +187,8 @@ func addHealth(s *metrics.State, in Inputs) {
 	}
 	for i := range s.Devices {
 		m := &s.Devices[i]
-		if _, judged := view.Verdict(m.Name); judged {
+		if verdict, judged := view.Verdict(m.Name); judged {
+			m.Unused = verdict.Unused
 			status, _ := view.Report(m.Name, time.Now())
 			m.Healthy = new(status == health.Healthy)
 		}

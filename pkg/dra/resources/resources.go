@@ -29,6 +29,8 @@ type Options struct {
 	Consumable bool
 	// NoTaints omits taints, for an API server that drops them (KEP-5055).
 	NoTaints bool
+	// FewTaints publishes at most 4 taints of a device, for an API server before Kubernetes 1.36.
+	FewTaints bool
 }
 
 // cards groups adjacent offers of the same card. It omits offers with FormNone.

@@ -6,24 +6,31 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+// fewTaints is the most taints of a device in Kubernetes 1.34, which refuses a whole slice with more.
+const fewTaints = 4
 
 // TaintDraining is the key of the taint that keeps new claims off a draining device. The device leaves the pool when
 // the last claim that holds it ends.
 const TaintDraining = rdma.Domain + "/draining"
 
 // taints returns the taints of a device, sorted by key, nil for none.
-func (m maker) taints(draining bool, health []resourceapi.DeviceTaint) []resourceapi.DeviceTaint {
+func (m maker) taints(draining bool, faults []resourceapi.DeviceTaint) []resourceapi.DeviceTaint {
 	if m.NoTaints {
 		return nil
 	}
-	out := slices.Clone(health)
+	out := slices.Clone(faults)
 	if draining {
 		out = append(out, resourceapi.DeviceTaint{Key: TaintDraining, Effect: resourceapi.DeviceTaintEffectNoSchedule})
 	}
 	slices.SortFunc(out, func(a, b resourceapi.DeviceTaint) int { return cmp.Compare(a.Key, b.Key) })
-	return out
+	if m.FewTaints {
+		return health.Strongest(out, fewTaints)
+	}
+	return health.Strongest(out, resourceapi.DeviceTaintsMaxLength)
 }
 
 // taintsOf returns the taints of the HCAs of offers, by name.
