@@ -19,20 +19,23 @@ import (
 
 // machines are those whose whole output is pinned, each for another shape.
 var machines = []string{
-	"hgx-h100",       // a GPU and an HCA below each switch
-	"dgx-h100-ib",    // also cards with two functions, and a port that is down
-	"aws-p5",         // four HCAs for each GPU: a matrix of HCAs against GPUs
-	"roce-sriov",     // VFs, folded
-	"mlx5-sf",        // SFs, folded
-	"azure-ndv5-ib",  // no switches, NUMA nodes not known
-	"soft",           // no hardware
-	"soft-pci",       // no hardware of their own, some on network cards
-	"smi-multiplane", // two HCAs on one function
-	"gb300-cx8",      // GPUs and HCAs whose card has a DMA function below the GPU's switch
-	"hgx-b200",       // functions that manage NVSwitches
-	"hgx-b300",       // the card's own switch above the GPU
-	"gb200-cx7",      // nothing but NUMA nodes in common
-	"none",           // nothing
+	"hgx-h100",        // a GPU and an HCA below each switch
+	"dgx-h100-ib",     // also cards with two functions, and a port that is down
+	"aws-p5",          // four HCAs for each GPU: a matrix of HCAs against GPUs
+	"roce-sriov",      // VFs, folded
+	"mlx5-sf",         // SFs, folded
+	"azure-ndv5-ib",   // no switches, NUMA nodes not known
+	"soft",            // no hardware
+	"soft-pci",        // no hardware of their own, some on network cards
+	"smi-multiplane",  // two HCAs on one function
+	"gb300-cx8",       // GPUs and HCAs whose card has a DMA function below the GPU's switch
+	"hgx-b200",        // functions that manage NVSwitches
+	"hgx-b300",        // the card's own switch above the GPU
+	"hgx-b300-planes", // two HCAs of a card beside each GPU
+	"amd-pollara",     // AMD's GPUs, and cards with bridges of their own
+	"gaudi2",          // accelerators that are HCAs
+	"gb200-cx7",       // nothing but NUMA nodes in common
+	"none",            // nothing
 }
 
 // TestGolden: every writer, on every machine.

@@ -53,6 +53,11 @@ func TestBlackwellBoards(t *testing.T) {
 		{"gb300-cx8", "aligned-root", 4, 4},
 		{"gb300-cx8", "aligned-pairs", 1, 4},
 		{"hgx-b300", "aligned-root", 8, 8},
+		{"hgx-b300-planes", "aligned-root", 8, 8},
+		{"hgx-b300-planes", "aligned-pairs", 2, 8},
+		{"amd-pollara", "aligned-root", 8, 8},
+		{"amd-pollara", "aligned-pairs", 2, 8},
+		{"amd-pollara", "aligned-switch", 0, 0},
 		{"hgx-b200", "aligned-root", 8, 8},
 		{"hgx-b200", "aligned-switch", 8, 8},
 		{"gb200-cx7", "aligned-root", 0, 0},
@@ -124,7 +129,7 @@ func TestDerivedAttributes(t *testing.T) {
 	for _, d := range n.gpus {
 		delete(d.Attributes, pcieSwitch)
 	}
-	if claims, aligned, _ := n.exhaust(documentedClaim(t), pcieRoot); claims != 2 || aligned != 2 {
+	if claims, aligned, _ := n.exhaust(documentedClaim(t, "derivedAttributes:"), pcieRoot); claims != 2 || aligned != 2 {
 		t.Errorf("%d claims, %d of them aligned; want 2 and 2", claims, aligned)
 	}
 }

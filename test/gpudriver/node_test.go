@@ -113,6 +113,19 @@ var oldest = structured.Features{PrioritizedList: true}
 // allocate runs the scheduler's allocator and takes what it finds.
 func (n *node) allocate(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
 	n.t.Helper()
+	found, err := n.find(claim)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, r := range found {
+		n.taken.Insert(structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
+	}
+	return found
+}
+
+// find runs the scheduler's allocator.
+func (n *node) find(claim *resourceapi.ResourceClaim) ([]resourceapi.DeviceRequestAllocationResult, error) {
+	n.t.Helper()
 	if n.taken == nil {
 		n.taken = sets.New[structured.DeviceID]()
 	}
@@ -122,16 +135,10 @@ func (n *node) allocate(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRe
 		n.t.Fatal(err)
 	}
 	found, err := allocator.Allocate(n.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, []*resourceapi.ResourceClaim{claim})
-	if err != nil {
-		n.t.Fatal(err)
+	if err != nil || len(found) == 0 {
+		return nil, err
 	}
-	if len(found) == 0 {
-		return nil
-	}
-	for _, r := range found[0].Devices.Results {
-		n.taken.Insert(structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
-	}
-	return found[0].Devices.Results
+	return found[0].Devices.Results, nil
 }
 
 func (n *node) published() []*resourceapi.ResourceSlice {
@@ -159,6 +166,7 @@ func (classes) Get(name string) (*resourceapi.DeviceClass, error) {
 		"gpu.example.com":      `device.driver == "gpu.example.com"`,
 		"gpu.nvidia.com":       `device.driver == "gpu.example.com"`,
 		"hca.rdma.dev":         `device.driver == "rdma.dev"`,
+		"card.hca.example.com": `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?group.orValue("").startsWith("card-")`,
 		"rail.hca.example.com": `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?rail.orValue(-1) >= 0`,
 	}[name]
 	if !ok {
@@ -186,15 +194,15 @@ func exampleClaim(t *testing.T, name string) *resourceapi.ResourceClaim {
 	return claimOf(template.Spec.Spec)
 }
 
-// documentedClaim is the claim with derived attributes in docs/alignment.md.
-func documentedClaim(t *testing.T) *resourceapi.ResourceClaim {
+// documentedClaim is the first claim of docs/alignment.md whose text has the given words.
+func documentedClaim(t *testing.T, words string) *resourceapi.ResourceClaim {
 	t.Helper()
 	data, err := os.ReadFile("../../docs/alignment.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for block := range strings.SplitSeq(string(data), "```") {
-		if text, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(text, "derivedAttributes:") {
+		if text, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(text, words) {
 			var claim resourceapi.ResourceClaimSpec
 			if err := yaml.UnmarshalStrict([]byte(text), &claim.Devices); err != nil {
 				t.Fatal(err)
@@ -202,7 +210,7 @@ func documentedClaim(t *testing.T) *resourceapi.ResourceClaim {
 			return claimOf(claim)
 		}
 	}
-	t.Fatal("docs/alignment.md has no claim with derived attributes")
+	t.Fatalf("docs/alignment.md has no claim with %q", words)
 	return nil
 }
 
@@ -212,7 +220,7 @@ func claimOf(spec resourceapi.ResourceClaimSpec) *resourceapi.ResourceClaim {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
 		if r.Exactly != nil {
-			r.Exactly.AllocationMode, r.Exactly.Count = resourceapi.DeviceAllocationModeExactCount, 1
+			r.Exactly.AllocationMode, r.Exactly.Count = resourceapi.DeviceAllocationModeExactCount, max(r.Exactly.Count, 1)
 		}
 		for j := range r.FirstAvailable {
 			r.FirstAvailable[j].AllocationMode, r.FirstAvailable[j].Count = resourceapi.DeviceAllocationModeExactCount, 1

@@ -54,6 +54,10 @@ func TestMachines(t *testing.T) {
 			"1757468539585 packets; transmitted 1229687360983, 1067676416643"},
 		{"omnipath-hfi1", "hfi1_0", "21 standard, 8 hardware, 4 of the device; received 1953960474688 bytes, 986460400066 " +
 			"packets; transmitted 2350490970960, 1055707016714"},
+		{"amd-pollara", "ionic_0", "0 standard, 20 hardware, 0 of the device; received 1083593769047 bytes, 1164763167781 " +
+			"packets; transmitted 1463672481581, 1976112784215"},
+		{"gaudi2", "hbl_0", "0 standard, 0 hardware, 0 of the device; received absent bytes, absent packets; transmitted " +
+			"absent, absent"},
 		{"soft", "rxe0", "0 standard, 15 hardware, 0 of the device; received absent bytes, 0 packets; transmitted absent, 0"},
 		{"azure-mana", "mana_0", "0 standard, 0 hardware, 0 of the device; received absent bytes, absent packets; " +
 			"transmitted absent, absent"},
@@ -97,6 +101,8 @@ func TestUnits(t *testing.T) {
 		{"both kinds", map[string]string{"hw_counters/rx_bytes": "101\n", "counters/port_rcv_data": "25\n"}, "100 absent"},
 		{"sum", map[string]string{"hw_counters/ip4InOctets": "3\n", "hw_counters/ip6InOctets": "4\n",
 			"hw_counters/ip6OutOctets": "9\n"}, "7 9"},
+		{"unicast and multicast", map[string]string{"hw_counters/rx_rdma_ucast_bytes": "5\n",
+			"hw_counters/rx_rdma_mcast_bytes": "2\n", "hw_counters/tx_rdma_ucast_bytes": "1\n"}, "7 1"},
 		{"neither", map[string]string{"hw_counters/out_of_buffer": "3\n"}, "absent absent"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,8 +13,9 @@ type Traffic struct {
 const word = 4
 
 // sources are the names under which drivers count traffic, in the order of preference. mlx5 and hfi1 have the standard
-// counters. EFA, bnxt_re and MANA have rx_bytes and similar ones, and irdma the IP counters of its card. erdma has
-// names of its own, and rxe has only packet counts. A number is the sum of the named counters that exist.
+// counters. EFA, bnxt_re and MANA have rx_bytes and similar ones, ionic has unicast and multicast, and irdma the IP
+// counters of its card. erdma has names of its own, and rxe has only packet counts. A number is the sum of the named
+// counters that exist.
 var sources = []struct {
 	standard             bool
 	rxBytes, txBytes     []string
@@ -23,6 +24,8 @@ var sources = []struct {
 	{true, []string{"port_rcv_data"}, []string{"port_xmit_data"},
 		[]string{"port_rcv_packets"}, []string{"port_xmit_packets"}},
 	{false, []string{"rx_bytes"}, []string{"tx_bytes"}, []string{"rx_pkts"}, []string{"tx_pkts"}},
+	{false, []string{"rx_rdma_ucast_bytes", "rx_rdma_mcast_bytes"}, []string{"tx_rdma_ucast_bytes", "tx_rdma_mcast_bytes"},
+		[]string{"rx_rdma_ucast_pkts", "rx_rdma_mcast_pkts"}, []string{"tx_rdma_ucast_pkts", "tx_rdma_mcast_pkts"}},
 	{false, []string{"rx_bytes_cnt"}, []string{"tx_bytes_cnt"}, []string{"rx_packets_cnt"}, []string{"tx_packets_cnt"}},
 	{false, nil, nil, []string{"rcvd_pkts"}, []string{"sent_pkts"}},
 	{false, []string{"ip4InOctets", "ip6InOctets"}, []string{"ip4OutOctets", "ip6OutOctets"},

@@ -46,6 +46,12 @@ var own = []struct {
 	{deviceattribute.StandardDeviceAttributePCIBusID, ofPCI(busID)},
 }
 
+// placeAttributes are the own attributes that say where an HCA is. A group has those on which all its members agree.
+var placeAttributes = []resourceapi.QualifiedName{
+	"sysImageGUID", "pcieSwitch",
+	deviceattribute.StandardDeviceAttributePCIeRoot, deviceattribute.StandardDeviceAttributeNUMANode,
+}
+
 // OwnAttributes are the attributes that the device of an HCA can have by itself. A site's policy cannot set them.
 var OwnAttributes = func() (names []resourceapi.QualifiedName) {
 	for _, one := range own {
@@ -82,6 +88,19 @@ func (a attributes) set(name resourceapi.QualifiedName, value any) {
 		a[name] = resourceapi.DeviceAttribute{IntValue: new(int64(value))}
 	case bool:
 		a[name] = resourceapi.DeviceAttribute{BoolValue: &value}
+	}
+}
+
+// setCommon sets the places that all HCAs have in common. A place that one of them does not have is not common.
+func (a attributes) setCommon(hcas []*rdma.HCA) {
+	for _, one := range own {
+		if !slices.Contains(placeAttributes, one.name) || len(hcas) == 0 {
+			continue
+		}
+		first := one.value(hcas[0], rdma.NetnsUnknown)
+		if !slices.ContainsFunc(hcas[1:], func(h *rdma.HCA) bool { return one.value(h, rdma.NetnsUnknown) != first }) {
+			a.set(one.name, first)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func (m maker) shared(o Offer) resourceapi.Device {
 }
 
 // groups returns the devices of groups. They have no attribute of a single HCA, so only a class made for groups selects
-// them.
+// them. They have the place of their members, so that a claim can have a GPU and the group beside it.
 func (m maker) groups(groups []Group, taints map[string][]resourceapi.DeviceTaint) []resourceapi.Device {
 	var out []resourceapi.Device
 	for _, g := range groups {
@@ -41,6 +41,7 @@ func (m maker) groups(groups []Group, taints map[string][]resourceapi.DeviceTain
 		a.set("shared", true)
 		a.set("group", g.Name)
 		a.set("netnsMode", string(m.mode))
+		a.setCommon(g.Members)
 		d := resourceapi.Device{Name: devicename.Group(g.Name), Attributes: a}
 		d.ConsumesCounters = m.locks.consumption(m.locks.shared(g.touches()...))
 		m.consume(&d, Capacity{Shares: g.Shares, DefaultShares: 1}, g.Draining)

@@ -3,6 +3,7 @@ package resources_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -65,6 +66,47 @@ func TestCapacities(t *testing.T) {
 		shares, handles, objects, bandwidth := consumed["shares"], consumed["handles"], consumed["objects"], consumed["bandwidth"]
 		if shares.Value() != tc.capacity.DefaultShares || handles.String() != tc.handles || objects.String() != tc.objects || !bandwidth.IsZero() {
 			t.Errorf("%+v: a claim gets %s shares, %s handles, %s objects, %s of bandwidth", tc.capacity, &shares, &handles, &objects, &bandwidth)
+		}
+	}
+}
+
+// TestGroupPlace: a group has the places on which its members agree: all for the HCAs of a card, fewer for the card and
+// another one, none where a member is in no place.
+func TestGroupPlace(t *testing.T) {
+	snap := rdmatest.Snapshot(t, "hgx-b300-planes")
+	hcas := snap.Usable()
+	card := "sysImageGUID=a088:c203:009a:0000 pcieSwitch=0000:11:00.0 " +
+		"resource.kubernetes.io/pcieRoot=pci0000:10 resource.kubernetes.io/numaNode=0"
+	for _, tc := range []struct {
+		members []*rdma.HCA
+		want    string
+	}{
+		{hcas[:1], card},
+		{hcas[:2], card},
+		{hcas[:3], "resource.kubernetes.io/numaNode=0"},
+		{hcas, ""},
+		{[]*rdma.HCA{hcas[0], {Name: "soft", Function: rdma.Virtual}}, ""},
+		{nil, ""},
+	} {
+		published := resources.Slices(nil, []resources.Group{{Name: "g", Members: tc.members, Shares: 1}}, snap.NetnsMode, everything)
+		validate(t, published)
+		device := published[0].Devices[0]
+		var got []string
+		for _, name := range []resourceapi.QualifiedName{
+			"sysImageGUID", "pcieSwitch", "resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode",
+		} {
+			switch a := device.Attributes[name]; {
+			case a.StringValue != nil:
+				got = append(got, fmt.Sprintf("%s=%s", name, *a.StringValue))
+			case a.IntValue != nil:
+				got = append(got, fmt.Sprintf("%s=%d", name, *a.IntValue))
+			}
+		}
+		if s := strings.Join(got, " "); s != tc.want {
+			t.Errorf("%d members: %q, want %q", len(tc.members), s, tc.want)
+		}
+		if len(device.Attributes) != 3+len(got) {
+			t.Errorf("%d members: more attributes: %v", len(tc.members), device.Attributes)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,13 @@ func TestSRIOV(t *testing.T) {
 		}
 	}
 	n := bed.Namespace(t)
+	n.Example("card")
+	n.Ready("card")
+	both := []string{pf, "pci-0000-3b-00-1"} // the PFs of the card
+	if r := n.ClaimOf("card").Results(); len(r) != 2 || !slices.Contains(both, r[0].Device) || !slices.Contains(both, r[1].Device) {
+		t.Errorf("card has %+v, want %v", r, both)
+	}
+	n.Delete("card")
 	n.Apply(requestFor("pf", "hca.rdma.dev", "0000:3b:00.0") + requestFor("share", "shared.hca.rdma.dev", "0000:3b:00.0") +
 		testbed.Template("vf", "vf.hca.rdma.dev", "") + podFor("vf-1", "vf") + podFor("vf-2", "vf") + podFor("share", "share"))
 	n.Ready("vf-1", "vf-2", "share")
