@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -50,9 +52,9 @@ func TestContainer(t *testing.T) {
 		name, image string
 		dir         string // where the image's dynamic linker looks
 	}{
-		{"debian", here.debianImage(t, app), "/usr/lib/" + here.triplet},
+		{"debian", here.debianImage(t, app), "/usr/lib/" + here.Triplet},
 		{"rhel", here.rhelImage(t, app), "/usr/lib64"},
-		{"own rdma-core", ownRDMACore(t, here, here.debianImage(t, app)), "/usr/lib/" + here.triplet},
+		{"own rdma-core", ownRDMACore(t, here, here.debianImage(t, app)), "/usr/lib/" + here.Triplet},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if problems := CheckImage(os.DirFS(tt.image).(fs.ReadLinkFS), plan); len(problems) > 0 {
@@ -81,7 +83,7 @@ func TestContainer(t *testing.T) {
 
 // machine is what a test needs to know of the machine it runs on.
 type machine struct {
-	layout
+	rdmacore.Layout
 	host
 	libc, loader string // files
 }
@@ -89,11 +91,11 @@ type machine struct {
 // thisMachine skips machines whose libc is not where Debian and Ubuntu have it.
 func thisMachine(t *testing.T) machine {
 	t.Helper()
-	for m, l := range layouts {
-		if goarch := map[string]string{"x86-64": "amd64", "arm64": "arm64"}[l.name]; goarch != runtime.GOARCH {
+	for m, l := range rdmacore.Layouts {
+		if goarch := map[string]string{"x86-64": "amd64", "arm64": "arm64"}[l.Name]; goarch != runtime.GOARCH {
 			continue
 		}
-		dir := "/lib/" + l.triplet
+		dir := "/lib/" + l.Triplet
 		loaders, _ := filepath.Glob(dir + "/ld-linux-*.so.*")
 		if len(loaders) == 1 {
 			return machine{l, host{machine: m}, dir + "/libc.so.6", loaders[0]}
@@ -107,8 +109,8 @@ func thisMachine(t *testing.T) machine {
 // application that was linked there.
 func compileHost(t *testing.T, root string, here machine) string {
 	t.Helper()
-	dir := filepath.Join(root, "usr/lib", here.triplet)
-	provider := "/usr/lib/" + here.triplet + "/libibverbs"
+	dir := filepath.Join(root, "usr/lib", here.Triplet)
+	provider := "/usr/lib/" + here.Triplet + "/libibverbs"
 	mkdir(t, filepath.Join(root, provider), filepath.Join(root, "etc/libibverbs.d"))
 	copyFile(t, here.libc, filepath.Join(dir, "libc.so.6"), nil)
 	shared := func(name, source string, args ...string) {
@@ -151,7 +153,7 @@ func compile(t *testing.T, args ...string) {
 func (m machine) debianImage(t *testing.T, app string) string {
 	t.Helper()
 	root := t.TempDir()
-	lib := filepath.Join(root, "usr/lib", m.triplet)
+	lib := filepath.Join(root, "usr/lib", m.Triplet)
 	mkdir(t, lib, filepath.Join(root, "usr/lib64"))
 	symlink(t, "usr/lib", filepath.Join(root, "lib"))
 	symlink(t, "usr/lib64", filepath.Join(root, "lib64"))
@@ -166,7 +168,7 @@ func (m machine) debianImage(t *testing.T, app string) string {
 func (m machine) rhelImage(t *testing.T, app string) string {
 	t.Helper()
 	root := m.debianImage(t, app)
-	if err := os.Rename(filepath.Join(root, "usr/lib", m.triplet, "libc.so.6"),
+	if err := os.Rename(filepath.Join(root, "usr/lib", m.Triplet, "libc.so.6"),
 		filepath.Join(root, "usr/lib64/libc.so.6")); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +185,7 @@ func (m machine) rhelImage(t *testing.T, app string) string {
 // interpreter is the path of the dynamic linker that programs have.
 func (m machine) interpreter(root string) string {
 	dir := "usr/lib64"
-	if m.layout.name == "arm64" {
+	if m.Layout.Name == "arm64" {
 		dir = "usr/lib"
 	}
 	return filepath.Join(root, dir, filepath.Base(m.loader))
@@ -194,7 +196,7 @@ func (m machine) interpreter(root string) string {
 // RHEL's lacks, lead nowhere.
 func (m machine) compiledIn() (debian, rhel []byte) {
 	pad := func(dir string, n int) string { return dir + strings.Repeat("/", n-len(dir)) + "\x00" }
-	a, b := "/lib/"+m.triplet+"/", "/usr/lib/"+m.triplet+"/"
+	a, b := "/lib/"+m.Triplet+"/", "/usr/lib/"+m.Triplet+"/"
 	debian = []byte(a + "\x00" + b + "\x00/lib/\x00/usr/lib/\x00")
 	rhel = []byte(pad("/lib64", len(a)) + pad("/usr/lib64", len(b)) + "/nil/\x00/nil/lib/\x00")
 	return debian, rhel
@@ -204,10 +206,10 @@ func (m machine) compiledIn() (debian, rhel []byte) {
 // files behind links. If any of it were used, the application would not start.
 func ownRDMACore(t *testing.T, here machine, image string) string {
 	t.Helper()
-	dir := filepath.Join(image, "usr/lib", here.triplet)
+	dir := filepath.Join(image, "usr/lib", here.Triplet)
 	mkdir(t, filepath.Join(dir, "libibverbs"), filepath.Join(image, "etc/libibverbs.d"))
 	for _, soname := range []string{"libibverbs.so.1", "libmlx5.so.1", "libnl-3.so.200"} {
-		data := lib{machine: here.machine, soname: soname, defines: []string{"IBVERBS_PRIVATE_25"}}.build()
+		data := elftest.Lib{Machine: here.machine, SOName: soname, Defines: []string{"IBVERBS_PRIVATE_25"}}.Build()
 		write(t, filepath.Join(dir, soname+".25"), string(data))
 		symlink(t, soname+".25", filepath.Join(dir, soname))
 	}

@@ -1,7 +1,6 @@
 package userspace
 
 import (
-	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 )
 
 // Options say what Find looks for.
@@ -24,14 +24,12 @@ type Options struct {
 	MAD bool
 }
 
-const verbsLibrary = "libibverbs.so.1"
-
 // packages names the package to install for each library, for each family of distributions.
 var packages = map[string]string{
-	verbsLibrary:     "install libibverbs1 (Debian, Ubuntu, SUSE) or libibverbs (RHEL, Fedora)",
-	"librdmacm.so.1": "install librdmacm1 (Debian, Ubuntu, SUSE) or librdmacm (RHEL, Fedora)",
-	"libibumad.so.3": "install libibumad3 (Debian, Ubuntu, SUSE) or libibumad (RHEL, Fedora)",
-	"libibmad.so.5":  "install libibmad5 (Debian, Ubuntu, SUSE) or infiniband-diags (RHEL, Fedora)",
+	rdmacore.VerbsLibrary: "install libibverbs1 (Debian, Ubuntu, SUSE) or libibverbs (RHEL, Fedora)",
+	"librdmacm.so.1":      "install librdmacm1 (Debian, Ubuntu, SUSE) or librdmacm (RHEL, Fedora)",
+	"libibumad.so.3":      "install libibumad3 (Debian, Ubuntu, SUSE) or libibumad (RHEL, Fedora)",
+	"libibmad.so.5":       "install libibmad5 (Debian, Ubuntu, SUSE) or infiniband-diags (RHEL, Fedora)",
 }
 
 const installProviders = "install ibverbs-providers (Debian, Ubuntu) or libibverbs (RHEL, Fedora, SUSE), or " +
@@ -43,7 +41,7 @@ var expected = []string{"libnl-3.so.200", "libnl-route-3.so.200"}
 // search collects the content of a plan.
 type search struct {
 	ld         *linker
-	verbs      verbs
+	verbs      rdmacore.Verbs
 	configDir  string // fs name on the host
 	libraries  map[string]*Library
 	configured []string // names of providers in configDir
@@ -81,16 +79,16 @@ func Find(root fs.ReadLinkFS, opt Options) (*Plan, error) {
 
 // findVerbs finds libibverbs and its configuration directory.
 func (s *search) findVerbs() error {
-	lib, err := s.addLibrary(verbsLibrary)
+	lib, err := s.addLibrary(rdmacore.VerbsLibrary)
 	if err != nil {
 		return err
 	}
-	if s.verbs, err = readVerbs(lib); err != nil {
+	if s.verbs, err = rdmacore.ReadVerbs(lib.Object, lib.path); err != nil {
 		return err
 	}
-	s.configDir, err = hostfs.Resolve(s.ld.root, strings.TrimPrefix(s.verbs.configDir, "/"))
+	s.configDir, err = hostfs.Resolve(s.ld.root, strings.TrimPrefix(s.verbs.ConfigDir, "/"))
 	if err != nil {
-		return fmt.Errorf("find the names of providers in %s: %w: %s", s.verbs.configDir, err, installProviders)
+		return fmt.Errorf("find the names of providers in %s: %w: %s", s.verbs.ConfigDir, err, installProviders)
 	}
 	return nil
 }
@@ -101,7 +99,7 @@ func (s *search) addLibrary(name string) (*found, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, packages[name])
 	}
-	return f, s.add(s.ld.layout.library(name, f), f)
+	return f, s.add(library(s.ld.Layout, name, f), f)
 }
 
 // add adds a library and all its dependencies. If a dependency is missing, or lacks a symbol version, it adds nothing.
@@ -127,12 +125,12 @@ func unexpected(lib, wanted *Library) bool {
 
 // close adds the dependencies of a library to the set, recursively.
 func (s *search) close(set map[string]*Library, lib *Library, f *found) error {
-	if name := muslLibrary(f.needed); name != "" {
+	if name := rdmacore.MuslLibrary(f.Needed); name != "" {
 		return fmt.Errorf("add %s: it is built for musl (it needs %s), and images with glibc cannot load it: install "+
 			"rdma-core in the image", lib.HostPath, name)
 	}
-	for _, name := range f.needed {
-		if partOfGLIBC(name) {
+	for _, name := range f.Needed {
+		if rdmacore.PartOfGLIBC(name) {
 			continue
 		}
 		if set[name] == nil {
@@ -140,7 +138,7 @@ func (s *search) close(set map[string]*Library, lib *Library, f *found) error {
 			if err != nil {
 				return fmt.Errorf("add %s: %w", lib.HostPath, err)
 			}
-			set[name] = s.ld.layout.library(name, dep)
+			set[name] = library(s.ld.Layout, name, dep)
 			if err := s.close(set, set[name], dep); err != nil {
 				return err
 			}
@@ -163,25 +161,14 @@ func checkVersions(lib, dep *Library) error {
 		if slices.Contains(dep.Defines, version) {
 			continue
 		}
-		if abi, ok := strings.CutPrefix(version, privateVersion); ok {
+		if abi, ok := strings.CutPrefix(version, rdmacore.PrivateVersion); ok {
 			return fmt.Errorf("add %s: it is of private ABI %s, but %s has %s: install both from one build of rdma-core",
-				lib.HostPath, abi, dep.HostPath, privateABIs(dep.Defines))
+				lib.HostPath, abi, dep.HostPath, rdmacore.PrivateABIs(dep.Defines))
 		}
 		return fmt.Errorf("add %s: it needs %s of %s, which does not have it: install both from one source", lib.HostPath,
 			version, dep.HostPath)
 	}
 	return nil
-}
-
-// privateABIs returns the numbers of the private ABIs among symbol versions.
-func privateABIs(versions []string) string {
-	var abis []string
-	for _, v := range versions {
-		if abi, ok := strings.CutPrefix(v, privateVersion); ok {
-			abis = append(abis, abi)
-		}
-	}
-	return cmp.Or(strings.Join(abis, ", "), "none")
 }
 
 func (s *search) warn(format string, args ...any) {

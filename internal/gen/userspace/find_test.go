@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -16,7 +17,7 @@ import (
 func TestFind(t *testing.T) {
 	suse := newHost(host{machine: elf.EM_X86_64, libdir: "usr/lib64", abi: "47", glibc: "GLIBC_2.32"})
 	suse.remove("lib64", "usr/lib64/libc.so.6") // not merged: the libc is in /lib64
-	suse.put("lib64/libc.so.6", lib{machine: suse.machine, defines: []string{"GLIBC_2.32"}}.build())
+	suse.put("lib64/libc.so.6", elftest.Lib{Machine: suse.machine, Defines: []string{"GLIBC_2.32"}}.Build())
 	for name, h := range map[string]*host{"debian-amd64": debian(), "rhel-arm64": rhel(), "suse-amd64": suse} {
 		t.Run(name, func(t *testing.T) {
 			opt := Options{Machine: h.machine, Drivers: []string{"mlx5_core", "rxe"}, MAD: name == "rhel-arm64"}
@@ -80,11 +81,11 @@ func TestFindRefuses(t *testing.T) {
 		{"provider renamed", func(h *host) { h.write(dir+"libmlx5.so.1.0", h.client("IBVERBS_PRIVATE_25")) },
 			[]string{"/usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so is of private ABI 25", "libibverbs.so.1 has 34",
 				"one build of rdma-core"}},
-		{"provider without libibverbs", func(h *host) { h.write(dir+"libmlx5.so.1.0", lib{}) },
+		{"provider without libibverbs", func(h *host) { h.write(dir+"libmlx5.so.1.0", elftest.Lib{}) },
 			[]string{"is of private ABI none"}},
 		{"provider needs what is not there", func(h *host) {
 			l := h.client("IBVERBS_PRIVATE_34")
-			l.needed = append(l.needed, "libvendor.so.3")
+			l.Needed = append(l.Needed, "libvendor.so.3")
 			h.write(dir+"libmlx5.so.1.0", l)
 		},
 			[]string{"driver mlx5_core", `find library "libvendor.so.3"`}},
@@ -92,35 +93,35 @@ func TestFindRefuses(t *testing.T) {
 			[]string{"librdmacm.so.1: it needs IBVERBS_1.20 of /usr/lib/x86_64-linux-gnu/libibverbs.so.1"}},
 		{"librdmacm private", func(h *host) { h.install("librdmacm.so.1", h.client("IBVERBS_PRIVATE_33")) },
 			[]string{"it is of private ABI 33, but /usr/lib/x86_64-linux-gnu/libibverbs.so.1 has 34"}},
-		{"32 bit", func(h *host) { h.put(dir+"libibverbs.so.1.0", library32()) },
+		{"32 bit", func(h *host) { h.put(dir+"libibverbs.so.1.0", elftest.Library32()) },
 			[]string{"/usr/lib/x86_64-linux-gnu/libibverbs.so.1.0 is ELFCLASS32 EM_386, want 64-bit x86-64"}},
-		{"wrong machine", func(h *host) { h.put(h.provider("mlx5"), lib{machine: elf.EM_AARCH64}.build()) },
+		{"wrong machine", func(h *host) { h.put(h.provider("mlx5"), elftest.Lib{Machine: elf.EM_AARCH64}.Build()) },
 			[]string{"libmlx5-rdmav34.so is ELFCLASS64 EM_AARCH64, want 64-bit x86-64"}},
 		{"damaged", func(h *host) { h.put(dir+"libibverbs.so.1.0", []byte("\x7fELF")) },
 			[]string{"read library /usr/lib/x86_64-linux-gnu/libibverbs.so.1.0"}},
-		{"not of rdma-core", func(h *host) { h.install("libibverbs.so.1", lib{rodata: "lib%s-rdmav2.so\x00"}) },
+		{"not of rdma-core", func(h *host) { h.install("libibverbs.so.1", elftest.Lib{ROData: "lib%s-rdmav2.so\x00"}) },
 			[]string{"no provider directory", "not the libibverbs of rdma-core"}},
 		{"musl", func(h *host) { *h = *alpine() },
 			[]string{"it is built for musl (it needs libc.musl-x86_64.so.1)", "images with glibc cannot load it",
 				"install rdma-core in the image"}},
 		{"musl of another distribution", func(h *host) {
-			h.put(dir+"libibverbs.so.1.0", lib{machine: h.machine, needed: []string{"libc.so"}}.build())
+			h.put(dir+"libibverbs.so.1.0", elftest.Lib{Machine: h.machine, Needed: []string{"libc.so"}}.Build())
 		},
 			[]string{"libibverbs.so.1: it is built for musl (it needs libc.so)"}},
 		{"a library of musl among those of glibc", func(h *host) {
-			h.put(dir+"libnl-3.so.200.0", lib{machine: h.machine, soname: "libnl-3.so.200",
-				needed: []string{"libc.musl-x86_64.so.1"}, defines: []string{"libnl_3"}}.build())
+			h.put(dir+"libnl-3.so.200.0", elftest.Lib{Machine: h.machine, SOName: "libnl-3.so.200",
+				Needed: []string{"libc.musl-x86_64.so.1"}, Defines: []string{"libnl_3"}}.Build())
 		},
 			[]string{"libnl-3.so.200: it is built for musl"}},
 		{"a provider of musl", func(h *host) {
 			l := h.client("IBVERBS_PRIVATE_34")
-			l.machine, l.needed = h.machine, append(l.needed, "libc.musl-x86_64.so.1")
-			h.put(dir+"libmlx5.so.1.0", l.build())
+			l.Machine, l.Needed = h.machine, append(l.Needed, "libc.musl-x86_64.so.1")
+			h.put(dir+"libmlx5.so.1.0", l.Build())
 		},
 			[]string{"driver mlx5_core", "is built for musl"}},
 		{"libibverbs of two ABIs", func(h *host) {
 			l := h.verbs()
-			l.defines = []string{"IBVERBS_1.1", "IBVERBS_PRIVATE_33"}
+			l.Defines = []string{"IBVERBS_1.1", "IBVERBS_PRIVATE_33"}
 			h.install("libibverbs.so.1", l)
 		},
 			[]string{"it loads providers of private ABI 34, but does not define IBVERBS_PRIVATE_34"}},
@@ -176,9 +177,9 @@ func TestFindWarns(t *testing.T) {
 		{"name is a link", func(h *host) { h.link("etc/libibverbs.d/own.driver", "../own.driver") },
 			"/etc/libibverbs.d/own.driver is a symbolic link", "own"},
 		{"a library of the vendor's", func(h *host) {
-			h.install("libvendor.so.3", lib{})
+			h.install("libvendor.so.3", elftest.Lib{})
 			l := h.client("IBVERBS_PRIVATE_34")
-			l.needed = append(l.needed, "libvendor.so.3")
+			l.Needed = append(l.Needed, "libvendor.so.3")
 			h.write(h.provider("rxe"), l)
 		}, "librxe-rdmav34.so needs libvendor.so.3, which is mounted over an image's own", ""},
 		{"direct-verbs library is not linked", func(h *host) { h.remove("usr/lib/x86_64-linux-gnu/libefa.so.1") },
@@ -186,7 +187,7 @@ func TestFindWarns(t *testing.T) {
 		{"direct-verbs library is another file", func(h *host) {
 			h.write(h.provider("efa"), h.client("IBVERBS_PRIVATE_34"))
 			l := h.client("IBVERBS_PRIVATE_34")
-			l.soname = "libefa.so.1"
+			l.SOName = "libefa.so.1"
 			h.write(h.provider("efa"), l)
 		}, "/usr/lib/x86_64-linux-gnu/libefa.so.1 and the provider /usr/lib/x86_64-linux-gnu/libibverbs/libefa-rdmav34.so " +
 			"are two files", ""},
@@ -216,7 +217,7 @@ func TestFindWarns(t *testing.T) {
 // symbol versions for one that was linked with them.
 func TestFindUnversioned(t *testing.T) {
 	h := debian()
-	h.install("libnl-3.so.200", lib{})
+	h.install("libnl-3.so.200", elftest.Lib{})
 	if _, err := h.find("mlx5_core"); err != nil {
 		t.Error(err)
 	}
@@ -227,7 +228,7 @@ func TestFindPlaces(t *testing.T) {
 	t.Run("cache", func(t *testing.T) {
 		h := debian()
 		h.write("opt/rdma/lib/libibverbs.so.1", h.verbs())
-		h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/opt/rdma/lib/libibverbs.so.1"}}))
+		h.put("etc/ld.so.cache", elftest.LDConfig([][2]string{{"libibverbs.so.1", "/opt/rdma/lib/libibverbs.so.1"}}))
 		plan, err := h.find("mlx5_core")
 		if err != nil {
 			t.Fatal(err)
@@ -239,8 +240,8 @@ func TestFindPlaces(t *testing.T) {
 	})
 	t.Run("32 bit first", func(t *testing.T) {
 		h := rhel()
-		h.put("usr/lib/libibverbs.so.1", library32())
-		h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/usr/lib/libibverbs.so.1"},
+		h.put("usr/lib/libibverbs.so.1", elftest.Library32())
+		h.put("etc/ld.so.cache", elftest.LDConfig([][2]string{{"libibverbs.so.1", "/usr/lib/libibverbs.so.1"},
 			{"libibverbs.so.1", "/lib64/libibverbs.so.1"}}))
 		plan, err := h.find("mlx5_core")
 		if err != nil {

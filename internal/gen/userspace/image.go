@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 )
 
 // Problem is a reason why an image does not, or may not, work with a plan.
@@ -31,7 +32,7 @@ func CheckImage(image fs.ReadLinkFS, plan *Plan) []Problem {
 	}
 	c := &imageCheck{ld: ld, plan: plan, mounts: map[string]*Library{}}
 	libc, err := ld.find("libc.so.6")
-	if err == nil && muslLibrary(libc.needed) != "" { // built for musl: it only stands in for glibc's
+	if err == nil && rdmacore.MuslLibrary(libc.Needed) != "" { // built for musl: it only stands in for glibc's
 		err = fmt.Errorf("find library %q: %w", "libc.so.6", fs.ErrNotExist)
 	}
 	if err != nil {
@@ -76,17 +77,17 @@ func (c *imageCheck) place(name string) string {
 }
 
 func (c *imageCheck) noLibc(err error) {
-	for machine, other := range layouts {
-		if ld, _ := newLinker(c.ld.root, machine); machine != c.plan.Machine && ld.has("libc.so.6") {
-			c.add("libc.so.6", "the image is for %s, the host's libraries for %s", other.name, c.ld.layout.name)
+	for machine, other := range rdmacore.Layouts {
+		if ld, _ := newLinker(c.ld.root, machine); machine != c.plan.Machine && ld.Has("libc.so.6") {
+			c.add("libc.so.6", "the image is for %s, the host's libraries for %s", other.Name, c.ld.Layout.Name)
 			return
 		}
 	}
-	_, musl := hostfs.Stat(c.ld.root, c.ld.layout.musl)
+	_, musl := hostfs.Stat(c.ld.root, c.ld.Layout.Musl)
 	switch {
 	case musl == nil:
 		c.add("libc.so.6", "the image's C library is musl (/%s), which cannot load libraries built for glibc: install "+
-			"rdma-core in the image", c.ld.layout.musl)
+			"rdma-core in the image", c.ld.Layout.Musl)
 	case !errors.Is(err, fs.ErrNotExist):
 		c.add("libc.so.6", "the image's C library does not fit: %v", err)
 	default:
@@ -97,7 +98,7 @@ func (c *imageCheck) noLibc(err error) {
 // glibc compares the image's glibc with the needs of each library. The problem names the libraries that need the newest
 // version.
 func (c *imageCheck) glibc(libc *found) {
-	has := newestGLIBC(libc.defines)
+	has := newestGLIBC(libc.Defines)
 	var needed glibcVersion
 	var names []string
 	for i := range c.plan.Libraries {
@@ -122,7 +123,7 @@ func (c *imageCheck) glibc(libc *found) {
 func (c *imageCheck) features(libc *found) {
 	for _, lib := range c.plan.Libraries {
 		for _, version := range lib.Needs["libc.so.6"] {
-			if _, numbered := parseGLIBC(version); !numbered && !slices.Contains(libc.defines, version) {
+			if _, numbered := parseGLIBC(version); !numbered && !slices.Contains(libc.Defines, version) {
 				c.add(lib.Name, "the image's glibc lacks %s, which %s needs", version, lib.Name)
 			}
 		}
@@ -143,8 +144,8 @@ func (c *imageCheck) replaced() {
 			continue
 		}
 		var lost []string
-		for _, version := range own.defines {
-			if !slices.Contains(lib.Defines, version) && !strings.HasPrefix(version, privateVersion) {
+		for _, version := range own.Defines {
+			if !slices.Contains(lib.Defines, version) && !strings.HasPrefix(version, rdmacore.PrivateVersion) {
 				lost = append(lost, version)
 			}
 		}
@@ -158,7 +159,7 @@ func (c *imageCheck) replaced() {
 
 // reached reports a library that the image's dynamic linker would not find at its mount, or would find elsewhere first.
 func (c *imageCheck) reached(lib *Library) {
-	for _, at := range c.ld.candidates(lib.Name) {
+	for _, at := range c.ld.Candidates(lib.Name) {
 		at = c.place(at)
 		if there := c.mounts[at]; there != nil {
 			if there.Name != lib.Name && !there.Provider {
@@ -172,7 +173,7 @@ func (c *imageCheck) reached(lib *Library) {
 			return
 		}
 	}
-	c.add(lib.Name, "the image looks for libraries in /%s, where %s is not mounted", strings.Join(c.ld.dirs, ", /"),
+	c.add(lib.Name, "the image looks for libraries in /%s, where %s is not mounted", strings.Join(c.ld.Dirs, ", /"),
 		lib.Name)
 }
 
@@ -180,7 +181,7 @@ func (c *imageCheck) reached(lib *Library) {
 // private ABI numbers are equal, because the functions may differ.
 func (c *imageCheck) mixed() {
 	names := map[string]bool{}
-	for _, provider := range providers {
+	for _, provider := range rdmacore.Providers {
 		names["lib"+provider+".so.1"] = true
 	}
 	for _, lib := range c.plan.Libraries {
@@ -191,10 +192,10 @@ func (c *imageCheck) mixed() {
 			delete(names, name)
 		}
 	}
-	v := verbs{abi: c.plan.ABI, providerDir: c.plan.providerDir}
-	installed, _ := v.installed(c.ld.root)
+	v := rdmacore.Verbs{ABI: c.plan.ABI, ProviderDir: c.plan.providerDir}
+	installed, _ := installed(c.ld.root, &v)
 	for _, driver := range installed {
-		if file := v.file(driver); slices.Contains(c.plan.configured, driver) && c.mounts[c.place(file)] == nil {
+		if file := v.File(driver); slices.Contains(c.plan.configured, driver) && c.mounts[c.place(file)] == nil {
 			names[path.Base(file)] = true
 		}
 	}

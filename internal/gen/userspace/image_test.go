@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 )
 
 const multiarchDir = "usr/lib/x86_64-linux-gnu"
@@ -30,7 +31,7 @@ func debianImage() *host { return newImage(elf.EM_X86_64, multiarchDir, "2.2.5",
 // TestCheckImage compares a Debian host's plan with images that have one fault, or
 // none.
 func TestCheckImage(t *testing.T) {
-	own := func(h *host, soname string, l lib) { h.install(soname, l) }
+	own := func(h *host, soname string, l elftest.Lib) { h.install(soname, l) }
 	for _, tt := range []struct {
 		name  string
 		image func() *host
@@ -47,7 +48,7 @@ func TestCheckImage(t *testing.T) {
 		}, ""},
 		{"cached before the upgrade", func() *host {
 			h := debianImage()
-			h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/lib/x86_64-linux-gnu/libibverbs.so.1"}}))
+			h.put("etc/ld.so.cache", elftest.LDConfig([][2]string{{"libibverbs.so.1", "/lib/x86_64-linux-gnu/libibverbs.so.1"}}))
 			return h
 		}, ""},
 		{"older glibc", func() *host { return newImage(elf.EM_X86_64, "usr/lib64", "2.2.5", "2.28") },
@@ -62,7 +63,7 @@ func TestCheckImage(t *testing.T) {
 		}, "the image's C library is musl (/lib/ld-musl-x86_64.so.1)"},
 		{"musl with a file in the place of glibc", func() *host {
 			h := alpine()
-			h.put("usr/lib/libc.so.6", lib{machine: h.machine, soname: "libgcompat.so.0", needed: []string{muslLibc}}.build())
+			h.put("usr/lib/libc.so.6", elftest.Lib{Machine: h.machine, SOName: "libgcompat.so.0", Needed: []string{muslLibc}}.Build())
 			return h
 		}, "the image's C library is musl (/lib/ld-musl-x86_64.so.1)"},
 		{"no libc", func() *host {
@@ -75,7 +76,7 @@ func TestCheckImage(t *testing.T) {
 		{"32 bit", func() *host {
 			h := debianImage()
 			h.remove(multiarchDir + "/libc.so.6")
-			h.put("usr/lib/libc.so.6", library32())
+			h.put("usr/lib/libc.so.6", elftest.Library32())
 			return h
 		}, "the image's C library does not fit: find library \"libc.so.6\": library for another machine: " +
 			"/usr/lib/libc.so.6 is ELFCLASS32"},
@@ -84,24 +85,24 @@ func TestCheckImage(t *testing.T) {
 		{"shadowed by the cache", func() *host {
 			h := debianImage()
 			h.write("opt/vendor/libibverbs.so.1", h.verbs())
-			h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/opt/vendor/libibverbs.so.1"}}))
+			h.put("etc/ld.so.cache", elftest.LDConfig([][2]string{{"libibverbs.so.1", "/opt/vendor/libibverbs.so.1"}}))
 			return h
 		}, "the image finds its own libibverbs.so.1 at /opt/vendor/libibverbs.so.1 before the host's"},
 		{"shadowed by /lib, not merged", func() *host {
 			h := debianImage()
 			h.remove("lib")
-			h.write("lib/x86_64-linux-gnu/libnl-3.so.200", lib{defines: []string{"libnl_3"}})
+			h.write("lib/x86_64-linux-gnu/libnl-3.so.200", elftest.Lib{Defines: []string{"libnl_3"}})
 			return h
 		}, "the image finds its own libnl-3.so.200 at /lib/x86_64-linux-gnu/libnl-3.so.200 before the host's"},
 		{"newer library replaced", func() *host {
 			h := debianImage()
-			own(h, "libibverbs.so.1", lib{defines: []string{"IBVERBS_1.1", "IBVERBS_1.15", "IBVERBS_PRIVATE_57"}})
+			own(h, "libibverbs.so.1", elftest.Lib{Defines: []string{"IBVERBS_1.1", "IBVERBS_1.15", "IBVERBS_PRIVATE_57"}})
 			return h
 		}, "the image's own /usr/lib/x86_64-linux-gnu/libibverbs.so.1.0 has IBVERBS_1.15, which the host's " +
 			"/usr/lib/x86_64-linux-gnu/libibverbs.so.1, mounted over it, lacks"},
 		{"direct-verbs library replaced by a provider", func() *host {
 			h := debianImage()
-			own(h, "librxe.so.1", lib{defines: []string{"RXE_1.0"}})
+			own(h, "librxe.so.1", elftest.Lib{Defines: []string{"RXE_1.0"}})
 			h.link(h.provider("rxe"), "../librxe.so.1.0")
 			return h
 		}, "has RXE_1.0, which the host's /usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so, mounted over it, lacks"},
@@ -192,7 +193,7 @@ func TestCheckImageOnDisk(t *testing.T) {
 func TestCheckImageFeatures(t *testing.T) {
 	h := debian()
 	l := h.client("IBVERBS_1.1")
-	l.needs["libc.so.6"] = []string{"GLIBC_2.34", "GLIBC_ABI_DT_RELR"}
+	l.Needs["libc.so.6"] = []string{"GLIBC_2.34", "GLIBC_ABI_DT_RELR"}
 	h.install("librdmacm.so.1", l)
 	plan, err := h.find("mlx5_core")
 	if err != nil {

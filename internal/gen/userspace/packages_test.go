@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -135,7 +136,7 @@ func imageOf(t *testing.T, dir, name string) string {
 		mkdir(t, filepath.Join(root, libs))
 		entries, _ := os.ReadDir(filepath.Join(from, libs))
 		for _, e := range entries {
-			if partOfGLIBC(e.Name()) {
+			if rdmacore.PartOfGLIBC(e.Name()) {
 				copyFile(t, filepath.Join(from, libs, e.Name()), filepath.Join(root, libs, e.Name()), nil)
 			}
 		}

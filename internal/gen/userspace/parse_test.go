@@ -1,101 +1,11 @@
 package userspace
 
 import (
-	"bytes"
-	"debug/elf"
-	"encoding/binary"
-	"errors"
 	"maps"
-	"os"
-	"runtime"
-	"slices"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 )
-
-func TestParseCache(t *testing.T) {
-	entries := [][2]string{{"liba.so.1", "/lib/liba.so.1"}, {"libb.so.2", "/opt/libb.so.2"},
-		{"liba.so.1", "/usr/lib/liba.so.1"}}
-	whole := ldconfig(entries)
-	old := slices.Concat([]byte("ld.so-1.7.0\x00\x00\x00\x00\x00"), whole) // both formats in one file
-	for name, data := range map[string][]byte{"new": whole, "behind the old": old} {
-		cache, err := parseCache(data)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if got := cache["liba.so.1"]; !slices.Equal(got, []string{"lib/liba.so.1", "usr/lib/liba.so.1"}) {
-			t.Errorf("%s: liba.so.1 at %v", name, got)
-		}
-	}
-	for n := range whole[:len(whole)-1] {
-		if _, err := parseCache(whole[:n]); !errors.Is(err, errCache) {
-			t.Errorf("the first %d bytes: error %v", n, err)
-		}
-	}
-}
-
-// TestCacheOfHost reads this machine's cache, whose libc.so.6 must exist.
-func TestCacheOfHost(t *testing.T) {
-	data, err := os.ReadFile("/etc/ld.so.cache")
-	if err != nil {
-		t.Skip("this machine has no glibc:", err)
-	}
-	cache, err := parseCache(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range cache["libc.so.6"] {
-		if _, err := os.Stat("/" + p); err != nil {
-			t.Error(err)
-		}
-	}
-	if len(cache["libc.so.6"]) == 0 {
-		t.Errorf("no libc.so.6 among %d names", len(cache))
-	}
-}
-
-func TestParseObject(t *testing.T) {
-	l := lib{
-		machine: elf.EM_AARCH64, soname: "libx.so.1", needed: []string{"liba.so", "libc.so.6"}, rodata: "text\x00",
-		needs:   map[string][]string{"liba.so": {"A_1", "A_2"}, "libc.so.6": {"GLIBC_2.17"}},
-		defines: []string{"IBVERBS_1.0", "IBVERBS_1.1"},
-	}
-	o, err := parseObject(bytes.NewReader(l.build()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.machine != l.machine || o.class != elf.ELFCLASS64 || o.soname != l.soname || string(o.rodata) != l.rodata ||
-		!slices.Equal(o.needed, l.needed) || !slices.Equal(o.defines, l.defines) ||
-		!slices.Equal(o.needs["liba.so"], l.needs["liba.so"]) || !slices.Equal(o.needs["libc.so.6"], l.needs["libc.so.6"]) {
-		t.Errorf("read %+v, want %+v", o, l)
-	}
-}
-
-// TestParseObjectDamaged breaks one table at a time.
-func TestParseObjectDamaged(t *testing.T) {
-	str := []byte("\x00name\x00")
-	tables := func(kind elf.SectionType, link uint32, data []byte) []byte {
-		return linkSections(elf.EM_X86_64, []section{{}, {".dynstr", elf.SHT_STRTAB, 0, str}, {".table", kind, link, data}})
-	}
-	verdef := func(next, aux, name byte) []byte {
-		d := make([]byte, 28)
-		d[0], d[6], d[12], d[16], d[20] = 1, 1, aux, next, name
-		return d
-	}
-	for name, data := range map[string][]byte{
-		"strings out of range": tables(elf.SHT_DYNAMIC, 99, make([]byte, 16)),
-		"name out of range": tables(elf.SHT_DYNAMIC, 1, []byte{byte(elf.DT_NEEDED), 0, 0, 0, 0, 0, 0, 0, 0xff, 0, 0, 0,
-			0, 0, 0, 0}),
-		"definition without name": tables(elf.SHT_GNU_VERDEF, 1, verdef(0, 200, 1)),
-		"definitions overlap":     tables(elf.SHT_GNU_VERDEF, 1, verdef(1, 20, 1)),
-		"definition misnamed":     tables(elf.SHT_GNU_VERDEF, 1, verdef(0, 20, 99)),
-		"more needs than room":    tables(elf.SHT_GNU_VERNEED, 1, []byte{1, 0, 255, 255, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}),
-		"need of another version": tables(elf.SHT_GNU_VERNEED, 1, make([]byte, 16)),
-	} {
-		if o, err := parseObject(bytes.NewReader(data)); err == nil {
-			t.Errorf("%s: read %+v", name, o)
-		}
-	}
-}
 
 func TestGLIBC(t *testing.T) {
 	for version, want := range map[string]string{
@@ -111,41 +21,10 @@ func TestGLIBC(t *testing.T) {
 	}
 }
 
-func TestProviderOf(t *testing.T) {
-	for driver, want := range map[string]string{
-		"mlx5_core": "mlx5", "mlx5_core.sf": "mlx5", "ice": "irdma", "hfi1": "hfi1verbs", "vendor_new": "vendor_new",
-	} {
-		if got := providerOf(driver); got != want {
-			t.Errorf("%s has provider %q, want %q", driver, got, want)
-		}
-	}
-}
-
-func FuzzObject(f *testing.F) {
-	h := debian()
-	f.Add(h.verbs().build())
-	f.Add(lib{machine: elf.EM_X86_64, needs: map[string][]string{"libc.so.6": {"GLIBC_2.34"}},
-		defines: []string{"A"}}.build())
-	f.Add(library32())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		o, err := parseObject(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		n := 0
-		for _, versions := range o.needs {
-			n += len(versions)
-		}
-		if n+len(o.defines) > len(data) {
-			t.Errorf("%d versions from %d bytes", n+len(o.defines), len(data))
-		}
-	})
-}
-
 // FuzzFind gives Find and CheckImage a damaged libibverbs, cache and list of names.
 func FuzzFind(f *testing.F) {
 	h := debian()
-	f.Add(h.verbs().build(), ldconfig([][2]string{{"libibverbs.so.1", "/lib/x"}}), "driver mlx5\n")
+	f.Add(h.verbs().Build(), elftest.LDConfig([][2]string{{"libibverbs.so.1", "/lib/x"}}), "driver mlx5\n")
 	f.Add([]byte("\x7fELF"), []byte{}, " driver /x\n#\n")
 	fits, err := h.find("rxe")
 	if err != nil {
@@ -161,45 +40,5 @@ func FuzzFind(f *testing.F) {
 			t.Errorf("plan %v, error %v", plan, err)
 		}
 		CheckImage(h.files, fits)
-	})
-}
-
-// Each entry of a cache may name the same long text. What is kept of a cache is not larger
-// than its file by more than its entries.
-func TestParseCacheIsBounded(t *testing.T) {
-	const count = 10000
-	data := make([]byte, cacheHeader+count*cacheEntry, cacheHeader+count*cacheEntry+1<<20)
-	copy(data, cacheMagic)
-	binary.LittleEndian.PutUint32(data[20:], count)
-	text := uint32(len(data))
-	for i := range count {
-		entry := data[cacheHeader+i*cacheEntry:]
-		binary.LittleEndian.PutUint32(entry[4:], text)
-		binary.LittleEndian.PutUint32(entry[8:], text)
-	}
-	for name, c := range map[string]struct {
-		text []byte
-		err  error
-	}{
-		"longer than a path": {append(bytes.Repeat([]byte("/"), 1<<20), 0), errCache},
-		"a long path":        {append(bytes.Repeat([]byte("/"), 4000), 0), nil},
-	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := parseCache(append(data, c.text...))
-		runtime.ReadMemStats(&after)
-		if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, c.err) || used > 8<<20 {
-			t.Errorf("%s: %v, and %d bytes for a file of %d", name, err, used, len(data)+len(c.text))
-		}
-	}
-}
-
-func FuzzCache(f *testing.F) {
-	f.Add(ldconfig([][2]string{{"liba.so", "/lib/liba.so"}}))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		cache, err := parseCache(data)
-		if (cache == nil) == (err == nil) {
-			t.Errorf("cache %v, error %v", cache, err)
-		}
 	})
 }

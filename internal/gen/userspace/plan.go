@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -47,9 +48,9 @@ type Plan struct {
 // newPlan makes a plan from the result of a search.
 func newPlan(s *search) *Plan {
 	p := &Plan{
-		Machine: s.ld.machine, ABI: s.verbs.abi, Drivers: s.drivers, configured: s.configured,
-		Warnings: s.warnings, providerDir: s.verbs.providerDir,
-		Mounts: []cdi.Mount{{HostPath: "/" + s.configDir, ContainerPath: s.verbs.configDir}},
+		Machine: s.ld.Machine, ABI: s.verbs.ABI, Drivers: s.drivers, configured: s.configured,
+		Warnings: s.warnings, providerDir: s.verbs.ProviderDir,
+		Mounts: []cdi.Mount{{HostPath: "/" + s.configDir, ContainerPath: s.verbs.ConfigDir}},
 	}
 	var newest glibcVersion
 	for _, lib := range s.libraries {
@@ -74,7 +75,7 @@ func newPlan(s *search) *Plan {
 func (l *Library) glibc() glibcVersion {
 	var newest glibcVersion
 	for name, versions := range l.Needs {
-		if v := newestGLIBC(versions); partOfGLIBC(name) && newest.less(v) {
+		if v := newestGLIBC(versions); rdmacore.PartOfGLIBC(name) && newest.less(v) {
 			newest = v
 		}
 	}
@@ -83,9 +84,9 @@ func (l *Library) glibc() glibcVersion {
 
 // library returns a library that programs request by its SONAME. It is mounted in one directory for each family of
 // distributions.
-func (l layout) library(name string, f *found) *Library {
-	lib := &Library{Name: name, HostPath: "/" + f.path, Needs: f.needs, Defines: f.defines}
-	for _, dir := range []string{"/usr/lib/" + l.triplet, "/usr/lib64"} {
+func library(l rdmacore.Layout, name string, f *found) *Library {
+	lib := &Library{Name: name, HostPath: "/" + f.path, Needs: f.Needs, Defines: f.Defines}
+	for _, dir := range []string{"/usr/lib/" + l.Triplet, "/usr/lib64"} {
 		lib.mounts = append(lib.mounts, path.Join(dir, name))
 	}
 	return lib

@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 )
 
 // addProviders adds every provider of the host, and its direct-verbs library. It returns an error if a provider that an
@@ -24,7 +26,7 @@ func (s *search) addProviders(drivers []string) error {
 	}
 	s.configured = configured
 	wanted := wantedProviders(drivers)
-	installed, _ := s.verbs.installed(s.ld.root)
+	installed, _ := installed(s.ld.root, &s.verbs)
 	names := slices.Concat(configured, installed, slices.Collect(maps.Keys(wanted)))
 	slices.Sort(names)
 	var errs []error
@@ -50,7 +52,7 @@ func (s *search) addProviders(drivers []string) error {
 func wantedProviders(drivers []string) map[string][]string {
 	wanted := map[string][]string{}
 	for _, driver := range slices.Compact(slices.Sorted(slices.Values(drivers))) {
-		name := providerOf(driver)
+		name, _ := rdmacore.ProviderOf(driver)
 		wanted[name] = append(wanted[name], cmp.Or(driver, "unknown to sysfs"))
 	}
 	return wanted
@@ -58,10 +60,10 @@ func wantedProviders(drivers []string) map[string][]string {
 
 // unnamed returns the error for a provider that exists, but that libibverbs would not load because no file names it.
 func (s *search) unnamed(name string) error {
-	dir := s.verbs.configDir
+	dir := s.verbs.ConfigDir
 	return fmt.Errorf("no file in %s names %s, so libibverbs does not load %s: write the line \"driver %s\" into "+
 		"%s/%s.driver",
-		dir, name, s.verbs.file(name), name, dir, name)
+		dir, name, s.verbs.File(name), name, dir, name)
 }
 
 // addProvider adds one provider, and its direct-verbs library if it has one.
@@ -70,12 +72,12 @@ func (s *search) addProvider(name string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(f.needs[verbsLibrary], func(v string) bool { return v == privateVersion+s.verbs.abi }) {
+	if !slices.ContainsFunc(f.Needs[rdmacore.VerbsLibrary], func(v string) bool { return v == rdmacore.PrivateVersion+s.verbs.ABI }) {
 		return s.otherABI(f)
 	}
-	lib := &Library{Name: path.Base(at[0]), HostPath: "/" + f.path, Provider: true, Needs: f.needs, Defines: f.defines,
+	lib := &Library{Name: path.Base(at[0]), HostPath: "/" + f.path, Provider: true, Needs: f.Needs, Defines: f.Defines,
 		mounts: at}
-	if f.soname != "" && f.soname != lib.Name {
+	if f.SOName != "" && f.SOName != lib.Name {
 		if err := s.addDirect(f); err != nil {
 			return err
 		}
@@ -86,7 +88,7 @@ func (s *search) addProvider(name string) error {
 // addDirect adds a provider under its SONAME too. The dynamic linker recognizes a loaded file by its inode, so both
 // names are one library.
 func (s *search) addDirect(provider *found) error {
-	direct, err := s.ld.find(provider.soname)
+	direct, err := s.ld.find(provider.SOName)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		direct = provider // the host has no link to it
@@ -95,13 +97,13 @@ func (s *search) addDirect(provider *found) error {
 	case direct.real != provider.real:
 		s.warn("/%s and the provider /%s are two files: reinstall rdma-core", direct.path, provider.path)
 	}
-	return s.add(s.ld.layout.library(provider.soname, direct), direct)
+	return s.add(library(s.ld.Layout, provider.SOName, direct), direct)
 }
 
 // findProvider finds the file of a provider in the same order as libibverbs: at the provider's own path, then by name
 // through the dynamic linker. It also returns the paths where a container needs the file.
 func (s *search) findProvider(name string) (*found, []string, error) {
-	file := s.verbs.file(name)
+	file := s.verbs.File(name)
 	f, err := s.ld.open(strings.TrimPrefix(file, "/"))
 	if err == nil {
 		return f, []string{file}, nil
@@ -110,7 +112,7 @@ func (s *search) findProvider(name string) (*found, []string, error) {
 		return nil, nil, err
 	}
 	if f, err := s.ld.find(path.Base(file)); err == nil {
-		lib := s.ld.layout.library(path.Base(file), f)
+		lib := library(s.ld.Layout, path.Base(file), f)
 		return f, lib.mounts, nil
 	}
 	return nil, nil, s.missing(name, file)
@@ -118,11 +120,11 @@ func (s *search) findProvider(name string) (*found, []string, error) {
 
 // missing returns the error for a provider without a file. The error names a file of another ABI, if there is one.
 func (s *search) missing(name, file string) error {
-	_, others := s.verbs.installed(s.ld.root)
+	_, others := installed(s.ld.root, &s.verbs)
 	for _, other := range others {
 		if strings.HasPrefix(path.Base(other), "lib"+name+"-rdmav") {
 			return fmt.Errorf("%s does not exist, only %s: /%s is of private ABI %s: install both from one build of rdma-core",
-				file, other, s.verbs.path, s.verbs.abi)
+				file, other, s.verbs.Path, s.verbs.ABI)
 		}
 	}
 	return fmt.Errorf("%s does not exist: %s", file, installProviders)
@@ -131,5 +133,5 @@ func (s *search) missing(name, file string) error {
 // otherABI returns the error for a provider whose private ABI differs from the ABI in its file name.
 func (s *search) otherABI(f *found) error {
 	return fmt.Errorf("/%s is of private ABI %s, but /%s has %s: install both from one build of rdma-core", f.path,
-		privateABIs(f.needs[verbsLibrary]), s.verbs.path, s.verbs.abi)
+		rdmacore.PrivateABIs(f.Needs[rdmacore.VerbsLibrary]), s.verbs.Path, s.verbs.ABI)
 }

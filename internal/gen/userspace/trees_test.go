@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestTrees(t *testing.T) {
 	trees := map[string]*host{}
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
-		libdir := "usr/lib/" + layouts[machine].triplet
+		libdir := "usr/lib/" + rdmacore.Layouts[machine].Triplet
 		trees["host-"+arch] = newHost(host{machine: machine, libdir: libdir, abi: "34", glibc: "GLIBC_2.34"})
 		trees["image-"+arch] = newImage(machine, libdir, "2.2.5", "2.17", "2.36")
 		trees["old-image-"+arch] = newImage(machine, "usr/lib64", "2.2.5", "2.17", "2.28")

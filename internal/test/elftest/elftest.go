@@ -1,4 +1,5 @@
-package userspace
+// Package elftest writes shared libraries for tests: the tables that the dynamic linker reads, and no code.
+package elftest
 
 import (
 	"bytes"
@@ -8,23 +9,22 @@ import (
 	"slices"
 )
 
-// lib is a shared library to be written: the tables that the dynamic linker reads,
-// and no code.
-type lib struct {
-	machine elf.Machine
-	soname  string
-	needed  []string
-	needs   map[string][]string
-	defines []string
-	rodata  string
+// Lib is a shared library to be written.
+type Lib struct {
+	Machine elf.Machine
+	SOName  string
+	Needed  []string
+	Needs   map[string][]string
+	Defines []string
+	ROData  string
 }
 
-// section is a section to be written.
-type section struct {
-	name string
-	kind elf.SectionType
-	link uint32
-	data []byte
+// Section is a section to be written.
+type Section struct {
+	Name string
+	Kind elf.SectionType
+	Link uint32
+	Data []byte
 }
 
 // dynstr collects strings, each at the offset that add returns.
@@ -36,46 +36,46 @@ func (d *dynstr) add(s string) uint32 {
 	return uint32(at)
 }
 
-// build writes the library as ELF64, little endian. The string table is section 2.
-func (l lib) build() []byte {
+// Build writes the library as ELF64, little endian. The string table is section 2.
+func (l Lib) Build() []byte {
 	var str dynstr
 	str.add("")
 	dynamic := l.dynamic(&str)
-	sections := []section{
+	sections := []Section{
 		{},
-		{".rodata", elf.SHT_PROGBITS, 0, []byte(l.rodata)},
+		{".rodata", elf.SHT_PROGBITS, 0, []byte(l.ROData)},
 		{".dynstr", elf.SHT_STRTAB, 0, nil},
 		{".dynamic", elf.SHT_DYNAMIC, 2, dynamic},
 	}
-	if len(l.defines) > 0 {
-		sections = append(sections, section{".gnu.version_d", elf.SHT_GNU_VERDEF, 2, l.verdef(&str)})
+	if len(l.Defines) > 0 {
+		sections = append(sections, Section{".gnu.version_d", elf.SHT_GNU_VERDEF, 2, l.verdef(&str)})
 	}
-	if len(l.needs) > 0 {
-		sections = append(sections, section{".gnu.version_r", elf.SHT_GNU_VERNEED, 2, l.verneed(&str)})
+	if len(l.Needs) > 0 {
+		sections = append(sections, Section{".gnu.version_r", elf.SHT_GNU_VERNEED, 2, l.verneed(&str)})
 	}
-	sections[2].data = str.Bytes()
-	return linkSections(l.machine, sections)
+	sections[2].Data = str.Bytes()
+	return Link(l.Machine, sections)
 }
 
-func (l lib) dynamic(str *dynstr) []byte {
+func (l Lib) dynamic(str *dynstr) []byte {
 	var out bytes.Buffer
 	entry := func(tag elf.DynTag, value uint32) {
 		binary.Write(&out, binary.LittleEndian, elf.Dyn64{Tag: int64(tag), Val: uint64(value)})
 	}
-	for _, name := range l.needed {
+	for _, name := range l.Needed {
 		entry(elf.DT_NEEDED, str.add(name))
 	}
-	if l.soname != "" {
-		entry(elf.DT_SONAME, str.add(l.soname))
+	if l.SOName != "" {
+		entry(elf.DT_SONAME, str.add(l.SOName))
 	}
 	entry(elf.DT_NULL, 0)
 	return out.Bytes()
 }
 
 // verdef writes Elf64_Verdef and Elf64_Verdaux in turn, the file's own name first.
-func (l lib) verdef(str *dynstr) []byte {
+func (l Lib) verdef(str *dynstr) []byte {
 	var out bytes.Buffer
-	names := append([]string{l.soname}, l.defines...)
+	names := append([]string{l.SOName}, l.Defines...)
 	for i, name := range names {
 		flags, next := uint16(0), uint32(28)
 		if i == 0 {
@@ -93,11 +93,11 @@ func (l lib) verdef(str *dynstr) []byte {
 }
 
 // verneed writes each Elf64_Verneed followed by its Elf64_Vernaux.
-func (l lib) verneed(str *dynstr) []byte {
+func (l Lib) verneed(str *dynstr) []byte {
 	var out bytes.Buffer
-	libraries := slices.Sorted(maps.Keys(l.needs))
+	libraries := slices.Sorted(maps.Keys(l.Needs))
 	for i, name := range libraries {
-		versions := l.needs[name]
+		versions := l.Needs[name]
 		next := uint32(16 * (1 + len(versions)))
 		if i == len(libraries)-1 {
 			next = 0
@@ -121,19 +121,19 @@ func (l lib) verneed(str *dynstr) []byte {
 	return out.Bytes()
 }
 
-// linkSections writes the file: header, sections, their names, section headers.
-func linkSections(machine elf.Machine, sections []section) []byte {
+// Link writes the file: header, sections, their names, section headers.
+func Link(machine elf.Machine, sections []Section) []byte {
 	var body bytes.Buffer
 	var names dynstr
-	sections = append(sections, section{".shstrtab", elf.SHT_STRTAB, 0, nil})
+	sections = append(sections, Section{".shstrtab", elf.SHT_STRTAB, 0, nil})
 	var headers []elf.Section64
 	for i, s := range sections {
-		h := elf.Section64{Name: names.add(s.name), Type: uint32(s.kind), Link: s.link, Off: uint64(64 + body.Len())}
+		h := elf.Section64{Name: names.add(s.Name), Type: uint32(s.Kind), Link: s.Link, Off: uint64(64 + body.Len())}
 		if i == len(sections)-1 {
-			s.data = names.Bytes()
+			s.Data = names.Bytes()
 		}
-		h.Size = uint64(len(s.data))
-		body.Write(s.data)
+		h.Size = uint64(len(s.Data))
+		body.Write(s.Data)
 		headers = append(headers, h)
 	}
 	var out bytes.Buffer
@@ -148,8 +148,8 @@ func linkSections(machine elf.Machine, sections []section) []byte {
 	return out.Bytes()
 }
 
-// library32 is a library of a 32-bit machine, as the dynamic linker sees it.
-func library32() []byte {
+// Library32 is a library of a 32-bit machine, as the dynamic linker sees it.
+func Library32() []byte {
 	var out bytes.Buffer
 	binary.Write(&out, binary.LittleEndian, elf.Header32{
 		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS32), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
@@ -158,11 +158,12 @@ func library32() []byte {
 	return out.Bytes()
 }
 
-// ldconfig writes an ld.so.cache of SONAMEs and paths.
-func ldconfig(entries [][2]string) []byte {
+// LDConfig writes an ld.so.cache of SONAMEs and paths.
+func LDConfig(entries [][2]string) []byte {
 	var str dynstr
 	var table bytes.Buffer
-	base := uint32(cacheHeader + cacheEntry*len(entries))
+	const header, entry = 48, 24 // struct cache_file_new and struct file_entry_new of glibc
+	base := uint32(header + entry*len(entries))
 	for _, e := range entries {
 		binary.Write(&table, binary.LittleEndian, struct {
 			Flags, Key, Value, OS uint32
@@ -170,7 +171,7 @@ func ldconfig(entries [][2]string) []byte {
 		}{0x303, base + str.add(e[0]), base + str.add(e[1]), 0, 0})
 	}
 	var out bytes.Buffer
-	out.Write(cacheMagic)
+	out.WriteString("glibc-ld.so.cache1.1")
 	binary.Write(&out, binary.LittleEndian, [7]uint32{uint32(len(entries)), uint32(str.Len()), 2})
 	out.Write(table.Bytes())
 	out.Write(str.Bytes())

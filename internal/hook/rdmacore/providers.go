@@ -1,11 +1,11 @@
-package userspace
+package rdmacore
 
 import "strings"
 
-// providers maps the kernel drivers of HCAs to the providers of rdma-core. A key is the driver of the PCI function or
+// Providers maps the kernel drivers of HCAs to the providers of rdma-core. A key is the driver of the PCI function or
 // auxiliary device (/sys/.../driver), the driver of the ibdev, or a software driver. Source: the match tables in
 // rdma-core's providers/*, and the kernel's drivers/infiniband/hw.
-var providers = map[string]string{
+var Providers = map[string]string{
 	"bnxt_en": "bnxt_re", "bnxt_re": "bnxt_re",
 	"cxgb4": "cxgb4", "iw_cxgb4": "cxgb4",
 	"efa":   "efa",
@@ -26,13 +26,13 @@ var providers = map[string]string{
 	"vmw_pvrdma": "vmw_pvrdma",
 }
 
-// providerOf returns the provider of a kernel driver. The name of an auxiliary driver begins with its module:
+// ProviderOf returns the provider of a kernel driver. The name of an auxiliary driver begins with its module:
 // mlx5_core.sf. For an unknown driver it returns the driver's own name, because a new driver may come with a provider
 // of the same name.
-func providerOf(driver string) string {
+func ProviderOf(driver string) (provider string, known bool) {
 	module, _, _ := strings.Cut(driver, ".")
-	if p, ok := providers[module]; ok {
-		return p
+	if p, ok := Providers[module]; ok {
+		return p, true
 	}
-	return module
+	return module, false
 }

@@ -1,67 +1,47 @@
-package userspace
+package rdmacore
 
 import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
-// object contains the properties of a shared library that the dynamic linker reads.
-type object struct {
-	machine elf.Machine
-	class   elf.Class
-	soname  string
-	needed  []string            // DT_NEEDED, in order
-	needs   map[string][]string // symbol versions needed, by library
-	defines []string            // symbol versions defined
-	rodata  []byte              // set for libibverbs only
+// Object contains the properties of a shared library that the dynamic linker reads.
+type Object struct {
+	Path    string // the file without links, where its reader knows it; for messages
+	Machine elf.Machine
+	Class   elf.Class
+	SOName  string
+	Needed  []string            // DT_NEEDED, in order
+	Needs   map[string][]string // symbol versions needed, by library
+	Defines []string            // symbol versions defined
+	ROData  []byte              // set for libibverbs only
+	RunPath bool                // it names directories for the libraries that it needs
 }
 
-// maxObject bounds the size of a library to read. The largest library of rdma-core is below 1 MiB, and glibc's
+// MaxObject bounds the size of a library to read. The largest library of rdma-core is below 1 MiB, and glibc's
 // libc.so.6 is 2 MiB.
-const maxObject = 64 << 20
+const MaxObject = 64 << 20
 
 // errSections means that the tables of a library contradict each other.
 var errSections = errors.New("damaged ELF file")
 
-// readObject reads a shared library. It reads the version tables itself, because images are not trusted: debug/elf
+// ParseObject reads a shared library. It reads the version tables itself, because images are not trusted: debug/elf
 // takes time and memory quadratic in the size of a malicious table.
-func readObject(root fs.ReadLinkFS, name string) (*object, error) {
-	f, err := hostfs.Open(root, name, maxObject)
-	if err != nil {
-		return nil, fmt.Errorf("read library: %w", err)
-	}
-	defer f.Close()
-	r, ok := f.(io.ReaderAt)
-	if !ok {
-		return nil, fmt.Errorf("read library /%s: %T has no random access", name, f)
-	}
-	o, err := parseObject(r)
-	if err != nil {
-		return nil, fmt.Errorf("read library /%s: %w", name, err)
-	}
-	return o, nil
-}
-
-func parseObject(r io.ReaderAt) (*object, error) {
+func ParseObject(r io.ReaderAt) (*Object, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	o := &object{machine: f.Machine, class: f.Class}
+	o := &Object{Machine: f.Machine, Class: f.Class}
 	if f.Class != elf.ELFCLASS64 || f.ByteOrder.String() != "LittleEndian" {
 		return o, nil // the dynamic linker skips such a file, and so does the caller
 	}
-	tables := tables{f, maxObject}
+	tables := tables{f, MaxObject}
 	for _, s := range f.Sections {
 		switch s.Type {
 		case elf.SHT_DYNAMIC:
@@ -75,9 +55,9 @@ func parseObject(r io.ReaderAt) (*object, error) {
 			return nil, err
 		}
 	}
-	verbs := slices.ContainsFunc(o.defines, func(v string) bool { return strings.HasPrefix(v, "IBVERBS_") })
+	verbs := slices.ContainsFunc(o.Defines, func(v string) bool { return strings.HasPrefix(v, "IBVERBS_") })
 	if s := f.Section(".rodata"); s != nil && verbs {
-		o.rodata, err = tables.bytes(s)
+		o.ROData, err = tables.bytes(s)
 	}
 	return o, err
 }
@@ -130,19 +110,20 @@ func (t table) u32(at int) int { return int(binary.LittleEndian.Uint32(t.data[at
 
 // text returns the string whose offset stands at a position of the table.
 func (t table) text(at int) (string, error) {
-	s, ok := cString(t.strings, uint32(t.u32(at)), maxPath)
+	s, ok := cString(t.strings, uint32(t.u32(at)), MaxPath)
 	if !ok {
 		return "", errSections
 	}
 	return s, nil
 }
 
-func (o *object) readDynamic(t table) error {
+func (o *Object) readDynamic(t table) error {
 	for at := 0; at+16 <= len(t.data); at += 16 {
 		tag := elf.DynTag(binary.LittleEndian.Uint64(t.data[at:]))
 		if tag == elf.DT_NULL {
 			return nil
 		}
+		o.RunPath = o.RunPath || tag == elf.DT_RUNPATH || tag == elf.DT_RPATH
 		if tag != elf.DT_NEEDED && tag != elf.DT_SONAME {
 			continue
 		}
@@ -151,9 +132,9 @@ func (o *object) readDynamic(t table) error {
 			return err
 		}
 		if tag == elf.DT_SONAME {
-			o.soname = s
+			o.SOName = s
 		} else {
-			o.needed = append(o.needed, s)
+			o.Needed = append(o.Needed, s)
 		}
 	}
 	return nil
@@ -161,7 +142,7 @@ func (o *object) readDynamic(t table) error {
 
 // readDefines reads Elf64_Verdef entries. It skips the first one, with the flag VER_FLG_BASE, which is the name of the
 // file.
-func (o *object) readDefines(t table) error {
+func (o *Object) readDefines(t table) error {
 	const size, auxSize, base = 20, 8, 1
 	for at := 0; at+size <= len(t.data); {
 		aux, next := at+t.u32(at+12), t.u32(at+16)
@@ -173,7 +154,7 @@ func (o *object) readDefines(t table) error {
 			return err
 		}
 		if t.u16(at+2)&base == 0 {
-			o.defines = append(o.defines, name)
+			o.Defines = append(o.Defines, name)
 		}
 		if next == 0 {
 			return nil
@@ -185,10 +166,10 @@ func (o *object) readDefines(t table) error {
 
 // readNeeds reads Elf64_Verneed entries with their Elf64_Vernaux entries. It skips weak ones, which a library can do
 // without. The size of the table bounds the number of entries; more entries must overlap, and are an error.
-func (o *object) readNeeds(t table) error {
+func (o *Object) readNeeds(t table) error {
 	const size, weak = 16, 2
 	room := len(t.data) / size
-	o.needs = map[string][]string{}
+	o.Needs = map[string][]string{}
 	for at := 0; at+size <= len(t.data); {
 		count, aux, next := t.u16(at+2), at+t.u32(at+8), t.u32(at+12)
 		library, err := t.text(at + 4)
@@ -207,7 +188,7 @@ func (o *object) readNeeds(t table) error {
 				return err
 			}
 			if t.u16(aux+4)&weak == 0 {
-				o.needs[library] = append(o.needs[library], version)
+				o.Needs[library] = append(o.Needs[library], version)
 			}
 			aux += t.u32(aux + 12)
 		}
@@ -217,40 +198,4 @@ func (o *object) readNeeds(t table) error {
 		at += next
 	}
 	return nil
-}
-
-// glibcVersion is the number of a symbol version such as GLIBC_2.34. Some versions of glibc have no number, such as
-// GLIBC_PRIVATE and GLIBC_ABI_DT_RELR.
-type glibcVersion [2]int
-
-func parseGLIBC(version string) (glibcVersion, bool) {
-	number, ok := strings.CutPrefix(version, "GLIBC_")
-	if !ok {
-		return glibcVersion{}, false
-	}
-	major, rest, _ := strings.Cut(number, ".")
-	minor, _, _ := strings.Cut(rest, ".") // the third number: 2.2.5
-	a, err1 := strconv.Atoi(major)
-	b, err2 := strconv.Atoi(minor)
-	return glibcVersion{a, b}, err1 == nil && err2 == nil
-}
-
-func (v glibcVersion) less(w glibcVersion) bool { return slices.Compare(v[:], w[:]) < 0 }
-
-func (v glibcVersion) String() string {
-	if v == (glibcVersion{}) {
-		return ""
-	}
-	return fmt.Sprintf("%d.%d", v[0], v[1])
-}
-
-// newestGLIBC returns the highest of the versions.
-func newestGLIBC(versions []string) glibcVersion {
-	var newest glibcVersion
-	for _, s := range versions {
-		if v, ok := parseGLIBC(s); ok && newest.less(v) {
-			newest = v
-		}
-	}
-	return newest
 }
