@@ -21,6 +21,8 @@ var allowed = []string{
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args",
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore",
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable",
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podcgroup",
 	"golang.org/x/sys/unix",
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 )
 
 // version is set when a release is linked: -ldflags "-X main.version=v1.2.3".
@@ -28,6 +29,7 @@ func main() {
 		Open:   hook.OpenProcess,
 		Files:  hook.HostFiles{},
 
-		Devices: hook.HostDevices{},
+		Devices:   hook.HostDevices{},
+		Container: usable.OpenBundle,
 	}))
 }

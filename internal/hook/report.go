@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 )
 
 // ReportVersion is the version of the report's format. It changes if a field is removed or gets another meaning. New
@@ -40,6 +41,8 @@ type Report struct {
 	// Limits are the results of --limit.
 	Limits   []LimitResult `json:"limits,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
+	// Checks say what the container can use of its HCAs. A report without any has not been checked.
+	Checks []usable.Check `json:"checks,omitempty"`
 }
 
 // maxIDLength leaves room for the rest of the temporary file's name in NAME_MAX.

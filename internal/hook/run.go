@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podcgroup"
 )
 
@@ -22,6 +23,8 @@ const (
 	ExitTimeout = 4
 	ExitProcess = 5
 	ExitAway    = 6
+
+	ExitUnusable = 7
 )
 
 // ExitCodes are the meanings of the exit codes.
@@ -34,6 +37,7 @@ var ExitCodes = exitcode.List{
 	ExitProcess: "the process is gone or a limit cannot be changed, and --on-denied is fail",
 	ExitAway: "a device of --present or an interface of --interface is not in the container's network namespace, " +
 		"a node of --node belongs to another device, or the check failed",
+	ExitUnusable: "the container cannot use a device of --hca, and --on-unusable is fail",
 }
 
 // Usage is the text of --help.
@@ -48,6 +52,8 @@ type IO struct {
 	Files  Files                          // HostFiles
 
 	Devices Devices // HostDevices
+	// Container opens the container of a bundle and process: usable.OpenBundle.
+	Container func(pid int, bundle string) (*usable.Container, error)
 }
 
 // Run is the program. It returns the exit code. argv does not include the program's name. If a limit cannot be set, Run
@@ -110,6 +116,7 @@ func act(opts args.Options, st State, warnings []string, version string, deadlin
 			}
 		}
 		err = report.apply(opts, deadline, std)
+		report.check(opts, st.Bundle, deadline, std)
 	} else {
 		report.Outcome, report.Message = Skipped, "nothing to do: "+reason
 	}
@@ -125,7 +132,10 @@ func act(opts args.Options, st State, warnings []string, version string, deadlin
 			printLines(std.Stderr, err.Error()+"; the container is not affected")
 		}
 	}
-	return exitCode(err, opts.OnDenied)
+	if code := exitCode(err, opts.OnDenied); code != ExitOK || opts.OnUnusable != args.FailUnusable || !report.fails() {
+		return code
+	}
+	return ExitUnusable
 }
 
 // podOf returns the UID of the pod of a process, which is in the name of its cgroup, "" for a process outside of pods.
@@ -175,6 +185,11 @@ func (r *Report) print(opts args.Options, stderr io.Writer) {
 	for _, l := range r.Limits {
 		if !isIgnored(l.Outcome) {
 			printLines(stderr, l.Message)
+		}
+	}
+	for _, c := range r.Checks {
+		if c.Result == usable.Unusable {
+			printLines(stderr, c.String())
 		}
 	}
 }

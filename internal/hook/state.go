@@ -35,6 +35,8 @@ type State struct {
 	// From the annotations of Kubernetes' container runtimes, else "".
 	PodUID    string
 	Container string // its name in the pod
+
+	Bundle string // bundle: the directory of config.json
 }
 
 // stateOf returns the state with these members. It ignores unknown keys, and treats null as absent. It must not decode
@@ -47,7 +49,7 @@ func stateOf(members map[string]json.RawMessage) (st State, err error) {
 		key  string
 		into any
 		kind string
-	}{{"id", &st.ID, "a string"}, {"status", &st.Status, "a string"}, {"pid", &st.PID, "an integer"}} {
+	}{{"id", &st.ID, "a string"}, {"status", &st.Status, "a string"}, {"bundle", &st.Bundle, "a string"}, {"pid", &st.PID, "an integer"}} {
 		raw, ok := members[m.key]
 		if ok && len(raw) > maxText {
 			return State{}, fmt.Errorf("parse OCI state: key %q: longer than %s", m.key, args.Size(maxText))

@@ -28,23 +28,23 @@ func TestParseState(t *testing.T) {
 		name, in string
 		want     State
 	}{
-		{"runc, containerd", runcState, State{"web", "creating", pid(4242), "u", "c"}},
-		{"crun", crunState, State{"web", "created", pid(4242), "", ""}},
-		{"CRI-O", crioState, State{"web", "created", nil, "u", "c"}},
+		{"runc, containerd", runcState, State{"web", "creating", pid(4242), "u", "c", "/b"}},
+		{"crun", crunState, State{"web", "created", pid(4242), "", "", "/b"}},
+		{"CRI-O", crioState, State{"web", "created", nil, "u", "c", ""}},
 		{"annotations of another kind", `{"annotations":["u"],"id":"a"}`, State{ID: "a"}},
 		{"annotations that are no text", `{"annotations":{"io.kubernetes.cri.sandbox-uid":7,` +
 			`"io.kubernetes.cri.container-name":"c"}}`, State{Container: "c"}},
 		{"a pod's annotations under containerd",
 			strings.Replace(runcState, `"annotations":{`,
 				`"annotations":{"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other",`+
-					`"io.kubernetes.cri-o.ContainerID":"guess",`, 1), State{"web", "creating", pid(4242), "u", "c"}},
+					`"io.kubernetes.cri-o.ContainerID":"guess",`, 1), State{"web", "creating", pid(4242), "u", "c", ""}},
 		{"the same, behind", `{"id":"web","annotations":{"io.kubernetes.cri.container-name":"c",` +
 			`"io.kubernetes.cri.sandbox-uid":"u",` +
 			`"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other"}}`,
 			State{ID: "web", PodUID: "u", Container: "c"}},
 		{"an image's annotations under CRI-O", strings.Replace(crioState, `"a":[1]`,
 			`"io.kubernetes.cri.sandbox-uid":"other","io.kubernetes.cri.container-name":"other"`, 1),
-			State{"web", "created", nil, "u", "c"}},
+			State{"web", "created", nil, "u", "c", ""}},
 		{"an ID of another container", `{"id":"web","annotations":{"io.kubernetes.cri-o.ContainerID":"db",` +
 			`"io.kubernetes.pod.uid":"other"}}`, State{ID: "web"}},
 		{"no ID", `{"annotations":{"io.kubernetes.cri-o.ContainerID":"","io.kubernetes.pod.uid":"other"}}`, State{}},

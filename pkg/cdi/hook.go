@@ -9,6 +9,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // hookTimeout, in seconds, ends a hook that hangs. The hook itself stops after two.
@@ -23,7 +24,8 @@ func sharedHook(devices []Device) (shared *Hook, same bool) {
 	if !same || shared == nil || !slices.ContainsFunc(devices, func(d Device) bool { return !ownHook(d) }) {
 		return nil, same
 	}
-	shared.Options.Nodes = sharedNodes(devices)
+	shared.Options.Nodes = sharedOf(devices, func(o *args.Options) []args.NodeOwner { return o.Nodes })
+	shared.Options.HCAs = sharedOf(devices, func(o *args.Options) []args.HCA { return o.HCAs })
 	return shared, true
 }
 
@@ -33,7 +35,7 @@ func common(h *Hook) *Hook {
 		return nil
 	}
 	o := h.Options
-	o.Limits, o.Presences, o.Nodes, o.Interfaces = nil, nil, nil, nil
+	o.Limits, o.Presences, o.Nodes, o.HCAs, o.Interfaces = nil, nil, nil, nil, nil
 	return &Hook{Path: h.Path, Options: o}
 }
 
@@ -59,21 +61,33 @@ func hooks(h *Hook) []*specs.Hook {
 	}}
 }
 
-// sharedNodes returns the nodes at the level of the spec: those of all devices without a hook of their own. A
-// container with some of these devices starts only if the nodes of all of them are right. They differ only while
-// the kernel's devices change.
-func sharedNodes(devices []Device) (nodes []args.NodeOwner) {
+// sharedOf returns what the hook at the level of the spec does for the devices without a hook of their own. A container
+// with some of these devices starts only if the nodes of all of them are right. They differ only while the kernel's
+// devices change. The hook checks the use of those HCAs only that the container has.
+func sharedOf[T comparable](devices []Device, list func(*args.Options) []T) (all []T) {
 	for _, d := range devices {
 		if d.Hook == nil || ownHook(d) {
 			continue
 		}
-		for _, n := range d.Hook.Options.Nodes {
-			if !slices.Contains(nodes, n) {
-				nodes = append(nodes, n)
+		for _, v := range list(&d.Hook.Options) {
+			if !slices.Contains(all, v) {
+				all = append(all, v)
 			}
 		}
 	}
-	return nodes
+	return all
+}
+
+// CheckUse makes the hook check that the container can use an HCA. An HCA without verbs, or with a driver or a name that
+// no argument can say, is not checked.
+func (h *Hook) CheckUse(hca *rdma.HCA) {
+	if hca.Uverbs == nil || h.Options.OnUnusable == args.IgnoreUnusable {
+		return
+	}
+	use := args.HCA{IBDev: hca.IBDev, Node: hca.Uverbs.Name, Driver: hca.Driver}
+	if (args.Options{HCAs: []args.HCA{use}}).Check() == nil {
+		h.Options.HCAs = append(slices.Clip(h.Options.HCAs), use)
+	}
 }
 
 // checkHook rejects arguments that the hook would not understand. A container must not start without its limits.

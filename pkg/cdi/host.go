@@ -65,16 +65,19 @@ type HostOptions struct {
 	Limit args.Wanted
 }
 
-// limited returns the hook with the limits of the given HCAs.
-func (o *HostOptions) limited(hook *Hook, hcas ...*rdma.HCA) *Hook {
-	if o.Limit == (args.Wanted{}) {
-		return hook
+// hookOf returns the hook with what it does for the given HCAs, nil for no hook.
+func (o *HostOptions) hookOf(hook *Hook, hcas ...*rdma.HCA) *Hook {
+	if hook == nil {
+		return nil
 	}
-	limited := *hook
+	own := *hook
 	for _, h := range hcas {
-		limited.Options.Limits = append(limited.Options.Limits, args.Limit{IBDev: h.IBDev, Want: o.Limit})
+		own.CheckUse(h)
+		if o.Limit != (args.Wanted{}) {
+			own.Options.Limits = append(own.Options.Limits, args.Limit{IBDev: h.IBDev, Want: o.Limit})
+		}
 	}
-	return &limited
+	return &own
 }
 
 // device makes a device with the common edits.
@@ -201,7 +204,7 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	}
 	taken := slices.ContainsFunc(devices, func(d Device) bool { return d.Name == AllDevice })
 	if !opt.NoAll && !taken && len(all.Nodes) > 0 {
-		all.Hook = opt.limited(opt.Hook, listed...)
+		all.Hook = opt.hookOf(opt.Hook, listed...)
 		devices = append(devices, all)
 	}
 	return devices, errors.Join(errs...)
@@ -211,7 +214,7 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 func (o *HostOptions) checkEdits(h *rdma.HCA, nodes []rdma.Node) error {
 	hook := &Hook{} // the HCA's own part of any hook
 	if len(nodes) > 0 {
-		hook = o.limited(hook, h)
+		hook = o.hookOf(hook, h)
 	}
 	edits := specs.ContainerEdits{DeviceNodes: deviceNodes(slices.Concat(nodes, h.MADs), nil), Hooks: hooks(hook)}
 	if err := errors.Join(checkHook(hook), printable(&edits)); err != nil {
@@ -249,7 +252,7 @@ func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []Device {
 	var out []Device
 	if len(nodes) > 0 {
 		own := o.device("", nodes)
-		own.Hook = o.limited(o.Hook, h)
+		own.Hook = o.hookOf(o.Hook, h)
 		out = append(out, own)
 	}
 	mad, sm := madNodes(h, rdma.ClassMAD), madNodes(h, rdma.ClassSM)

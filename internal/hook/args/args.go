@@ -45,6 +45,11 @@ OCI state of the container to its standard input.
   --interface NAME:ALIAS        fail the start of the container unless the network
                                 interface is in its network namespace, with this
                                 alias (ip link set NAME alias ALIAS); repeatable
+  --hca IBDEV:NODE:DRIVER       check that the container can use the RDMA device of this
+                                node and kernel driver, if it has the node; repeatable
+  --on-unusable warn|fail|ignore what to do if it cannot: warn reports it (default), fail
+                                fails the start of the container for a fault that is
+                                certain, ignore does not check
   --on-denied clamp|fail|ignore what to do without CAP_SYS_RESOURCE: clamp raises the
                                 soft limit to the hard limit (default), fail fails the
                                 start of the container, ignore changes nothing. It also
@@ -70,6 +75,8 @@ type Options struct {
 	Presences  []Presence
 	Interfaces []Interface
 	Nodes      []NodeOwner
+	HCAs       []HCA
+	OnUnusable OnUnusable
 	OnDenied   OnDenied
 	Report     string // directory
 	LastReport string // file
@@ -92,6 +99,7 @@ func (o Options) Args() []string {
 		add("--memlock", string(text))
 	}
 	add("--on-denied", string(o.OnDenied))
+	add("--on-unusable", string(o.OnUnusable))
 	add("--report", o.Report)
 	add("--claim", o.Claim)
 	add("--last-report", o.LastReport)
@@ -110,6 +118,9 @@ func (o Options) Args() []string {
 	for _, i := range o.Interfaces {
 		add("--interface", i.flag())
 	}
+	for _, h := range o.HCAs {
+		add("--hca", h.flag())
+	}
 	if o.Version {
 		args = append(args, "--version")
 	}
@@ -125,6 +136,9 @@ func (o Options) Check() error {
 	want := o
 	if want.OnDenied == "" {
 		want.OnDenied = Clamp
+	}
+	if want.OnUnusable == "" {
+		want.OnUnusable = Warn
 	}
 	if want.Timeout == 0 {
 		want.Timeout = DefaultTimeout
@@ -149,7 +163,7 @@ func (o Options) Check() error {
 // the driver may have written the CDI spec. An invalid value is an error, because a guess would hide the mistake until
 // an application runs out of locked memory.
 func Parse(args []string) (o Options, warnings []string, err error) {
-	o = Options{OnDenied: Clamp, Timeout: DefaultTimeout}
+	o = Options{OnDenied: Clamp, OnUnusable: Warn, Timeout: DefaultTimeout}
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
@@ -178,7 +192,7 @@ func Parse(args []string) (o Options, warnings []string, err error) {
 // valueFlags are the flags that take a value.
 var valueFlags = []string{
 	"--memlock", "--limit", "--present", "--node", "--interface", "--on-denied", "--report", "--last-report",
-	"--claim", "--timeout",
+	"--claim", "--timeout", "--hca", "--on-unusable",
 }
 
 func (o *Options) set(name, value string) (err error) {
@@ -193,6 +207,10 @@ func (o *Options) set(name, value string) (err error) {
 		err = appendParsed(&o.Nodes, ParseNodeOwner, value)
 	case "--interface":
 		err = appendParsed(&o.Interfaces, ParseInterface, value)
+	case "--hca":
+		err = appendParsed(&o.HCAs, ParseHCA, value)
+	case "--on-unusable":
+		o.OnUnusable, err = ParseOnUnusable(value)
 	case "--on-denied":
 		o.OnDenied, err = ParseOnDenied(value)
 	case "--report":

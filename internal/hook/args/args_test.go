@@ -11,7 +11,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	defaults := Options{OnDenied: Clamp, Timeout: DefaultTimeout}
+	defaults := Options{OnDenied: Clamp, OnUnusable: Warn, Timeout: DefaultTimeout}
 	with := func(change func(*Options)) Options { o := defaults; change(&o); return o }
 	for _, tt := range []struct {
 		args     string
@@ -25,8 +25,11 @@ func TestParse(t *testing.T) {
 			o.Limits = []Limit{{"mlx5_0", Wanted{2, 100}}, {"rxe_a", Wanted{0, 7}}}
 		}), nil},
 		{"--memlock 1 --memlock 2", with(func(o *Options) { o.Memlock = 2 }), nil},
-		{"--on-denied fail --report /run/r --timeout 1s", Options{OnDenied: Fail, Report: "/run/r", Timeout: time.Second},
-			nil},
+		{"--on-denied fail --report /run/r --timeout 1s", Options{OnDenied: Fail, OnUnusable: Warn, Report: "/run/r",
+			Timeout: time.Second}, nil},
+		{"--hca mlx5_0:uverbs0:mlx5_core.sf --on-unusable=fail", with(func(o *Options) {
+			o.HCAs, o.OnUnusable = []HCA{{"mlx5_0", "uverbs0", "mlx5_core.sf"}}, FailUnusable
+		}), nil},
 		{"--version", with(func(o *Options) { o.Version = true }), nil},
 		{"-h", with(func(o *Options) { o.Help = true }), nil},
 		{"--rdma-max mlx5_0=2 --memlock 1", with(func(o *Options) { o.Memlock = 1 }),
@@ -44,16 +47,19 @@ func TestParse(t *testing.T) {
 
 func TestParseRefusesValues(t *testing.T) {
 	for args, inError := range map[string]string{
-		"--memlock lots":      `flag --memlock: parse size "lots"`,
-		"--memlock":           `flag --memlock: parse size ""`,
-		"--memlock=":          `parse size ""`,
-		"--limit mlx5_0":      `flag --limit: parse limit "mlx5_0"`,
-		"--limit":             `flag --limit: parse limit ""`,
-		"--on-denied panic":   `flag --on-denied: want clamp, fail or ignore, not "panic"`,
-		"--report reports":    `flag --report: "reports" is not an absolute path`,
-		"--timeout 2":         "flag --timeout: time: missing unit",
-		"--timeout 0s":        `flag --timeout: "0s" is not a positive duration`,
-		"--timeout --memlock": "flag --timeout: time: invalid duration",
+		"--memlock lots":               `flag --memlock: parse size "lots"`,
+		"--memlock":                    `flag --memlock: parse size ""`,
+		"--memlock=":                   `parse size ""`,
+		"--limit mlx5_0":               `flag --limit: parse limit "mlx5_0"`,
+		"--limit":                      `flag --limit: parse limit ""`,
+		"--on-unusable panic":          `flag --on-unusable: want warn, fail or ignore, not "panic"`,
+		"--hca mlx5_0:umad0:mlx5_core": `flag --hca: "mlx5_0:umad0:mlx5_core" is not IBDEV:NODE:DRIVER`,
+		"--hca mlx5_0:uverbs0:":        `is not IBDEV:NODE:DRIVER`,
+		"--on-denied panic":            `flag --on-denied: want clamp, fail or ignore, not "panic"`,
+		"--report reports":             `flag --report: "reports" is not an absolute path`,
+		"--timeout 2":                  "flag --timeout: time: missing unit",
+		"--timeout 0s":                 `flag --timeout: "0s" is not a positive duration`,
+		"--timeout --memlock":          "flag --timeout: time: invalid duration",
 	} {
 		_, _, err := Parse(strings.Fields(args))
 		if err == nil || !strings.Contains(err.Error(), inError) {
@@ -64,7 +70,7 @@ func TestParseRefusesValues(t *testing.T) {
 
 // Every flag is in the help.
 func TestUsageIsComplete(t *testing.T) {
-	for _, word := range []string{"--memlock", "--limit", "--on-denied", "--report", "--timeout", "--version"} {
+	for _, word := range []string{"--memlock", "--limit", "--on-denied", "--report", "--timeout", "--version", "--hca", "--on-unusable"} {
 		if !strings.Contains(Usage, "  "+word) {
 			t.Errorf("usage lacks %s", word)
 		}
@@ -82,13 +88,15 @@ func TestRoundTrip(t *testing.T) {
 	for range 5000 {
 		o := Options{
 			Memlock: Size(r.Uint64() >> r.IntN(64)), OnDenied: OnDenied(pick("clamp", "fail", "ignore")),
-			Report: pick("", "/run/r", "/a b/="), LastReport: pick("", "/run/l"), Claim: pick("", "uid", "--memlock", "a=b"),
+			OnUnusable: OnUnusable(pick("warn", "fail", "ignore")),
+			Report:     pick("", "/run/r", "/a b/="), LastReport: pick("", "/run/l"), Claim: pick("", "uid", "--memlock", "a=b"),
 			Timeout: time.Duration(number()), Version: r.IntN(2) == 0, Help: r.IntN(2) == 0,
 		}
 		for range r.IntN(3) {
 			o.Limits = append(o.Limits, Limit{device(), Wanted{Count(number() * r.Int64N(2)), Count(number())}})
 			o.Presences = append(o.Presences, Presence{device(), "uverbs" + pick("0", "12")})
 			o.Interfaces = append(o.Interfaces, Interface{pick("rdma0", "a.1"), pick("rdma.dev/claim/1", "x:y=z")})
+			o.HCAs = append(o.HCAs, HCA{device(), "uverbs" + pick("0", "12"), pick("mlx5_core", "mlx5_core.sf", "rxe")})
 			slot := pick("", "0000:3b:00.0", "10000:e1:00.0")
 			o.Nodes = append(o.Nodes, NodeOwner{device(), pick("uverbs0", "umad1", "issm7"), cmp.Or(slot, "0000:00:01.0"),
 				pick("", "0", "88")})
@@ -122,6 +130,7 @@ func TestCheck(t *testing.T) {
 		"no node":                 {Nodes: []NodeOwner{{IBDev: "mlx5_0", PCI: "0000:3b:00.0"}}},
 		"a slot within a name":    {Nodes: []NodeOwner{{IBDev: "a@b", Node: "uverbs0"}}},
 		"a name that is too long": {Interfaces: []Interface{{"sixteen-letters-", "a"}}},
+		"no driver":               {HCAs: []HCA{{IBDev: "mlx5_0", Node: "uverbs0"}}},
 		"a colon in a name":       {Interfaces: []Interface{{"a:b", "c"}}},
 	} {
 		if err := o.Check(); err == nil {

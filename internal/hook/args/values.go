@@ -33,6 +33,48 @@ func ParseOnDenied(s string) (OnDenied, error) {
 	return OnDenied(s), nil
 }
 
+// OnUnusable is the policy for an HCA that a container cannot use.
+type OnUnusable string
+
+// The values of --on-unusable.
+const (
+	Warn           OnUnusable = "warn"   // report it
+	FailUnusable   OnUnusable = "fail"   // fail the container's start for a fault that is certain
+	IgnoreUnusable OnUnusable = "ignore" // do not check
+)
+
+// OnUnusableValues are all values.
+var OnUnusableValues = []OnUnusable{Warn, FailUnusable, IgnoreUnusable}
+
+// ParseOnUnusable parses a value of --on-unusable.
+func ParseOnUnusable(s string) (OnUnusable, error) {
+	if !slices.Contains(OnUnusableValues, OnUnusable(s)) {
+		return "", fmt.Errorf("want warn, fail or ignore, not %q", s)
+	}
+	return OnUnusable(s), nil
+}
+
+// HCA is an RDMA device that a container may get, with its verbs node.
+type HCA struct {
+	IBDev  string // mlx5_0
+	Node   string // uverbs0
+	Driver string // of the kernel: mlx5_core
+}
+
+// ParseHCA parses IBDEV:NODE:DRIVER.
+func ParseHCA(s string) (h HCA, err error) {
+	rest, driver, _ := cutLast(s, ":")
+	device, node, ok := cutLast(rest, ":")
+	number, isVerbs := strings.CutPrefix(node, "uverbs")
+	if _, err := strconv.ParseUint(number, 10, 32); !ok || !isVerbs || err != nil || device == "" || driver == "" ||
+		strings.ContainsAny(s, "/ \t\n") {
+		return HCA{}, fmt.Errorf("%q is not IBDEV:NODE:DRIVER, such as mlx5_0:uverbs0:mlx5_core", s)
+	}
+	return HCA{device, node, driver}, nil
+}
+
+func (h HCA) flag() string { return h.IBDev + ":" + h.Node + ":" + h.Driver }
+
 // Count is a number of handles or objects in the kernel's rdma controller.
 type Count int64
 

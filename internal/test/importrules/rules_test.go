@@ -30,7 +30,7 @@ var bans = []importrules.Ban{{
 	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic and exit codes",
 	Of:     []string{module + "/cmd/rdma-hook"},
 	Links:  []string{"..."},
-	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/hook/args", module + "/internal/base/exitcode", module + "/internal/base/bytesize", module + "/internal/kernel/podcgroup"},
+	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/hook/args", module + "/internal/hook/rdmacore", module + "/internal/hook/usable", module + "/internal/base/exitcode", module + "/internal/base/bytesize", module + "/internal/kernel/podcgroup"},
 }, {
 	Name:    "pure",
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",

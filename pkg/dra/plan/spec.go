@@ -110,6 +110,11 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 		own.Interfaces = []args.Interface{{Name: n.Interface, Alias: p.InterfaceAlias(d)}}
 	}
 	out.Hook = hook.of(p, d, own)
+	for _, h := range hcas {
+		if out.Hook != nil {
+			out.Hook.CheckUse(h)
+		}
+	}
 	return out, nil
 }
 

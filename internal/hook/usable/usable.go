@@ -1,0 +1,122 @@
+package usable
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+)
+
+// Kind is what a check looks at.
+type Kind string
+
+// The kinds.
+const (
+	Provider   Kind = "provider"   // libibverbs has a working provider for the kernel driver of the HCA
+	Permission Kind = "permission" // the container's user may open the node
+	Memlock    Kind = "memlock"    // the process gets the locked memory that was asked for
+	Variables  Kind = "variables"  // variables of libraries name HCAs that the container has
+)
+
+// Result is the result of a check.
+type Result string
+
+// The results.
+const (
+	OK         Result = "ok"
+	Unusable   Result = "unusable"
+	NotChecked Result = "not-checked" // Message says why
+)
+
+// Check is one check of a container.
+type Check struct {
+	Kind    Kind   `json:"kind"`
+	HCA     string `json:"hca,omitempty"` // the kernel's name, "" if the check concerns all HCAs
+	Result  Result `json:"result"`
+	Message string `json:"message"`          // what was looked at, and what it is
+	Remedy  string `json:"remedy,omitempty"` // what to do, of an unusable HCA
+	// Fails means that --on-unusable fail keeps the container from starting.
+	Fails bool `json:"-"`
+}
+
+// String is for people.
+func (c Check) String() string {
+	text := string(c.Kind)
+	if c.HCA != "" {
+		text += " of " + c.HCA
+	}
+	text += ": " + c.Message
+	if c.Remedy != "" {
+		text += ": " + c.Remedy
+	}
+	return text
+}
+
+// Container is a container whose use of HCAs is checked.
+type Container struct {
+	Root    *Root
+	Process Process
+	Sys     string // the host's sysfs: /sys
+}
+
+// OpenBundle opens the container of an OCI bundle before its process starts. pid is its init process. The caller must
+// close the result.
+func OpenBundle(pid int, bundle string) (*Container, error) {
+	p, path, err := ReadBundle(bundle, pid)
+	if err != nil {
+		return nil, err
+	}
+	root, err := OpenRoot(pid, path)
+	if err != nil {
+		return nil, err
+	}
+	return &Container{Root: root, Process: p, Sys: "/sys"}, nil
+}
+
+// Close closes the root.
+func (c *Container) Close() { c.Root.Close() }
+
+// maxHCAs bounds the HCAs that are checked. A host has up to 16, and up to a thousand virtual functions.
+const maxHCAs = 32
+
+// Check checks those of the HCAs whose node the container has. The result has a check of each kind for each of them.
+func (c *Container) Check(hcas []args.HCA) []Check {
+	nodes, err := c.Root.entries(nodeDir, maxNodes)
+	if err != nil {
+		return nil
+	}
+	libraries := &libraries{root: c.Root, env: c.Process.environment(), results: map[string]Check{}}
+	var checks []Check
+	for _, h := range hcas {
+		if !slices.Contains(nodes, h.Node) || len(checks) >= 2*maxHCAs {
+			continue
+		}
+		checks = append(checks, libraries.check(h), c.permission(h))
+	}
+	if len(checks) > 0 {
+		checks = append(checks, c.variables(hcas, nodes)...)
+	}
+	return checks
+}
+
+// nodeDir has the nodes of HCAs, at most maxNodes.
+const (
+	nodeDir  = "dev/infiniband"
+	maxNodes = 5000
+)
+
+// notChecked returns a check without a result.
+func notChecked(kind Kind, hca, reason string) Check {
+	return Check{Kind: kind, HCA: hca, Result: NotChecked, Message: reason}
+}
+
+// maxQuoted bounds a text of the container in a message.
+const maxQuoted = 200
+
+// quote makes a text of the container harmless.
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		s = s[:maxQuoted] + "..."
+	}
+	return strconv.QuoteToASCII(s)
+}
