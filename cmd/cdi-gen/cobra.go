@@ -53,7 +53,7 @@ func complete(root *cobra.Command) {
 		"format":    {string(cdi.JSON), string(cdi.YAML)},
 		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
 		"memlock": {"unlimited"}, "on-denied": words(args.OnDeniedValues),
-		"kind": {cdi.KindHCA},
+		"kind": {cdi.KindHCA}, "on-unusable": words(args.OnUnusableValues),
 	}
 	formats := map[string][]string{
 		"list": slices.Sorted(maps.Keys(listWriters)), "doctor": slices.Sorted(maps.Keys(doctorWriters)),

@@ -173,6 +173,9 @@ func describe(spec *cdiapi.Spec) string {
 // last is what each hook has besides.
 const last = " --last-report /run/rdma.dev/last-container.json"
 
+// use is what the hook checks of the machine roce-lag.
+const use = " --hca mlx5_bond_0:uverbs0:mlx5_core"
+
 func TestGenerateHook(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Symlink(filepath.Join(host(t, "roce-lag"), "sys"), filepath.Join(root, "sys")); err != nil {
@@ -188,8 +191,10 @@ func TestGenerateHook(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "/usr/bin/rdma-hook rdma-hook --memlock unlimited" + last},
-		{[]string{"--hook-path", "/opt/hook", "--memlock", "4Gi"}, "/opt/hook rdma-hook --memlock 4294967296" + last},
+		{nil, "/usr/bin/rdma-hook rdma-hook --memlock unlimited" + last + use},
+		{[]string{"--hook-path", "/opt/hook", "--memlock", "4Gi"}, "/opt/hook rdma-hook --memlock 4294967296" + last + use},
+		{[]string{"--on-unusable", "fail"}, "/usr/bin/rdma-hook rdma-hook --memlock unlimited --on-unusable fail" + last + use},
+		{[]string{"--on-unusable", "ignore"}, "/usr/bin/rdma-hook rdma-hook --memlock unlimited --on-unusable ignore" + last},
 	} {
 		r := generate(test.args...)
 		r.expect(t, exitOK, "")
@@ -288,9 +293,9 @@ func TestGenerateLimits(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--config", config}, "rdma-hook --memlock unlimited" + last + " --limit mlx5_bond_0:handles=8"},
+		{[]string{"--config", config}, "rdma-hook --memlock unlimited" + last + " --limit mlx5_bond_0:handles=8" + use},
 		{[]string{"--config", config, "--limit", "objects=100,handles=4"},
-			"rdma-hook --memlock unlimited" + last + " --limit mlx5_bond_0:handles=4,objects=100"},
+			"rdma-hook --memlock unlimited" + last + " --limit mlx5_bond_0:handles=4,objects=100" + use},
 	} {
 		r := generate(test.args...)
 		r.expect(t, exitOK, "")

@@ -31,6 +31,9 @@ func (r *recipeFlags) hook() (*cdi.Hook, error) {
 	if policy := args.OnDenied(r.onDenied); policy != args.Clamp { // the hook's default
 		options.OnDenied = policy
 	}
+	if r.onUnusable != string(args.Warn) {
+		options.OnUnusable = args.OnUnusable(r.onUnusable)
+	}
 	return &cdi.Hook{Options: options}, nil
 }
 

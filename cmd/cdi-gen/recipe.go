@@ -33,6 +33,7 @@ type recipeFlags struct {
 	memlock        string
 	limit          string
 	onDenied       string
+	onUnusable     string
 	config         string
 	env            []string
 	mounts         []string
@@ -56,6 +57,7 @@ func (r *recipeFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&r.memlock, "memlock", "unlimited", "locked memory `SIZE`; a process may raise it")
 	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA, `handles=N,objects=M`")
 	f.StringVar(&r.onDenied, "on-denied", string(args.Clamp), args.OnDeniedUsage)
+	f.StringVar(&r.onUnusable, "on-unusable", string(args.Warn), args.OnUnusableUsage)
 	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container (repeatable)")
 	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only (repeatable)")
 	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology `FILE` for NCCL, which NCCL_TOPO_FILE names")
@@ -104,11 +106,14 @@ type recipe struct {
 // precedence.
 func (r *recipeFlags) recipe(cmd *cobra.Command) (out recipe, err error) {
 	set := cmd.Flags().Changed
-	if r.noHook && (set("memlock") || set("hook-path") || set("on-denied")) {
-		return out, usagef("--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for")
+	if r.noHook && (set("memlock") || set("hook-path") || set("on-denied") || set("on-unusable")) {
+		return out, usagef("--no-hook leaves out the hook that --memlock, --hook-path, --on-denied and --on-unusable are for")
 	}
 	if _, err := args.ParseOnDenied(r.onDenied); err != nil {
 		return out, usagef("--on-denied: %w", err)
+	}
+	if _, err := args.ParseOnUnusable(r.onUnusable); err != nil {
+		return out, usagef("--on-unusable: %w", err)
 	}
 	site, err := r.mergeConfig(cmd, set)
 	if err != nil {
@@ -151,6 +156,7 @@ func (r *recipeFlags) mergeConfig(cmd *cobra.Command, set func(string) bool) (si
 	prefer(&r.ncclTopology, c.NCCLTopology, set("nccl-topology"))
 	prefer(&r.userspace, c.Userspace, set("userspace"))
 	prefer(&r.onDenied, c.OnDenied, set("on-denied"))
+	prefer(&r.onUnusable, c.OnUnusable, set("on-unusable"))
 	prefer(&r.limit, c.Limits.String(), set("limit"))
 	prefer(&r.names, c.Names, set("names"))
 	prefer(&r.nodes, c.Nodes, set("nodes"))

@@ -16,6 +16,7 @@
 //	ncclTopology: /opt/microsoft/ndv5-topo.xml
 //	userspace: image                # or host
 //	onDenied: clamp                 # or fail, ignore: if the hook cannot set a limit
+//	onUnusable: warn                # or fail, ignore: if a container cannot use its HCA
 //	limits:                         # of a container, on each HCA that it is given
 //	  handles: 64
 //	  objects: 16384
@@ -67,6 +68,8 @@ type Config struct {
 	Userspace string `yaml:"userspace,omitempty"`
 	// OnDenied is what the hook does if it cannot set a limit: clamp, fail or ignore.
 	OnDenied string `yaml:"onDenied,omitempty"`
+	// OnUnusable is what the hook does if a container cannot use its HCA: warn, fail or ignore.
+	OnUnusable string `yaml:"onUnusable,omitempty"`
 	// Limits bound the usage of each HCA by one container.
 	Limits *Limits `yaml:"limits,omitempty"`
 	// Acknowledge has findings of doctor that are known: ID, or ID=SUBJECT.
@@ -160,6 +163,10 @@ func (c *Config) validate() FieldErrors {
 	if c.OnDenied != "" {
 		_, err := args.ParseOnDenied(c.OnDenied)
 		errs.add("onDenied", err)
+	}
+	if c.OnUnusable != "" {
+		_, err := args.ParseOnUnusable(c.OnUnusable)
+		errs.add("onUnusable", err)
 	}
 	if !slices.Contains([]string{"", UserspaceImage, UserspaceHost}, c.Userspace) {
 		errs.add("userspace", fmt.Errorf("want %s or %s, not %q", UserspaceImage, UserspaceHost, c.Userspace))

@@ -24,6 +24,7 @@ mounts:
   containerPath: /etc/app.conf
 ncclTopology: /opt/topo.xml
 userspace: host
+onUnusable: fail
 limits: {handles: 64, objects: 16384}
 `))
 	if err != nil {
@@ -40,7 +41,7 @@ limits: {handles: 64, objects: 16384}
 	if diff := cmp.Diff(want, c.Edits()); diff != "" {
 		t.Error(diff)
 	}
-	if c.Memlock != "4Gi" || c.Userspace != UserspaceHost || len(c.Exclude) != 1 ||
+	if c.Memlock != "4Gi" || c.Userspace != UserspaceHost || c.OnUnusable != "fail" || len(c.Exclude) != 1 ||
 		c.Limits.String() != "handles=64,objects=16384" {
 		t.Errorf("%+v", c)
 	}
@@ -53,6 +54,7 @@ func TestParseRefuses(t *testing.T) {
 		header + "memlock: lots":                     "line 3: memlock: parse size",
 		header + "nodes: [verbs, uverbs]":            "line 3: nodes[1]: unknown nodes",
 		header + "nodes:\n- verbs\n- uverbs":         "line 5: nodes[1]: unknown nodes",
+		header + "onUnusable: clamp":                 `line 3: onUnusable: want warn, fail or ignore, not "clamp"`,
 		header + "nodes: []":                         "line 3: nodes: want at least one",
 		header + "names: [x]":                        "line 3: names[0]: unknown name strategy",
 		header + "names: []":                         "line 3: names: want at least one",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -192,4 +193,49 @@ func TestEventsOfHealth(t *testing.T) {
 	events <- of("mlx5_0")
 	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMAPortDown", "Pod/a Warning RDMAPortDown",
 		"ResourceClaim/claim-1 Normal RDMAPortActive", "Pod/a Normal RDMAPortActive")
+}
+
+// TestEventsOfUnusable: a container that cannot use an HCA makes one event with the remedy for each kind of fault. The
+// other pods of the workload count it up, and a limit that was not raised has an event of its own.
+func TestEventsOfUnusable(t *testing.T) {
+	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
+	start(t, n, withEvents, func(c *dra.Config) { c.Hook.ReportDir = dir })
+	c := usedBy(drivertest.Claim(1, vf0), "a")
+	other := usedBy(drivertest.Claim(2, "pci-0000-3b-00-3"), "b")
+	for _, claim := range []*resourceapi.ResourceClaim{c, other} {
+		n.AddClaim(claim)
+		prepare(t, n, claim)
+	}
+	checks := []usable.Check{
+		{Kind: usable.Provider, HCA: "mlx5_4", Result: usable.Unusable, Message: "no provider mlx5", Remedy: "install it"},
+		{Kind: usable.Permission, HCA: "mlx5_4", Result: usable.OK},
+		{Kind: usable.Variables, Result: usable.NotChecked, Message: "unknown"},
+		{Kind: usable.Memlock, Result: usable.Unusable, Message: "need CAP_SYS_RESOURCE"},
+	}
+	unusable := func(id, pod string) func(*hook.Report) {
+		return func(r *hook.Report) {
+			r.ID, r.PodUID, r.Checks = id, pod, checks
+			r.Outcome, r.Message = hook.Clamped, "need CAP_SYS_RESOURCE"
+		}
+	}
+	leaveReport(t, dir, c, unusable("1", "uid-a"))
+	want := []string{
+		"ResourceClaim/claim-1 Warning RDMANotUsable", "Pod/a Warning RDMANotUsable",
+		"ResourceClaim/claim-1 Warning RDMAMemlockNotRaised", "Pod/a Warning RDMAMemlockNotRaised",
+	}
+	toldOf(t, n, want...)
+	leaveReport(t, dir, other, unusable("2", "uid-b"))
+	toldOf(t, n, append(want, "ResourceClaim/claim-2 Warning RDMAMemlockNotRaised", "Pod/b Warning RDMAMemlockNotRaised")...)
+	drivertest.Eventually(t, func() error {
+		for _, e := range n.Events() {
+			if e.Reason == event.NotUsable.Reason && e.InvolvedObject.Kind == "Pod" && e.Count == 2 {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event of two pods: %v", n.Events())
+	})
+	const text = "container worker cannot use mlx5_4 of claim claim-1: no provider mlx5. Remedy: install it"
+	if got := message(t, n, "Pod", event.NotUsable.Reason); got != text {
+		t.Errorf("the event says %q, want %q", got, text)
+	}
 }

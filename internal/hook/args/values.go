@@ -46,6 +46,9 @@ const (
 // OnUnusableValues are all values.
 var OnUnusableValues = []OnUnusable{Warn, FailUnusable, IgnoreUnusable}
 
+// OnUnusableUsage is the help of the flag in programs that write the hook's arguments.
+const OnUnusableUsage = "`POLICY` of unusable HCAs: warn, fail, ignore"
+
 // ParseOnUnusable parses a value of --on-unusable.
 func ParseOnUnusable(s string) (OnUnusable, error) {
 	if !slices.Contains(OnUnusableValues, OnUnusable(s)) {

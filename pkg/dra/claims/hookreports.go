@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 )
 
 // reportInterval is the interval of reading the hook's reports. It may be long, because the reports are for people.
@@ -53,6 +54,11 @@ func logReports(logger klog.Logger, dir string, record func(hook.Report) error) 
 			logOutcome(logger, l.Outcome.Well(), "Limit of a container on an HCA",
 				"A container is not limited on an HCA as its claim says",
 				"container", r.ID, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message)
+		}
+		for _, c := range r.Checks {
+			logOutcome(logger, c.Result != usable.Unusable, "Use of an HCA in a container",
+				"A container cannot use an HCA that it has",
+				"container", r.ID, "kind", c.Kind, "ibdev", c.HCA, "result", c.Result, "detail", c.Message, "remedy", c.Remedy)
 		}
 	}
 	return found

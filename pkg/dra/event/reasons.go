@@ -28,6 +28,9 @@ var (
 	NetdevMissing = Reason{"RDMANetdevMissing", corev1.EventTypeWarning, "claim, pod",
 		"A container has a RoCE device, but its own network namespace " +
 			"has no interface of the device, so it has no address to use."}
+	NotUsable = Reason{"RDMANotUsable", corev1.EventTypeWarning, "claim, pod",
+		"A container has an HCA that it cannot use, so its job may fall back to TCP. The message has the cause " +
+			"and the remedy ([unusable HCAs](../troubleshooting.md#rdmanotusable))."}
 	MoveFailed = Reason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
 		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network](../network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
 	GIDIndexNotSet = Reason{"RDMAGIDIndexNotSet", corev1.EventTypeWarning, "claim, pod",
@@ -65,7 +68,7 @@ var (
 // Reasons returns all reasons. The reasons of health come last.
 func Reasons() []Reason {
 	out := []Reason{
-		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, LowMTU, OpenIPv6,
+		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, NotUsable, MoveFailed, LowMTU, OpenIPv6,
 		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoBlock, NoDevices,
 		EffectHeldBack, ConfigurationRefused, ConfigurationUsed, NotPublished, PublishedAgain,
 	}

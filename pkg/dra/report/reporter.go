@@ -45,11 +45,12 @@ type Config struct {
 type Reporter struct {
 	*Recorder
 	*ClaimStatus // nil for none
+	unusables    *unusables
 }
 
 // New returns a Reporter. It sends nothing before the Run of its parts.
 func New(cfg Config) Reporter {
-	r := Reporter{Recorder: NewRecorder(cfg)}
+	r := Reporter{Recorder: NewRecorder(cfg), unusables: &unusables{}}
 	if cfg.ClaimStatus {
 		r.ClaimStatus = NewClaimStatus(cfg)
 	}
@@ -64,14 +65,24 @@ func (r Reporter) ContainerReported(hooked hook.Report, p *plan.Plan) {
 		e.Pod, e.Start = types.UID(hooked.PodUID), true
 		r.Record(e)
 	}
+	events, keys := unusableEvents(hooked, p, containerOf(hooked))
+	for i, e := range events {
+		e.Pod, e.Start = types.UID(hooked.PodUID), true
+		r.Record(r.unusables.merged(e, keys[i], r.Recorder.cfg.Now()))
+	}
+}
+
+// containerOf names the container of a report.
+func containerOf(hooked hook.Report) string {
+	if hooked.Container != "" {
+		return "container " + hooked.Container
+	}
+	return "container " + hooked.ID
 }
 
 // eventsOf returns the events of a claim that the report of one of its containers causes.
 func (r Reporter) eventsOf(hooked hook.Report, p *plan.Plan) (out []event.Event) {
-	container := "container " + hooked.ID
-	if hooked.Container != "" {
-		container = "container " + hooked.Container
-	}
+	container := containerOf(hooked)
 	if !r.Recorder.cfg.LimitsIgnored {
 		out = limitEvents(hooked, p, container)
 	}

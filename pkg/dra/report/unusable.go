@@ -1,0 +1,78 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// unusables merges events of containers that cannot use their HCAs. The pods of a workload have one image, so all of
+// them have its fault: a further pod within a minute only counts up the first pod's event.
+type unusables struct {
+	mu    sync.Mutex
+	first map[string]firstUnusable
+}
+
+type firstUnusable struct {
+	event event.Event
+	at    time.Time
+}
+
+const (
+	unusableWindow = time.Minute
+	maxUnusables   = 256
+)
+
+// merged returns the event to record: that of an earlier pod of the namespace with the same fault, or e. key is the
+// fault without the names of HCA, claim and pod.
+func (u *unusables) merged(e event.Event, key string, now time.Time) event.Event {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key = e.Namespace + "/" + key
+	if f, ok := u.first[key]; ok && now.Sub(f.at) < unusableWindow {
+		return f.event
+	}
+	if u.first == nil || len(u.first) >= maxUnusables {
+		u.first = map[string]firstUnusable{}
+	}
+	u.first[key] = firstUnusable{e, now}
+	return e
+}
+
+// unusableEvents returns an event for each kind of fault, with its key. A limit of locked memory that the hook could not
+// raise has an event of its own.
+func unusableEvents(hooked hook.Report, p *plan.Plan, container string) (events []event.Event, keys []string) {
+	var faults []usable.Check
+	hcas := map[usable.Kind][]string{}
+	for _, c := range hooked.Checks {
+		if c.Result != usable.Unusable || c.Kind == usable.Memlock && !hooked.Outcome.Well() {
+			continue
+		}
+		if c.HCA != "" {
+			hcas[c.Kind] = append(hcas[c.Kind], c.HCA)
+		}
+		if !slices.ContainsFunc(faults, func(f usable.Check) bool { return f.Kind == c.Kind }) {
+			faults = append(faults, c)
+		}
+	}
+	for _, f := range faults {
+		what := "HCAs"
+		if names := hcas[f.Kind]; len(names) > 0 {
+			what = strings.Join(names, ", ")
+		}
+		message := fmt.Sprintf("%s cannot use %s of claim %s: %s", container, what, p.Name, f.Message)
+		if f.Remedy != "" {
+			message += ". Remedy: " + f.Remedy
+		}
+		events = append(events, event.OfClaim(p, event.NotUsable, message))
+		keys = append(keys, string(f.Kind)+"/"+container+"/"+f.Remedy)
+	}
+	return events, keys
+}
