@@ -14,6 +14,8 @@ import (
 
 // States as runc 1.1.5 and crun 1.8.1 write them to a createRuntime hook.
 const (
+	runcBundle = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/web"
+
 	runcState = `{"ociVersion":"1.0.2-dev","id":"web","status":"creating","pid":4242,` +
 		`"bundle":"/run/containerd/io.containerd.runtime.v2.task/k8s.io/web",` +
 		`"annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u"}}`
@@ -28,7 +30,7 @@ func TestParseState(t *testing.T) {
 		name, in string
 		want     State
 	}{
-		{"runc, containerd", runcState, State{"web", "creating", pid(4242), "u", "c", "/b"}},
+		{"runc, containerd", runcState, State{"web", "creating", pid(4242), "u", "c", runcBundle}},
 		{"crun", crunState, State{"web", "created", pid(4242), "", "", "/b"}},
 		{"CRI-O", crioState, State{"web", "created", nil, "u", "c", ""}},
 		{"annotations of another kind", `{"annotations":["u"],"id":"a"}`, State{ID: "a"}},
@@ -37,7 +39,7 @@ func TestParseState(t *testing.T) {
 		{"a pod's annotations under containerd",
 			strings.Replace(runcState, `"annotations":{`,
 				`"annotations":{"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other",`+
-					`"io.kubernetes.cri-o.ContainerID":"guess",`, 1), State{"web", "creating", pid(4242), "u", "c", ""}},
+					`"io.kubernetes.cri-o.ContainerID":"guess",`, 1), State{"web", "creating", pid(4242), "u", "c", runcBundle}},
 		{"the same, behind", `{"id":"web","annotations":{"io.kubernetes.cri.container-name":"c",` +
 			`"io.kubernetes.cri.sandbox-uid":"u",` +
 			`"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other"}}`,
