@@ -243,9 +243,9 @@ func TestRuncDenied(t *testing.T) {
 // A mistake in the spec stops the container, and runc passes on what it is.
 func TestRuncBadValue(t *testing.T) {
 	requirements(t)
-	got, code, stderr := container{hookArgs: []string{"--memlock", "8MB"}}.run(t, build(t, "."))
-	if got != "" || code == 0 || !strings.Contains(stderr, `parse size \"8MB\"`) &&
-		!strings.Contains(stderr, `parse size "8MB"`) {
+	got, code, stderr := container{hookArgs: []string{"--memlock", "8MX"}}.run(t, build(t, "."))
+	if got != "" || code == 0 || !strings.Contains(stderr, `parse size \"8MX\"`) &&
+		!strings.Contains(stderr, `parse size "8MX"`) {
 		t.Errorf("stdout %q, exit code %d, stderr %s", got, code, stderr)
 	}
 }
