@@ -65,27 +65,32 @@ function braces(md) {
 }
 
 // Names in tables may break behind a dot, a bracket and the like, and each cell knows its column: on a phone, a row with
-// many cells becomes a list of them.
+// many cells, or with words that are too long to stand side by side, becomes a list of them.
+const breaks = /(\]|[._=/])(?=[\w[])/g
+const longestWord = cell => Math.max(...cell.children.flatMap(({content}) => content.replace(breaks, '$1 ').split(/\s/)).map(word => word.length))
 function tables(md) {
   md.core.ruler.push('cells', state => {
-    let table, columns = [], column = 0
+    let table, columns = [], longest = [], column = 0
     state.tokens.forEach((token, i) => {
       const inline = state.tokens[i + 1]
-      if (token.type === 'table_open') [table, columns] = [token, []]
+      if (token.type === 'table_open') [table, columns, longest] = [token, [], []]
       if (token.type === 'th_open') columns.push(inline.children.map(child => child.content).join(''))
       if (token.type === 'tr_open') column = 0
-      if (token.type === 'thead_close' && columns.length > 2) table.attrJoin('class', 'wide')
       if (token.type === 'td_open') {
-        token.attrSet('data-label', columns[column++] || '')
+        token.attrSet('data-label', columns[column] || '')
+        longest[column] = Math.max(longest[column] || 0, longestWord(inline))
+        column++
         for (const child of inline.children) if (child.type === 'code_inline') child.meta = {cell: true}
       }
+      if (token.type === 'table_close' && (columns.length > 2 || longest.reduce((sum, n) => sum + n, 0) > 36)) table.attrJoin('class', 'wide')
     })
   })
   md.renderer.rules.table_open = (tokens, i, options, env, self) => `<table tabindex="0"${self.renderAttrs(tokens[i])}>\n`
   const rule = md.renderer.rules.code_inline
   md.renderer.rules.code_inline = (tokens, i, ...rest) => {
-    const html = rule(tokens, i, ...rest)
-    return tokens[i].meta?.cell ? html.replace(/(\]|[._=/])(?=[\w[])/g, '$1<wbr>').replace(/<<wbr>/g, '<').replace(/<\/<wbr>/g, '</') : html
+    // No line ends behind the first hyphens of a flag.
+    const html = rule(tokens, i, ...rest).replace(/(?<=[\s>])--?[a-zA-Z]\w*/g, '<span class="flag">$&</span>')
+    return tokens[i].meta?.cell ? html.replace(/[^<>]+(?=<)/g, text => text.replace(breaks, '$1<wbr>')) : html
   }
 }
 
