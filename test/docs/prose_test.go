@@ -99,6 +99,9 @@ func TestOneTruth(t *testing.T) {
 		"claims cannot name " + "an ipam":                "",
 		"fixed addresses " + "only":                      "",
 		"network.enabled=true and hostPaths." + "cniBin": "",
+		"   node1-rdma.dev" + "-":                        "", // slices are 00000-rdma.dev-node1-...
+		"Everything is " + "tested":                      "",
+		"test every " + "release":                        "",
 	}
 	for _, dir := range []string{"cmd", "pkg", "internal", "docs", "examples", "deployments"} {
 		err := filepath.WalkDir(filepath.Join(checkout, dir), func(path string, entry fs.DirEntry, err error) error {
