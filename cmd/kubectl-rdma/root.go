@@ -41,9 +41,9 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 which GPUs are near them. Explain why a pod does not get the devices that its claims
 request.
 
-It changes nothing. It lists ResourceSlices, DeviceClasses, DeviceTaintRules, Nodes,
-ResourceClaims and Pods. If you may not list one of them, it shows the rest, and says
-what is missing.
+Only drain and undrain change the cluster. The other commands change nothing: they list
+ResourceSlices, DeviceClasses, DeviceTaintRules, Nodes, ResourceClaims and Pods. If you
+may not list one of them, they show the rest, and say what is missing.
 
 ` + exitCodes.Help(),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},
@@ -56,7 +56,8 @@ what is missing.
 	root.SetUsageTemplate(fewGlobalFlags(root.UsageTemplate()))
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
-	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion(p))
+	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newDrain(p),
+		newUndrain(p), newVersion(p))
 	return root
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
@@ -29,6 +31,8 @@ come first: a device with a fault, a claim without devices, a container that doe
 start or fails, a pod that cannot end. One row sums up the other pods of a job with
 more than four of them; -o wide shows each pod.
 
+Below the pods are the HCAs that somebody drained (kubectl rdma drain), the longest first.
+
 JOB is the JobSet, the LeaderWorkerSet or the controller of the pod. Pods that have
 ended are left out, unless Kubernetes ended them.`,
 		Example: `  kubectl rdma status
@@ -43,8 +47,7 @@ ended are left out, unless Kubernetes ended them.`,
 				reader.Namespace = metav1.NamespaceAll
 			}
 			show := func(o *output, c *inspect.Cluster) error {
-				return printList(o, podList, c.ListPods(cmd.Context()), noneIn(reader.Namespace),
-					func(pods []inspect.Pod) *metav1.Table { return inspect.PodTable(pods, all, o.format == "wide") })
+				return o.status(c, c.ListPods(cmd.Context()), all, noneIn(reader.Namespace))
 			}
 			others := []collect.Kind{
 				collect.UserPods, collect.Slices, collect.Classes, collect.Rules, collect.Templates, collect.Events,
@@ -65,6 +68,25 @@ ended are left out, unless Kubernetes ended them.`,
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again after each change, until interrupted")
 	cmd.Flags().StringVarP(&reader.UserPods.LabelSelector, "selector", "l", "", "label `SELECTOR` of the pods")
 	return cmd
+}
+
+// status prints pods, and what is drained in the cluster.
+func (o *output) status(c *inspect.Cluster, pods []inspect.Pod, all bool, nothing string) error {
+	drains := c.ListDrains()
+	if o.printer != nil {
+		return o.object("PodList", map[string]any{
+			"items": append([]inspect.Pod{}, pods...), "drained": append([]inspect.Drain{}, drains...),
+		})
+	}
+	err := printList(o, podList, pods, nothing, func(pods []inspect.Pod) *metav1.Table {
+		return inspect.PodTable(pods, all, o.format == "wide")
+	})
+	if err != nil || len(drains) == 0 || o.format == "name" {
+		return err
+	}
+	fmt.Fprintln(o.p.Out)
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).
+		PrintObj(inspect.DrainTable(drains, c.Now), o.p.Out)
 }
 
 // watch calls show after each change, and prints what show prints if that is new. A terminal has only the newest.

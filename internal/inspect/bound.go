@@ -120,6 +120,12 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 
 func taintRemedy(taint taint) string {
 	switch {
+	case taint.drain != nil:
+		command := text.Shells("kubectl", "rdma", "undrain", taint.drain.Node)
+		if taint.drain.HCA != "" {
+			command += " " + text.Shell(taint.drain.HCA)
+		}
+		return "ask who drained it; when it is repaired: " + command
 	case taint.rule != "":
 		return "ask who made the rule (kubectl get devicetaintrule " + text.Shell(taint.rule) +
 			"), or tolerate the taint in the request"

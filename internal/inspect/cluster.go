@@ -78,7 +78,7 @@ type device struct {
 	*resourceapi.Device
 	id    structured.DeviceID
 	slice *resourceapi.ResourceSlice
-	rules []string // the rules of the last taints, by name
+	rules []*resourceapi.DeviceTaintRule // those of the last taints
 }
 
 func (c *Cluster) view() *view {

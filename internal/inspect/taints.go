@@ -12,6 +12,8 @@ import (
 type taint struct {
 	*resourceapi.DeviceTaint
 	rule string
+	// drain is what the rule says, nil for another rule.
+	drain *Drain
 }
 
 // String names the taint, its effect and its rule.
@@ -21,7 +23,11 @@ func (t taint) by() string {
 	if t.rule == "" {
 		return ""
 	}
-	return " by DeviceTaintRule " + t.rule
+	out := " by DeviceTaintRule " + t.rule
+	if t.drain != nil {
+		out += t.drain.by()
+	}
+	return out
 }
 
 // keepsAway reports whether the taint keeps new claims away. The allocator ignores effects that it does not know.
@@ -55,14 +61,15 @@ func withRules(s *resourceapi.ResourceSlice, rules []resourceapi.DeviceTaintRule
 	return out
 }
 
-// rulesOf returns the names of the rules that select a device, in the order in which withRules adds their taints.
-func rulesOf(rules []resourceapi.DeviceTaintRule, s *resourceapi.ResourceSlice, device string) (names []string) {
+// rulesOf returns the rules that select a device, in the order in which withRules adds their taints.
+func rulesOf(rules []resourceapi.DeviceTaintRule, s *resourceapi.ResourceSlice,
+	device string) (out []*resourceapi.DeviceTaintRule) {
 	for i := range rules {
 		if selects(&rules[i], s, device) {
-			names = append(names, rules[i].Name)
+			out = append(out, &rules[i])
 		}
 	}
-	return names
+	return out
 }
 
 // taints returns the taints of a device: those of its slice, then those of rules.
@@ -72,7 +79,7 @@ func (d *device) taints() []taint {
 	for i := range d.Taints {
 		t := taint{DeviceTaint: &d.Taints[i]}
 		if i >= own {
-			t.rule = d.rules[i-own]
+			t.rule, t.drain = d.rules[i-own].Name, drainOf(d.rules[i-own])
 		}
 		out = append(out, t)
 	}

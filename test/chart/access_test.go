@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
@@ -196,4 +198,61 @@ func TestPolicies(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("policies without binding: %v", want)
 	}
+}
+
+// TestAccessRoles: without the value there is none. The viewer's role is that of docs/kubectl-rdma.md, the operator's has
+// the rules of kubectl rdma drain as well, and nobody is bound to them.
+func TestAccessRoles(t *testing.T) {
+	args := []string{"--set", "accessRoles.create=true"}
+	roles := map[string][]string{}
+	for _, role := range all[*rbacv1.ClusterRole](t, args...) {
+		roles[role.Name] = lines(role.Rules)
+	}
+	driver := one[*rbacv1.ClusterRole](t).Name
+	if len(roles) != 3 {
+		t.Fatalf("%d roles: %v", len(roles), roles)
+	}
+	page, err := os.ReadFile("../../docs/kubectl-rdma.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	var documented rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict([]byte(text), &documented); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(lines(documented.Rules), roles[driver+"-viewer"]); d != "" {
+		t.Errorf("the viewer's role (-document +chart):\n%s", d)
+	}
+	added := slices.DeleteFunc(slices.Clone(roles[driver+"-operator"]), func(line string) bool {
+		return slices.Contains(roles[driver+"-viewer"], line)
+	})
+	want := []string{
+		"create devicetaintrules.resource.k8s.io", "delete devicetaintrules.resource.k8s.io",
+		"get devicetaintrules.resource.k8s.io", "get nodes.", "update devicetaintrules.resource.k8s.io",
+	}
+	if d := cmp.Diff(want, added); d != "" {
+		t.Errorf("the operator's role (-want +got):\n%s", d)
+	}
+	for _, binding := range all[*rbacv1.ClusterRoleBinding](t, args...) {
+		if binding.RoleRef.Name != driver {
+			t.Errorf("%s binds %s", binding.Name, binding.RoleRef.Name)
+		}
+	}
+}
+
+// lines lists rules, one for each verb.
+func lines(rules []rbacv1.PolicyRule) (out []string) {
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					out = append(out, verb+" "+resource+"."+group)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -110,7 +110,8 @@ func freePorts(n int) ([]int, error) {
 // Schedule starts the scheduler and of the controller manager what claims need. Nodes
 // are what somebody writes: nobody notices that they have no kubelet.
 func (cp *ControlPlane) Schedule() error {
-	return cp.manage("--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller")
+	return cp.manage("--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller," +
+		"device-taint-eviction-controller")
 }
 
 // Manage starts the scheduler and the whole controller manager, for a node with a

@@ -29,7 +29,7 @@ const groupPath = "/apis/" + resourceapi.GroupName
 // rules reads the DeviceTaintRules. An API server that does not serve them has none. Everything else that keeps the
 // rules from being read is an error: a rule may then keep devices away.
 func (r Reader) rules(ctx context.Context, c *inspect.Cluster) error {
-	version, err := r.ruleVersion(ctx)
+	version, err := r.RuleVersion(ctx)
 	if err != nil {
 		return unknownRules(err)
 	}
@@ -66,9 +66,9 @@ func unknownRules(err error) error {
 	return fmt.Errorf("cannot read DeviceTaintRules: %w; a rule may keep devices away", err)
 }
 
-// ruleVersion returns the preferred version in which the API server serves DeviceTaintRules, "" if it serves none. Only
+// RuleVersion returns the preferred version in which the API server serves DeviceTaintRules, "" if it serves none. Only
 // the API server's own lists say so: an answer "not found" may be that of something in front of it.
-func (r Reader) ruleVersion(ctx context.Context) (string, error) {
+func (r Reader) RuleVersion(ctx context.Context) (string, error) {
 	var group metav1.APIGroup
 	if err := r.get(ctx, groupPath, "APIGroup", &group.TypeMeta, &group); err != nil {
 		return "", err
@@ -129,7 +129,7 @@ func (raw rawRule) rule() (resourceapi.DeviceTaintRule, error) {
 
 // watchRules returns what an informer for the rules needs, nil if the API server does not serve rules.
 func (r Reader) watchRules(ctx context.Context) (*cache.ListWatch, runtime.Object, error) {
-	version, err := r.ruleVersion(ctx)
+	version, err := r.RuleVersion(ctx)
 	if err != nil {
 		return nil, nil, unknownRules(err)
 	}

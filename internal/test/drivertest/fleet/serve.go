@@ -47,6 +47,7 @@ func (f *Fleet) Serve() *Server {
 	serve(s, mux, "resourceclaimtemplates", "/apis/resource.k8s.io/v1", f.Templates)
 	serve(s, mux, "deviceclasses", "/apis/resource.k8s.io/v1", s.lists.Classes)
 	s.serveRules(mux)
+	s.serveReviews(mux)
 	server := httptest.NewServer(mux)
 	f.Cleanup(server.Close)
 	s.url = server.URL
@@ -65,7 +66,7 @@ func (s *Server) serveRules(mux *http.ServeMux) {
 		answer(w, http.StatusOK, list)
 	})
 	for _, v := range []string{"v1", "v1beta2", "v1alpha3"} {
-		serve(s, mux, "devicetaintrules", group+"/"+v, s.lists.Rules)
+		s.storeRules(mux, group+"/"+v)
 		mux.HandleFunc("GET "+group+"/"+v, func(w http.ResponseWriter, _ *http.Request) {
 			list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
 			if slices.Contains(s.RuleVersions, v) {
@@ -94,6 +95,14 @@ func serve[T any, P interface {
 	*T
 	metav1.Object
 }](s *Server, mux *http.ServeMux, resource, base string, objects []T) {
+	serveNewest[T, P](s, mux, resource, base, func() []T { return objects })
+}
+
+// serveNewest serves objects that change.
+func serveNewest[T any, P interface {
+	*T
+	metav1.Object
+}](s *Server, mux *http.ServeMux, resource, base string, objects func() []T) {
 	group := ""
 	if strings.HasPrefix(base, "/apis/") {
 		group = path.Base(path.Dir(base))
@@ -113,7 +122,7 @@ func serve[T any, P interface {
 			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, group, resource, name, fmt.Sprintf("%s is forbidden: User \"jane\" cannot %s resource %q", resource, verb, resource))
 			return
 		}
-		items := choose[T, P](objects, namespace, name, r)
+		items := choose[T, P](objects(), namespace, name, r)
 		if name == "" {
 			answer(w, http.StatusOK, map[string]any{"kind": kindOf[T]() + "List", "metadata": map[string]any{}, "items": items})
 		} else if len(items) == 0 {

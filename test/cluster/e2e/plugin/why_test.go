@@ -181,6 +181,8 @@ func TestWhy(t *testing.T) {
 				b.rules()
 				b.completes()
 				b.rights()
+			} else {
+				b.withoutRules()
 			}
 		})
 	}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
+)
+
+// maxReason bounds --reason, which other commands repeat in their tables.
+const maxReason = 200
+
+// drainer is a run of kubectl rdma drain.
+type drainer struct {
+	*plugin
+	o      *output
+	client kubernetes.Interface
+	rules  *drain.Rules
+
+	node                string
+	hcas                []string
+	reason, effect      string
+	evict, dryRun, sure bool
+}
+
+// drained is what drain and undrain print for programs.
+type drained struct {
+	*inspect.DrainPlan
+	// Opinions are what the API server says that NoExecute would do.
+	Opinions []drain.Opinion `json:"opinions,omitempty"`
+	Results  []drain.Result  `json:"results"`
+	DryRun   bool            `json:"dryRun,omitempty"`
+}
+
+func newDrain(p *plugin) *cobra.Command {
+	d := &drainer{plugin: p}
+	cmd := &cobra.Command{
+		Use:   "drain NODE [HCA...]",
+		Short: "Take HCAs of a node out of service, or all of them",
+		Long: `Take HCAs of a node out of service: new claims get other HCAs, and running pods stay.
+Without the name of an HCA, all HCAs of the node are drained. An HCA is named as in
+"kubectl rdma devices": by its device, or by IBDEV.
+
+It writes a DeviceTaintRule for each device of the HCA: the device for one claim, the one
+for many claims, and those of its VFs and SFs. It also drains all groups of the node,
+since ResourceSlices do not say which HCAs a group has. The rules keep their HCA when the
+kernel's name changes. Draining again changes nothing.
+
+First it lists the claims and pods that use the devices, and what the API server itself
+says of them. To ask for that, it writes rules without effect for a moment. With --evict,
+it asks, and then Kubernetes ends the pods at once. This ignores PodDisruptionBudgets.`,
+		Example: `  kubectl rdma drain worker-3 mlx5_2 --reason "cable 17"
+  kubectl rdma drain worker-3 --evict
+  kubectl rdma undrain worker-3 mlx5_2`,
+		ValidArgsFunction: p.completer(hcaNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := d.check(args); err != nil {
+				return err
+			}
+			return d.run(cmd.Context())
+		},
+	}
+	d.o = p.output(cmd, "text")
+	cmd.Flags().StringVar(&d.reason, "reason", "", "why, for others: `TEXT` of at most 200 bytes")
+	cmd.Flags().StringVar(&d.effect, "effect", string(resourceapi.DeviceTaintEffectNoSchedule),
+		"`EFFECT` on new claims: NoSchedule, or None, which only marks the HCAs")
+	cmd.Flags().BoolVar(&d.evict, "evict", false, "also end the running pods, and ignore PodDisruptionBudgets")
+	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what it would do, and let the API server check it")
+	cmd.Flags().BoolVarP(&d.sure, "yes", "y", false, "do not ask")
+	complete(cmd, "effect", cobra.FixedCompletions([]string{"None", "NoSchedule"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// check reads the arguments.
+func (d *drainer) check(args []string) error {
+	if len(args) == 0 {
+		return errors.New("name a node, as in kubectl rdma drain worker-3 mlx5_2")
+	}
+	d.node, d.hcas = strings.TrimPrefix(args[0], "node/"), args[1:]
+	switch {
+	case len(d.reason) > maxReason || strings.ContainsAny(d.reason, "\n\r"):
+		return fmt.Errorf("read --reason: want one line of at most %d bytes", maxReason)
+	case d.evict && d.effect != "" && d.effect != string(resourceapi.DeviceTaintEffectNoSchedule):
+		return fmt.Errorf("--evict keeps new claims away too: leave --effect=%s out", d.effect)
+	case d.evict:
+		d.effect = string(resourceapi.DeviceTaintEffectNoExecute)
+	case d.effect != "None" && d.effect != "NoSchedule":
+		return fmt.Errorf("read --effect: %q is not None or NoSchedule; to end running pods, use --evict", d.effect)
+	}
+	return nil
+}
+
+func (d *drainer) run(ctx context.Context) error {
+	c, err := d.open(ctx, d.node, drain.Drain, collect.Slices, collect.Claims, collect.Rules)
+	if err != nil {
+		return err
+	}
+	plan, err := c.PlanDrain(d.node, d.hcas, resourceapi.DeviceTaintEffect(d.effect), d.reason)
+	if err != nil {
+		return err
+	}
+	done := drained{DrainPlan: plan, DryRun: d.dryRun, Results: []drain.Result{}}
+	d.show(plan)
+	d.rules.DryRun = d.dryRun
+	if !d.dryRun {
+		for _, twin := range drain.Left(c.Rules, d.node, c.Now) {
+			if _, err := d.rules.Remove(ctx, twin); err != nil {
+				return err
+			}
+		}
+		done.Opinions = d.ask(ctx, plan)
+		if err := d.confirm(ctx, plan); err != nil {
+			return err
+		}
+	}
+	author := drain.Author(ctx, d.client)
+	for _, rule := range plan.Rules {
+		if author != "" {
+			rule.Annotations = with(rule.Annotations, inspect.DrainAuthor, author)
+		}
+		result, err := d.rules.Apply(ctx, rule)
+		if err != nil {
+			return partly(err, len(done.Results), len(plan.Rules))
+		}
+		done.Results = append(done.Results, result)
+	}
+	return d.report(done)
+}
+
+// with returns annotations with one more.
+func with(annotations map[string]string, key, value string) map[string]string {
+	out := map[string]string{key: value}
+	for k, v := range annotations {
+		out[k] = v
+	}
+	return out
+}
+
+// partly adds to an error how much was done before it.
+func partly(err error, done, of int) error {
+	if done == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; %d of %d rules were written: the command can be repeated", err, done, of)
+}
+
+// open checks the rights, finds the API of rules, and reads the cluster.
+func (d *drainer) open(ctx context.Context, node string, rights []drain.Right, about collect.Kind,
+	others ...collect.Kind) (*inspect.Cluster, error) {
+	var err error
+	if d.client, err = d.plugin.client(); err != nil {
+		return nil, err
+	}
+	if d.rules, err = drain.Open(ctx, d.client); errors.Is(err, drain.ErrNotServed) {
+		return nil, fmt.Errorf("%w. Instead, keep pods off the node with kubectl cordon %s, or stop publishing the HCA in "+
+			"the driver's configuration (docs/operate.md)", err, text.Shell(node))
+	} else if err != nil {
+		return nil, err
+	}
+	if err := drain.Check(ctx, d.client, rights); err != nil {
+		return nil, err
+	}
+	c, err := collect.Reader{Client: d.client}.Read(ctx, about, others...)
+	if err != nil {
+		return nil, hint(err, about)
+	}
+	if len(c.Unread) > 0 {
+		return nil, fmt.Errorf("read the cluster: %s; nothing was changed", strings.Join(c.Unread, "; "))
+	}
+	return c, d.exists(ctx, c, node)
+}
+
+// exists returns an error for a node that neither publishes devices, nor has a rule, nor is in the cluster: a
+// misspelled name would drain nothing, and say nothing.
+func (d *drainer) exists(ctx context.Context, c *inspect.Cluster, node string) error {
+	if c.HasDevices(node) || slices.ContainsFunc(c.ListDrains(), func(o inspect.Drain) bool { return o.Node == node }) {
+		return nil
+	}
+	_, err := d.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("find node %q: the driver publishes no devices of it; see kubectl rdma nodes", node)
+	}
+	return err
+}
+
+// show lists what a plan selects, and who uses it.
+func (d *drainer) show(plan *inspect.DrainPlan) {
+	if d.o.printer != nil {
+		return
+	}
+	if len(plan.HCAs) == 0 {
+		text.Fprintf(d.Out, "Node %s: all HCAs\n", plan.Node)
+	}
+	for _, t := range plan.HCAs {
+		text.Fprintf(d.Out, "Node %s: HCA %s (%s), in all forms: %s\n", plan.Node, t.Name, t.IBDev,
+			strings.Join(t.Devices, ", "))
+		if n := len(t.Functions); n > 0 {
+			text.Fprintf(d.Out, "  and with it %s of its VFs and SFs\n", text.Count(n, "device"))
+		}
+		if len(t.Groups) > 0 {
+			text.Fprintf(d.Out, "  and with it %s: the ResourceSlices do not say which HCAs a group has\n",
+				text.Some(t.Groups, ", "))
+		}
+	}
+	if len(plan.Users) == 0 {
+		fmt.Fprintln(d.Out, "No claim has these devices.")
+		return
+	}
+	text.Fprintf(d.Out, "%s have these devices, and %s would be evicted with --evict:\n",
+		text.Count(len(plan.Users), "claim"), text.Count(plan.Evicted(), "pod"))
+	_ = printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(inspect.DrainUserTable(plan.Users), d.Out)
+}
+
+// ask prints what the API server says of a plan. Without its words the plan goes on: older versions have none.
+func (d *drainer) ask(ctx context.Context, plan *inspect.DrainPlan) []drain.Opinion {
+	opinions, err := d.rules.Preview(ctx, plan.Rules)
+	if err != nil {
+		text.Fprintf(d.ErrOut, "Warning: the API server does not say what it would evict: %s\n",
+			text.Foreign(err.Error()))
+	}
+	for _, o := range opinions {
+		switch {
+		case d.o.printer != nil:
+		case o.Message == "":
+			text.Fprintf(d.Out, "The API server does not say in time what it would evict.\n")
+		default:
+			text.Fprintf(d.Out, "The API server says of %s: %s\n", text.Count(len(o.Rules), "rule"),
+				text.Bound(o.Message, text.MaxForeign))
+		}
+	}
+	return opinions
+}
+
+// confirm asks before pods are ended.
+func (d *drainer) confirm(ctx context.Context, plan *inspect.DrainPlan) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted; nothing was changed")
+	}
+	if !d.evict || d.sure {
+		return nil
+	}
+	text.Fprintf(d.ErrOut, "NoExecute ignores PodDisruptionBudgets: Kubernetes ends %s now, and others that get these "+
+		"devices meanwhile.\nContinue? Answer yes or no: ", text.Count(plan.Evicted(), "pod"))
+	answers := make(chan string, 1)
+	go func() { // a read of the terminal cannot be interrupted
+		var answer string
+		_, _ = fmt.Fscanln(d.In, &answer) // without an answer it is no
+		answers <- answer
+	}()
+	select {
+	case <-ctx.Done():
+		return errors.New("interrupted; nothing was changed")
+	case answer := <-answers:
+		if strings.EqualFold(answer, "yes") || strings.EqualFold(answer, "y") {
+			return nil
+		}
+		return errors.New("the answer is not yes; nothing was changed. Scripts pass --yes")
+	}
+}
+
+// report prints what was done.
+func (d *drainer) report(done drained) error {
+	if d.o.printer != nil {
+		return d.o.object("Drain", done)
+	}
+	note, all := "", ": kubectl get devicetaintrules -l "+inspect.DrainKey
+	if done.DryRun {
+		note, all = " (dry run)", ""
+	}
+	names := map[string][]string{}
+	for _, r := range done.Results {
+		names[r.Done] = append(names[r.Done], r.Rule)
+	}
+	for _, what := range slices.Sorted(maps.Keys(names)) {
+		if n := len(names[what]); n > 3 {
+			text.Fprintf(d.Out, "%d DeviceTaintRules %s%s%s\n", n, what, note, all)
+			continue
+		}
+		for _, name := range names[what] {
+			text.Fprintf(d.Out, "DeviceTaintRule %s %s%s\n", name, what, note)
+		}
+	}
+	return nil
+}

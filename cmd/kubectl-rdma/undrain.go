@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
+)
+
+func newUndrain(p *plugin) *cobra.Command {
+	d := &drainer{plugin: p}
+	cmd := &cobra.Command{
+		Use:   "undrain NODE [HCA...]",
+		Short: "Put drained HCAs of a node back into service, or all of them",
+		Long: `Remove the DeviceTaintRules that kubectl rdma drain wrote for HCAs of a node. Without
+the name of an HCA, remove all of them for the node. Other rules stay.`,
+		Example: `  kubectl rdma undrain worker-3 mlx5_2
+  kubectl rdma undrain worker-3`,
+		ValidArgsFunction: p.completer(hcaNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name a node, as in kubectl rdma undrain worker-3 mlx5_2")
+			}
+			d.node, d.hcas = strings.TrimPrefix(args[0], "node/"), args[1:]
+			return d.undrain(cmd.Context())
+		},
+	}
+	d.o = p.output(cmd, "text")
+	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what it would do, and let the API server check it")
+	return cmd
+}
+
+// undrain removes the rules of HCAs, or all of the node.
+func (d *drainer) undrain(ctx context.Context) error {
+	c, err := d.open(ctx, d.node, drain.Undrain, collect.Slices, collect.Rules)
+	if err != nil {
+		return err
+	}
+	remove, err := chosen(c, d.node, d.hcas)
+	if err != nil {
+		return err
+	}
+	d.rules.DryRun = d.dryRun
+	done := drained{DrainPlan: &inspect.DrainPlan{Node: d.node, Users: []inspect.DrainUser{}}, DryRun: d.dryRun}
+	done.Results = []drain.Result{}
+	for _, rule := range append(remove, drain.Left(c.Rules, d.node, c.Now)...) {
+		result, err := d.rules.Remove(ctx, rule)
+		if err != nil {
+			return partly(err, len(done.Results), len(remove))
+		}
+		done.Results = append(done.Results, result)
+		done.Rules = append(done.Rules, *rule)
+	}
+	if len(remove) == 0 {
+		d.o.nothing("Nothing to do: no rule of kubectl rdma drain is for node " + text.Shell(d.node) + ".")
+	}
+	return d.report(done)
+}
+
+// chosen returns the rules of a node, or of HCAs of it. An HCA that is not drained is an error: its name may be wrong.
+func chosen(c *inspect.Cluster, node string, hcas []string) (out []*resourceapi.DeviceTaintRule, _ error) {
+	drains := slices.DeleteFunc(c.ListDrains(), func(o inspect.Drain) bool { return o.Node != node })
+	var names []string
+	for _, o := range drains {
+		if len(hcas) == 0 {
+			names = append(names, o.Rules...)
+		}
+	}
+	for _, hca := range hcas {
+		hca = strings.TrimPrefix(hca, "shared-")
+		named := func(o inspect.Drain) bool { return o.HCA != "" && (o.HCA == hca || o.IBDev == hca) }
+		i := slices.IndexFunc(drains, named)
+		if i < 0 {
+			return nil, notDrained(node, hca, drains)
+		}
+		names = append(names, drains[i].Rules...)
+	}
+	for i := range c.Rules {
+		if slices.Contains(names, c.Rules[i].Name) {
+			out = append(out, &c.Rules[i])
+		}
+	}
+	return out, nil
+}
+
+func notDrained(node, hca string, drains []inspect.Drain) error {
+	if len(drains) == 0 {
+		return fmt.Errorf("undrain HCA %q of node %q: nothing of this node is drained", hca, node)
+	}
+	var names []string
+	for i := range drains {
+		if drains[i].HCA == "" {
+			return fmt.Errorf("undrain HCA %q of node %q: the whole node is drained; kubectl rdma undrain %s puts all of it "+
+				"back", hca, node, text.Shell(node))
+		}
+		names = append(names, drains[i].String())
+	}
+	return fmt.Errorf("undrain HCA %q of node %q: it is not drained; drained are: %s", hca, node, text.Some(names, ", "))
+}
+
+// hcaNames completes a node, then its HCAs.
+func hcaNames(ctx context.Context, client kubernetes.Interface, args []string) (out []string, err error) {
+	if len(args) == 0 {
+		return nodeNames(ctx, client, nil)
+	}
+	c, err := collect.Reader{Client: client}.Read(ctx, collect.Slices)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := c.ListDevices(ctx, inspect.DeviceFilter{Nodes: args[:1]})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range devices {
+		if name, ok := d.Attributes["ibdev"].(string); ok && !slices.Contains(args[1:], name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,137 @@
+package plugin
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// foreign is a rule of somebody else for a device that the test drains.
+const foreign = `apiVersion: resource.k8s.io/v1
+kind: DeviceTaintRule
+metadata: {name: foreign}
+spec:
+  deviceSelector: {driver: rdma.dev, pool: storage, device: shared-pci-0000-3b-00-0}
+  taint: {key: rdma.dev/drain, effect: None}
+`
+
+func at(address string) string {
+	return selector(`device.attributes["resource.kubernetes.io"].?pciBusID.orValue("") == "` + address + `"`)
+}
+
+// drains are pods that want a drained HCA, each in another form.
+var drains = map[string]waiting{
+	"late-share": {claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.0")), "")},
+	"late-vf":    {claim: devices(request("nic", "vf.hca.rdma.dev", at("0000:3b:00.2")), "")},
+	"late-whole": {claim: devices(request("nic", "hca.rdma.dev", at("0000:19:00.0")), "")},
+}
+
+// TestDrain: a drained HCA gets no new claim in any form, its pods stay until --evict, and undrain brings it back. The
+// chart's roles are enough, a user without them reads what is missing, and a foreign rule stays as it is.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "", "exclusive", "shared")
+	b.roles()
+	holder := waiting{claim: drains["late-share"].claim}
+	b.apply(holder.manifest("holder") + foreign)
+	b.scheduled("holder")
+	before := b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}")
+
+	out, err := b.command("kubectl", "rdma", "drain", "storage", "mlx5_0", "--as=viewer").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "you may not get devicetaintrules, create devicetaintrules, update devicetaintrules, delete devicetaintrules") {
+		t.Errorf("a viewer drains: %v\n%s", err, out)
+	}
+	b.effects("None")
+
+	said := b.run("kubectl", "rdma", "drain", "storage", "mlx5_0", "--reason", "cable 17", "--as=operator")
+	for _, want := range []string{
+		"default/holder-devices-", "holder", "1 pod would be evicted with --evict", "The API server says of ",
+		"1 published device selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute.",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("kubectl rdma drain does not say %q:\n%s", want, said)
+		}
+	}
+	b.run("kubectl", "rdma", "drain", "train", "mlx5_0", "--as=operator")
+	b.effects("None NoSchedule")
+	for name, w := range drains {
+		b.apply(w.manifest(name))
+	}
+	for name := range drains {
+		b.run("kubectl", "wait", "--for=condition=PodScheduled=False", "pod/"+name, "--timeout=40s")
+	}
+	if why := b.run("kubectl", "rdma", "why", "late-share", "--as=viewer"); !strings.Contains(why, `drained by "operator": "cable 17"`) {
+		t.Errorf("kubectl rdma why names neither reason nor author:\n%s", why)
+	}
+	if status := b.run("kubectl", "rdma", "status", "--as=viewer"); !strings.Contains(status, "storage/pci-0000-3b-00-0 (mlx5_0)   NoSchedule") {
+		t.Errorf("kubectl rdma status does not list what is drained:\n%s", status)
+	}
+	if b.ends("holder") {
+		t.Error("a drain without --evict ends a pod")
+	}
+
+	b.run("kubectl", "rdma", "drain", "storage", "mlx5_0", "--evict", "--yes", "--as=operator")
+	b.until("an eviction", func() bool { return b.ends("holder") })
+	for _, node := range []string{"storage", "train"} {
+		b.run("kubectl", "rdma", "undrain", node, "mlx5_0", "--as=operator")
+	}
+	b.effects("None")
+	for name := range drains {
+		b.scheduled(name)
+	}
+	if after := b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}"); after != before {
+		t.Errorf("the foreign rule was %s and is %s", before, after)
+	}
+}
+
+// effects checks the effects of all rules.
+func (b *bed) effects(want string) {
+	b.Helper()
+	seen := map[string]bool{}
+	for _, effect := range strings.Fields(b.run("kubectl", "get", "devicetaintrules", "-o", "jsonpath={.items[*].spec.taint.effect}")) {
+		seen[effect] = true
+	}
+	for _, effect := range strings.Fields(want) {
+		if !seen[effect] {
+			b.Errorf("no rule has the effect %s", effect)
+		}
+		delete(seen, effect)
+	}
+	if len(seen) > 0 {
+		b.Errorf("rules have the effects %v beside %s", seen, want)
+	}
+}
+
+// ends reports whether a pod is being deleted, or gone: these nodes have no kubelet.
+func (b *bed) ends(pod string) bool {
+	return b.run("kubectl", "get", "pod", "--ignore-not-found", "--field-selector=metadata.name="+pod, "-o", "jsonpath={.items[*].metadata.deletionTimestamp}") != "" ||
+		b.try("kubectl", "get", "pod", pod) != nil
+}
+
+// roles creates the chart's roles for people, and users that have them.
+func (b *bed) roles() {
+	manifest := b.run("helm", "template", "../../../../deployments/helm/dra-driver-rdma", "--set=accessRoles.create=true,runtimeCDIEnabled=true",
+		"--show-only=templates/rbac-people.yaml")
+	b.apply(manifest)
+	var list struct {
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	if err := json.Unmarshal([]byte(b.run("kubectl", "get", "clusterroles", "-l", "app.kubernetes.io/name=dra-driver-rdma", "-o", "json")), &list); err != nil {
+		b.Fatal(err)
+	}
+	for _, role := range list.Items {
+		_, user, _ := strings.Cut(role.Metadata.Name, "dra-driver-rdma-")
+		if i := strings.LastIndex(user, "-"); i >= 0 {
+			user = user[i+1:]
+		}
+		b.run("kubectl", "create", "clusterrolebinding", user, "--clusterrole="+role.Metadata.Name, "--user="+user)
+	}
+}
+
+// withoutRules: an API server without DeviceTaintRules is named, with the alternative.
+func (b *bed) withoutRules() {
+	out, err := b.command("kubectl", "rdma", "drain", "train", "mlx5_0").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "serves no DeviceTaintRules") || !strings.Contains(string(out), "kubectl cordon train") {
+		b.Errorf("drain without DeviceTaintRules: %v\n%s", err, out)
+	}
+}
