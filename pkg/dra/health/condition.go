@@ -24,6 +24,8 @@ const (
 	PortFlapping  Condition = "port-flapping"  // a port fell several times within a day
 	PortSlow      Condition = "port-slow"      // the rate is lower than it should be
 	PortErrors    Condition = "port-errors"    // an error counter rises too fast
+	PCIeDegraded  Condition = "pcie-degraded"  // a PCIe link up to the root is narrower than it should be
+	PCIeErrors    Condition = "pcie-errors"    // the PCIe link of the HCA makes errors
 	NoAddress     Condition = "no-address"     // a RoCE port has only link-local GIDs
 )
 
@@ -71,6 +73,8 @@ var consequences = []consequence{
 	{PortFlapping, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortFlapping", "RDMAPortSteady", counted},
 	{PortSlow, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortSlow", "RDMAPortRateRestored", sick},
 	{PortErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortErrors", "RDMAPortErrorsEnded", counted},
+	{PCIeDegraded, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPCIeDegraded", "RDMAPCIeRestored", sick},
+	{PCIeErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPCIeErrors", "RDMAPCIeErrorsEnded", counted},
 	{NoAddress, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAAddressMissing", "RDMAAddressPresent", notSick},
 }
 

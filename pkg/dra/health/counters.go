@@ -39,8 +39,23 @@ func (t Threshold) ofFalls() bool {
 	return t.Counter == "link_downed" || t.Counter == "link_error_recovery"
 }
 
+// PCIeThresholds returns limits for the errors of a PCIe link. An uncorrectable error of the link itself never happens on a
+// link that is well. The standard allows one wrong bit in 10^12 (PCI Express Base Specification, receiver bit error
+// ratio), which is one error in two seconds at 32 GT/s and 16 lanes.
+func PCIeThresholds() []Threshold {
+	const remedy = "seat the card again, or look at riser, slot and firmware"
+	return []Threshold{
+		{"aer_fatal", 0.5, 12 * time.Hour, "the PCIe link of the card failed: " + remedy},
+		{"aer_nonfatal", 0.5, 12 * time.Hour, "the PCIe link of the card lost data: " + remedy},
+		{"aer_correctable", 3600, time.Hour, "the PCIe link of the card repeats what it sends: " + remedy},
+	}
+}
+
 // note is the message for a counter that rises too fast.
 func (t Threshold) note() string {
+	if t.Count < 1 {
+		return fmt.Sprintf("counter %s rose within %s: %s", t.Counter, span(t.Per), t.Means)
+	}
 	return fmt.Sprintf("counter %s rises by more than %g in %s: %s", t.Counter, t.Count, span(t.Per), t.Means)
 }
 

@@ -23,6 +23,7 @@ type device struct {
 	resumed     map[Condition]bool   // conditions of an earlier instance of the driver
 	announced   map[Condition]string // conditions that announce returned, with their messages
 
+	came     time.Time // since when the HCA is present
 	seen     *rdma.HCA // at the last observation, nil if absent
 	standard standard  // at the last observation
 	unsaved  bool      // the next driver does not know an incident in falls yet
@@ -54,13 +55,21 @@ func (d *device) forgotten(now time.Time, cfg *Config) bool {
 func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg *Config) {
 	before, same := d.seen, d.standard == s
 	d.seen, d.standard = h, s
-	if d.stable && before != nil && same && before.Equal(h) && !o.hasReading(h) {
+	if d.stable && before != nil && same && before.Equal(h) && !o.hasReading(h) && len(o.PCIe[h.Name].Errors) == 0 {
 		return
 	}
 	d.stable = false
 	d.present, d.ibdev, d.ports, d.card = true, h.IBDev, d.ports[:0], slotOf(h)
 	d.take(judgeHCA(h), now, cfg)
-	d.take([]judgement{judgeRate(h, s)}, now, cfg)
+	d.take([]judgement{judgeRate(h, s), judgePCIe(s)}, now, cfg)
+	if before == nil {
+		d.came = now
+	}
+	if p, ok := o.PCIe[h.Name]; ok && !isPart(h) {
+		// A card that was reset, or whose driver was loaded again, has taken its PCIe link down with errors.
+		settling := now.Sub(d.came) < cfg.Sick
+		d.take([]judgement{d.judgeRises(PCIeErrors, 0, p.Errors, cfg.PCIe, settling, now)}, now, cfg)
+	}
 	d.uncabled = len(h.Ports) > 0
 	for p := range h.OwnPorts() {
 		d.uncabled = d.uncabled && o.Readings[PortID{d.name, p.Number}].NoCable
@@ -97,9 +106,12 @@ func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
 	}
 }
 
+// compares reports whether a condition depends on the policy, and on the other cards.
+func compares(c Condition) bool { return c == PortSlow || c == PCIeDegraded }
+
 func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 	for _, j := range judged {
-		if j.signal == unknown && d.probes[j.probe] == nil && !(j.condition == PortSlow && d.resumed[j.condition]) {
+		if j.signal == unknown && d.probes[j.probe] == nil && !(compares(j.condition) && d.resumed[j.condition]) {
 			continue // no probe exists, and this signal needs none
 		}
 		p := d.probe(j.probe)
@@ -113,19 +125,26 @@ func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 func (d *device) probe(key probe) *debounce {
 	if d.probes[key] == nil {
 		held := d.resumed[key.condition]
-		d.probes[key] = &debounce{faulty: held, confirmed: held, since: d.since[key.condition], patient: key.condition == PortSlow}
+		d.probes[key] = &debounce{faulty: held, confirmed: held, since: d.since[key.condition], patient: compares(key.condition)}
 	}
 	return d.probes[key]
 }
 
 // judgeCounters judges the error counters of a port.
 func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) judgement {
+	settling := d.falls[port] != nil && d.falls[port].settling(now, cfg)
+	return d.judgeRises(PortErrors, port, r.Counters, cfg.Thresholds, settling, now)
+}
+
+// judgeRises judges how fast counters rise.
+func (d *device) judgeRises(
+	c Condition, port int, values map[string]uint64, limits []Threshold, settling bool, now time.Time,
+) judgement {
 	var notes []string
 	known := false
-	settling := d.falls[port] != nil && d.falls[port].settling(now, cfg)
-	for i := range cfg.Thresholds {
-		t := &cfg.Thresholds[i]
-		value, ok := r.Counters[t.Counter]
+	for i := range limits {
+		t := &limits[i]
+		value, ok := values[t.Counter]
 		if !ok {
 			continue
 		}
@@ -139,9 +158,9 @@ func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) 
 		}
 	}
 	if !known {
-		return judgement{probe{PortErrors, port}, unknown, ""}
+		return judgement{probe{c, port}, unknown, ""}
 	}
-	return judge(len(notes) > 0, PortErrors, port, join(notes))
+	return judge(len(notes) > 0, c, port, join(notes))
 }
 
 // settle ends an observation of an HCA that is present or held. It returns the verdict, and determines

@@ -20,6 +20,8 @@ type Observation struct {
 	Unbound []string
 	// Expected is what the policy expects of HCAs, by name. It is nil if that is not known yet.
 	Expected map[string]Expected
+	// PCIe are the states of the HCAs' PCIe links, by name. The conditions of PCIe do not change without it.
+	PCIe map[string]PCIe
 	// Readings are the values of ports that the snapshot does not have. The conditions that
 	// depend on them do not change for a port without a reading.
 	Readings map[PortID]Reading

@@ -13,6 +13,8 @@ type Expected struct {
 	Unused bool
 	// MinRateMbps is the lowest good rate, 0 if the policy has none.
 	MinRateMbps int
+	// MinPCIe is the lowest good state of the PCIe links up to the root, zero if the policy has none.
+	MinPCIe Link
 	// Peers is the rule whose cards should be alike, "" for none: a rule with rails.
 	Peers string
 	// Alike says that the rule has all of its cards, so that they can be compared.
@@ -29,6 +31,8 @@ type standard struct {
 	known bool // what is expected is known
 	// peersMbps is the lowest rate of the other cards of the rule, 0 if they cannot be compared.
 	peersMbps int
+	pcie      PCIeLink
+	peersPCIe int // the lowest capacity of the PCIe links of the other cards, 0 if they cannot be compared
 }
 
 // standards returns what the HCAs with an expectation are compared with, by name. It has none for VFs and SFs: they
@@ -37,43 +41,52 @@ func (o *Observation) standards() map[string]standard {
 	if o.Expected == nil {
 		return nil
 	}
-	rates := map[string]map[string]int{} // by rule and HCA
+	rates, links := peers{}, peers{}
 	out := make(map[string]standard, len(o.Expected))
 	for i := range o.Snapshot.HCAs {
 		h := &o.Snapshot.HCAs[i]
-		expected := o.Expected[h.Name]
 		if isPart(h) {
 			continue
 		}
-		out[h.Name] = standard{Expected: expected, known: true}
-		if rate := activeRate(h); expected.Alike && expected.Peers != "" && rate > 0 {
-			if rates[expected.Peers] == nil {
-				rates[expected.Peers] = map[string]int{}
-			}
-			rates[expected.Peers][h.Name] = rate
+		s := standard{Expected: o.Expected[h.Name], known: true, pcie: o.PCIe[h.Name].PCIeLink}
+		out[h.Name] = s
+		if s.Alike && s.Peers != "" {
+			rates.add(s.Peers, h.Name, activeRate(h))
+			links.add(s.Peers, h.Name, s.pcie.Link.Capacity())
 		}
 	}
-	for _, peers := range rates {
-		for name := range peers {
-			s := out[name]
-			s.peersMbps = lowestOfOthers(peers, name)
-			out[name] = s
-		}
+	for name, s := range out {
+		s.peersMbps, s.peersPCIe = lowestOfOthers(rates[s.Peers], name), lowestOfOthers(links[s.Peers], name)
+		out[name] = s
 	}
 	return out
 }
 
-// lowestOfOthers returns the lowest rate of all but one, 0 if fewer than minPeers of them are equal.
-func lowestOfOthers(rates map[string]int, but string) int {
+// peers are values of cards, by rule and HCA.
+type peers map[string]map[string]int
+
+// add adds a value, unless it is 0: unknown.
+func (p peers) add(rule, hca string, value int) {
+	if value == 0 {
+		return
+	}
+	if p[rule] == nil {
+		p[rule] = map[string]int{}
+	}
+	p[rule][hca] = value
+}
+
+// lowestOfOthers returns the lowest value of all but one, 0 if fewer than minPeers of them are equal.
+func lowestOfOthers(values map[string]int, but string) int {
 	lowest, equal, alike := 0, map[int]int{}, false
-	for name, rate := range rates {
+	for name, value := range values {
 		if name == but {
 			continue
 		}
-		equal[rate]++
-		alike = alike || equal[rate] >= minPeers
-		if lowest == 0 || rate < lowest {
-			lowest = rate
+		equal[value]++
+		alike = alike || equal[value] >= minPeers
+		if lowest == 0 || value < lowest {
+			lowest = value
 		}
 	}
 	if !alike {

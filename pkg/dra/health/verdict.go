@@ -81,7 +81,7 @@ func (d *device) sum(c Condition, cfg *Config) (Fault, bool) {
 	switch c {
 	case DeviceGone, DriverUnbound:
 		return Fault{}, false
-	case NoUverbs, NoGUID, PortSlow:
+	case NoUverbs, NoGUID, PortSlow, PCIeDegraded, PCIeErrors:
 		return d.fault(c, []int{0}, false, cfg)
 	case PortDown, NoAddress:
 		return d.fault(c, d.ports, true, cfg)

@@ -66,7 +66,7 @@ var (
 	DeviceUnused = scraped("rdma_device_unused", Gauge, []string{"device", "ibdev"},
 		"An HCA that is down because nobody cabled it; always 1, absent for others.", "HCAs")
 	DeviceTaint = scraped("rdma_device_taint", Gauge, []string{"device", "ibdev", "key", "effect"},
-		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 11 conditions")
+		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 13 conditions")
 	DeviceAllocation = scraped("rdma_device_allocation_info", Gauge,
 		[]string{"device", "dra_device", "namespace", "claim", "pod"},
 		"A claim that holds the HCA, with the pool's device in its allocation and a pod that uses it; always 1. "+
@@ -113,7 +113,7 @@ var (
 		"Devices of the pool that prepared claims hold, by kind, without those for monitoring.", "3")
 	PreparedClaims = scraped("rdma_driver_prepared_claims", Gauge, nil, "Claims that are prepared.", perOne)
 	Conditions     = scraped("rdma_driver_unhealthy_devices", Gauge, []string{"condition"},
-		"HCAs with a condition, by condition (docs/health.md).", "11")
+		"HCAs with a condition, by condition (docs/health.md).", "13")
 	IPAMAddresses = scraped("rdma_driver_ipam_addresses", Gauge, []string{"ipam"},
 		"Addresses that pods can have in the node's block of an entry of ipam; 0 if the node has no block.", "entries")
 	IPAMUsed = scraped("rdma_driver_ipam_used_addresses", Gauge, []string{"ipam"},
@@ -156,7 +156,7 @@ var (
 	PublishErrors = updated("rdma_driver_publish_errors_total", Counter, nil,
 		"Times that the API server refused slices or was not reachable to write them.", perOne)
 	HealthTransitions = updated("rdma_driver_health_transitions_total", Counter, []string{"condition", "to"},
-		"Conditions of HCAs that began (to=\"bad\") or ended (to=\"good\").", "22")
+		"Conditions of HCAs that began (to=\"bad\") or ended (to=\"good\").", "26")
 	HookReports = updated("rdma_driver_hook_reports_total", Counter, []string{"what", "outcome"},
 		"Results of the hook in started containers: for their locked memory limit (what=\"memlock\"), "+
 			"and for their limits on HCAs (what=\"limit\").", "10")

@@ -18,6 +18,7 @@ type judge struct {
 	times    atomic.Pointer[Times]
 	expected atomic.Pointer[map[string]health.Expected] // nil before the first decision of the policy
 	readings map[health.PortID]health.Reading           // of the last poll; only Run uses it
+	pcie     map[string]health.PCIe                     // the same of the PCIe links
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of health
@@ -70,6 +71,7 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	}
 	o := health.Observation{
 		Snapshot: view.Snapshot, Held: view.held(), Unbound: view.unbound(), Readings: n.health.readings,
+		PCIe: n.health.pcie,
 	}
 	if expected := n.health.expected.Load(); expected != nil {
 		o.Expected = *expected

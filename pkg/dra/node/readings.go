@@ -4,9 +4,35 @@ import (
 	"io/fs"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/pcie"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+// read reads the data that health needs besides the snapshot.
+func (j *judge) read(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) {
+	j.readings, j.pcie = readPorts(sys, snap, thresholds), readPCIe(sys, snap)
+}
+
+// readPCIe reads the PCIe links of the cards, and the errors at both ends of their own links.
+func readPCIe(sys fs.FS, snap *rdma.Snapshot) map[string]health.PCIe {
+	out := map[string]health.PCIe{}
+	for _, h := range snap.Usable() {
+		if h.Function != rdma.PF || h.PCI == nil {
+			continue
+		}
+		ends := []string{h.PCI.Address}
+		if n := len(h.PCI.Bridges); n > 0 {
+			ends = append(ends, h.PCI.Bridges[n-1])
+		}
+		one := health.PCIe{Errors: pcie.Errors(sys, ends...)}
+		if link, at, ok := pcie.Narrowest(sys, append([]string{h.PCI.Address}, h.PCI.Bridges...)); ok {
+			one.Link, one.At = health.Link(link), at
+		}
+		out[h.Name] = one
+	}
+	return out
+}
 
 // readPorts reads the data of ports that health needs besides the snapshot. It skips VFs and SFs: they have no cable of
 // their own, and the addresses of their interfaces belong to a pod.

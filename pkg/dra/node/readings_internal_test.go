@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/pcie"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -36,6 +37,27 @@ func TestReadFalls(t *testing.T) {
 		if !strings.HasPrefix(want, got) {
 			t.Errorf("%s: got %s", want, got)
 		}
+	}
+}
+
+// TestReadPCIe: the narrowest link of a card up to the root, and the errors of both ends of its own link. VFs have none.
+func TestReadPCIe(t *testing.T) {
+	sys := fstest.MapFS{}
+	for device, lanes := range map[string]string{"card": "16", "port": "16", "up": "8", "root": "16"} {
+		dir := "bus/pci/devices/" + device + "/"
+		sys[dir+"current_link_speed"] = &fstest.MapFile{Data: []byte("32.0 GT/s PCIe\n")}
+		sys[dir+"current_link_width"] = &fstest.MapFile{Data: []byte(lanes + "\n")}
+		sys[dir+"aer_dev_correctable"] = &fstest.MapFile{Data: []byte("RxErr 1\nTOTAL_ERR_COR 1\n")}
+	}
+	h := rdma.HCA{Name: "pf", IBDev: "mlx5_0", Function: rdma.PF, Uverbs: &rdma.Node{},
+		PCI: &rdma.PCIFunction{Address: "card", Bridges: []string{"root", "up", "port"}}}
+	vf := h
+	vf.Name, vf.Function = "vf", rdma.VF
+	want := map[string]health.PCIe{"pf": {
+		PCIeLink: health.PCIeLink{Link: health.Link{MTs: 32000, Lanes: 8}, At: "up"}, Errors: map[string]uint64{pcie.Correctable: 2},
+	}}
+	if diff := cmp.Diff(want, readPCIe(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}})); diff != "" {
+		t.Errorf("readings (-want +got):\n%s", diff)
 	}
 }
 

@@ -31,7 +31,7 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 			return err
 		}
 	}
-	n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+	n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 	n.judge(ctx, n.cfg.Now())
 	n.remember(ctx)
 	return nil
@@ -61,7 +61,7 @@ func (n *Node) Run(ctx context.Context) {
 		case <-poll.C:
 			n.looked(ctx, n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) }))
 			asks = n.askAgain.Swap(false)
-			n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+			n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		case <-n.changed:
 			n.adapt(ctx)
 		}

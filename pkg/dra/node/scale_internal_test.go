@@ -36,3 +36,24 @@ func TestEventCost(t *testing.T) {
 		t.Errorf("an event costs %v operations, want the same few for any number of HCAs", cost)
 	}
 }
+
+// TestReadsOfAPoll: a look at the health of all links reads a few files of each card, and nothing of its VFs.
+func TestReadsOfAPoll(t *testing.T) {
+	for _, functions := range []int{8, 1016} {
+		host := largehost.New(t, functions)
+		n := opened(t, Config{Sys: host})
+		cards := 0
+		for _, h := range n.Host().Usable() {
+			if h.Function == rdma.PF {
+				cards++
+			}
+		}
+		host.Reset()
+		n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+		reads := host.Operations()
+		t.Logf("%d functions, %d cards: %d operations, twice a minute", functions, cards, reads)
+		if cards == 0 || reads > 60*cards {
+			t.Errorf("%d functions with %d cards cost %d operations, want at most 60 a card", functions, cards, reads)
+		}
+	}
+}

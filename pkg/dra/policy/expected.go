@@ -8,7 +8,7 @@ func (r *rule) expected(numbered bool) health.Expected {
 	if r == nil {
 		return health.Expected{}
 	}
-	out := health.Expected{MinRateMbps: r.minRate * 1000, Unused: r.unused}
+	out := health.Expected{MinRateMbps: r.minRate * 1000, Unused: r.unused, MinPCIe: r.minPCIe}
 	if r.rails > 0 {
 		out.Peers, out.Alike = r.name, numbered
 	}

@@ -99,6 +99,10 @@ type FileRule struct {
 	// MinRateGbps is the lowest good rate of an HCA's link, in units of 10^9 bits per second. Below it, the HCA has the
 	// condition port-slow. Defaults to a comparison with the other cards, if the rule has rails.
 	MinRateGbps *int `yaml:"minRateGbps" jsonschema:"minimum=1,maximum=100000"`
+	// MinPCIe is the lowest good state of an HCA's PCIe link and of those up to the root, as GT/s and lanes, such as 32x16.
+	// Below their product, the HCA has the condition pcie-degraded. Defaults to a comparison with the other cards, if the
+	// rule has rails.
+	MinPCIe string `yaml:"minPCIe" jsonschema:"pattern=^[0-9]+([.][0-9]+)?x[0-9]+$"`
 	// Attributes are additional attributes of the HCAs, by name.
 	Attributes map[string]FileAttribute `yaml:"attributes"`
 }

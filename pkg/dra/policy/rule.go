@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -30,6 +31,7 @@ type rule struct {
 	marks     v1alpha1.Marks
 	vlan      int // 0: none
 	unused    bool
+	minPCIe   health.Link
 	minRate   int // in units of 10^9 bit/s, 0: none
 	extra     attributes
 }
@@ -110,6 +112,13 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	between(p, path+".serviceLevel", e.ServiceLevel, 0, v1alpha1.MaxServiceLevel, 0)
 	r.vlan = between(p, path+".vlan", e.VLAN, v1alpha1.MinVLAN, v1alpha1.MaxVLAN, 0)
 	r.unused = e.Unused
+	if e.MinPCIe != "" {
+		link, err := health.ParseLink(e.MinPCIe)
+		if err != nil {
+			p.add(path+".minPCIe", "%w", err)
+		}
+		r.minPCIe = link
+	}
 	r.minRate = between(p, path+".minRateGbps", e.MinRateGbps, 1, 100_000, 0)
 	p.room(path+".attributes", r)
 	return r

@@ -1,0 +1,104 @@
+package pcie
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const devices = "bus/pci/devices"
+
+// Link is the state of a PCIe link.
+type Link struct {
+	MTs   int // the rate of a lane in units of 10^6 transfers a second: 32000
+	Lanes int
+}
+
+// maxLanes is the widest link of the standard.
+const maxLanes = 32
+
+// link makes a link from its rate in GT/s and its lanes. A link that is down has no rate, and 0 or 63 lanes.
+func link(rate, lanes string) (Link, bool) {
+	gts, err := strconv.ParseFloat(rate, 64)
+	n, errLanes := strconv.Atoi(lanes)
+	if err != nil || errLanes != nil || !(gts >= 1 && gts < 1000) || n < 1 || n > maxLanes {
+		return Link{}, false
+	}
+	return Link{int(gts * 1000), n}, true
+}
+
+// Narrowest returns the narrowest link on the way from a function to the root, and the address of the device at its
+// lower end. The path has the addresses of the function and of the bridges above it. Narrowest returns false if one link
+// cannot be read: another one could then be the narrowest.
+func Narrowest(sys fs.FS, path []string) (narrowest Link, at string, known bool) {
+	for _, address := range path {
+		l, ok := readLink(sys, address)
+		if !ok {
+			return Link{}, "", false
+		}
+		if at == "" || l.MTs*l.Lanes < narrowest.MTs*narrowest.Lanes {
+			narrowest, at = l, address
+		}
+	}
+	return narrowest, at, at != ""
+}
+
+func readLink(sys fs.FS, address string) (Link, bool) {
+	speed, err := fs.ReadFile(sys, path.Join(devices, address, "current_link_speed"))
+	if err != nil {
+		return Link{}, false
+	}
+	rate, unit, _ := strings.Cut(strings.TrimSpace(string(speed)), " ")
+	width, err := fs.ReadFile(sys, path.Join(devices, address, "current_link_width"))
+	if err != nil || !strings.HasPrefix(unit, "GT/s") {
+		return Link{}, false
+	}
+	return link(rate, strings.TrimSpace(string(width)))
+}
+
+// The names of the sums of Errors.
+const (
+	Fatal       = "aer_fatal"
+	Nonfatal    = "aer_nonfatal"
+	Correctable = "aer_correctable"
+)
+
+// ofLinks are the errors that a link or a device makes (Documentation/ABI/testing/sysfs-bus-pci-devices-aer). The
+// others, such as UnsupReq, CmpltTO and ACSViol, a program can cause with a wrong address, and a scan of the bus does.
+var ofLinks = []string{"DLP", "SDES", "FCP", "RxOF", "MalfTLP", "ECRC", "UncorrIntErr"}
+
+// Errors returns the sums of the errors that the kernel has counted for some functions and bridges. A sum without a
+// file is absent. Firmware that keeps AER to itself has no files, or files with zeros.
+func Errors(sys fs.FS, addresses ...string) map[string]uint64 {
+	out := map[string]uint64{}
+	for _, address := range addresses {
+		for name, file := range map[string]string{
+			Fatal: "aer_dev_fatal", Nonfatal: "aer_dev_nonfatal", Correctable: "aer_dev_correctable",
+		} {
+			content, err := fs.ReadFile(sys, path.Join(devices, address, file))
+			if err != nil {
+				continue
+			}
+			out[name] += sum(string(content), func(kind string) bool {
+				return name == Correctable && !strings.HasPrefix(kind, "TOTAL") || slices.Contains(ofLinks, kind)
+			})
+		}
+	}
+	return out
+}
+
+// sum adds the numbers of the wanted lines of a file.
+func sum(content string, wanted func(kind string) bool) (total uint64) {
+	for line := range strings.Lines(content) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 || !wanted(fields[0]) {
+			continue
+		}
+		if n, err := strconv.ParseUint(fields[1], 10, 64); err == nil {
+			total += n
+		}
+	}
+	return total
+}

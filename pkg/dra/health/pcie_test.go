@@ -1,0 +1,178 @@
+package health_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// linked sets the narrowest PCIe link of some HCAs: HCA 0 has the first one.
+func (w *watched) linked(rule health.Expected, links ...health.Link) {
+	w.obs.Expected, w.obs.PCIe = map[string]health.Expected{}, map[string]health.PCIe{}
+	var hcas []rdma.HCA
+	for i, link := range links {
+		h := hca(i)
+		hcas = append(hcas, h)
+		w.obs.Expected[h.Name] = rule
+		w.obs.PCIe[h.Name] = health.PCIe{PCIeLink: health.PCIeLink{Link: link, At: "0000:3a:00.0"}}
+	}
+	w.see(hcas...)
+}
+
+// TestPCIeDegraded: a link below that of the rule, or below every other card of it, counts after two minutes. The same
+// link everywhere is the board, and one that cannot be read is not known.
+func TestPCIeDegraded(t *testing.T) {
+	full, half, none := health.Link{MTs: 32000, Lanes: 16}, health.Link{MTs: 32000, Lanes: 8}, health.Link{}
+	same := health.Link{MTs: 16000, Lanes: 16} // as much as half
+	peers, least := health.Expected{Peers: "compute", Alike: true}, health.Expected{MinPCIe: full}
+	for name, tc := range map[string]struct {
+		rule  health.Expected
+		links []health.Link
+		sick  int // -1: none
+	}{
+		"peers":            {peers, []health.Link{full, full, half, full}, 2},
+		"all the same":     {peers, []health.Link{half, same, half, same}, -1},
+		"two of six":       {peers, []health.Link{full, half, full, half, full, full}, -1},
+		"few":              {peers, []health.Link{full, half, full}, -1},
+		"not known":        {peers, []health.Link{full, none, full, full}, -1},
+		"policy":           {least, []health.Link{full, same}, 1},
+		"no rule":          {health.Expected{}, []health.Link{full, full, full, full, half}, -1},
+		"rule lacks cards": {health.Expected{Peers: "compute"}, []health.Link{full, full, full, half}, -1},
+	} {
+		w := watch(t)
+		w.linked(tc.rule, tc.links...)
+		w.wait(2*time.Minute - time.Second)
+		if len(w.all) > 0 {
+			t.Errorf("%s: too early are %v", name, w.transitions())
+		}
+		w.poll(time.Hour)
+		for i := range tc.links {
+			want := "Healthy"
+			if i == tc.sick {
+				want += " pcie-degraded"
+			}
+			if got := w.state(hca(i).Name); got != want {
+				t.Errorf("%s: card %d is %q, want %q", name, i, got, want)
+			}
+		}
+		if tc.sick < 0 {
+			continue
+		}
+		_, message := w.View().Report(hca(tc.sick).Name, w.now)
+		want := "the PCIe link of 0000:3a:00.0 has " + tc.links[tc.sick].String() + " (GT/s x lanes)"
+		if !strings.Contains(message, want) {
+			t.Errorf("%s: message is %q", name, message)
+		}
+		tc.links[tc.sick] = full
+		w.linked(tc.rule, tc.links...)
+		w.poll(time.Minute)
+		w.want(hca(tc.sick).Name, "Healthy")
+	}
+}
+
+// TestPCIeErrors: an uncorrectable error of the link counts at once, for half a day, and correctable ones by their rate.
+func TestPCIeErrors(t *testing.T) {
+	w, h := watch(t), hca(1)
+	read := func(nonfatal, correctable uint64) {
+		w.obs.PCIe = map[string]health.PCIe{h.Name: {Errors: map[string]uint64{
+			"aer_fatal": 0, "aer_nonfatal": nonfatal, "aer_correctable": correctable}}}
+		w.look()
+	}
+	w.see(h)
+	read(3, 1000) // from before the driver started
+	w.poll(time.Hour)
+	read(3, 4600)
+	w.poll(time.Minute)
+	w.want(h.Name, "Healthy")
+	read(3, 4700)
+	w.wait(5 * time.Second)
+	w.want(h.Name, "Healthy pcie-errors")
+	w.poll(2 * time.Hour)
+	w.want(h.Name, "Healthy")
+	read(4, 4700)
+	w.wait(5 * time.Second)
+	w.want(h.Name, "Healthy pcie-errors")
+	if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, "counter aer_nonfatal rose within 12h") {
+		t.Errorf("message is %q", message)
+	}
+	w.poll(13 * time.Hour)
+	w.want(h.Name, "Healthy")
+
+	w.see() // the driver of the card is loaded again, and its link goes down meanwhile
+	w.wait(20 * time.Second)
+	w.see(h)
+	w.poll(30 * time.Second)
+	read(95, 19000)
+	w.poll(30 * time.Second)
+	w.want(h.Name, "Healthy")
+	w.poll(time.Hour)
+	read(96, 19000)
+	w.poll(30 * time.Second)
+	w.want(h.Name, "Healthy pcie-errors")
+}
+
+// TestQuietWeek: all modelled machines, under a policy that compares all of their cards, show nothing new in a week:
+// with unused ports, cards of two rates, VFs, clouds and counters that rise as they do.
+func TestQuietWeek(t *testing.T) {
+	for _, name := range fixture.Names() {
+		w, snap := watch(t), rdmatest.Snapshot(t, name)
+		w.obs.Snapshot, w.obs.Expected = snap, map[string]health.Expected{}
+		w.obs.Readings, w.obs.PCIe = map[health.PortID]health.Reading{}, map[string]health.PCIe{}
+		for _, h := range snap.Usable() {
+			w.obs.Expected[h.Name] = health.Expected{Peers: fmt.Sprint(h.Protocol, h.Model, firstRate(h)), Alike: true}
+			w.obs.PCIe[h.Name] = health.PCIe{Errors: map[string]uint64{"aer_fatal": 0, "aer_nonfatal": 0, "aer_correctable": 7}}
+		}
+		w.look()
+		w.wait(time.Minute)
+		first := len(w.all)
+		for hour := range uint64(7 * 24) {
+			w.now = w.now.Add(time.Hour)
+			for _, h := range snap.Usable() {
+				for p := range h.OwnPorts() {
+					falls := hour / 72 // one in three days
+					w.obs.Readings[health.PortID{Device: h.Name, Port: p.Number}] = health.Reading{
+						Falls: &falls, Counters: map[string]uint64{"symbol_error": hour, "link_downed": falls},
+					}
+				}
+			}
+			w.look()
+			w.wait(time.Minute)
+		}
+		if len(w.all) > first {
+			t.Errorf("%s: in a week there are %v", name, w.transitions()[first:])
+		}
+		for _, tr := range w.all {
+			switch tr.Condition {
+			case health.PortFlapping, health.PortSlow, health.PortErrors, health.PCIeDegraded, health.PCIeErrors:
+				t.Errorf("%s: %s of %s: %s", name, tr.Reason(), tr.Device, tr.Message)
+			}
+		}
+	}
+}
+
+// firstRate is the rate of the first port, by which a site has compute and storage in two rules.
+func firstRate(h *rdma.HCA) int {
+	if p := h.Port1(); p != nil {
+		return p.RateMbps
+	}
+	return 0
+}
+
+// FuzzParseLink: a link is read from the text that it writes.
+func FuzzParseLink(f *testing.F) {
+	for _, text := range []string{"32x16", "2.5x1", "NaNx1", "16x", "x", "1e2x4", "-5x1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := health.ParseLink(text)
+		if again, err2 := health.ParseLink(l.String()); err == nil && (err2 != nil || again != l) {
+			t.Errorf("%q is %v, and that is %v", text, l, again)
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package policy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+)
+
+// TestExpected: what rules expect of links. The cards of a rule are compared only if it numbers all of them.
+func TestExpected(t *testing.T) {
+	snap := rdmatest.Snapshot(t, "dgx-h100-ib")
+	families := map[string]bool{}
+	for i := range snap.HCAs {
+		families[snap.HCAs[i].Family()] = true
+	}
+	link, err := health.ParseLink("32x16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule, want := range map[string]health.Expected{
+		"publish: exclusive":                    {},
+		"rail: 3":                               {},
+		"rails: 99":                             {Peers: "all"},
+		fmt.Sprintf("rails: %d", len(families)): {Peers: "all", Alike: true},
+		"minRateGbps: 400, minPCIe: 32x16":      {MinRateMbps: 400_000, MinPCIe: link},
+		"unused: true":                          {Unused: true},
+	} {
+		c, err := policy.Parse([]byte(header + "rules: [{name: all, " + rule + "}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected := c.Apply(snap, policy.State{}).Expected()
+		if len(expected) != len(snap.HCAs) {
+			t.Errorf("%s: %d HCAs are expected, want %d", rule, len(expected), len(snap.HCAs))
+		}
+		for name, got := range expected {
+			if got != want {
+				t.Errorf("%s: of %s is expected %+v, want %+v", rule, name, got, want)
+			}
+		}
+	}
+	for _, bad := range []string{"minPCIe: 32x64", "minPCIe: gen5", "minRateGbps: 0"} {
+		_, err := policy.Parse([]byte(header + "rules: [{name: all, " + bad + "}]\n"))
+		if err == nil || !strings.Contains(err.Error(), "rules[0]."+strings.Split(bad, ":")[0]+": want ") {
+			t.Errorf("%s: error is %v", bad, err)
+		}
+	}
+}
