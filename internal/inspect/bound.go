@@ -93,6 +93,7 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 			}
 		}
 	}
+	out = append(out, unusable(claim)...)
 	if v.unread("resourceslices") {
 		return out
 	}

@@ -363,6 +363,26 @@ var scenarios = []scenario{{
 		return inspect.Question{Pod: fleet.Running(fleet.On(fleet.Pod("nic"), "node1"))}
 	},
 }, {
+	name: "unusable", verdict: inspect.VerdictImpaired, findings: []string{"DeviceNotUsable"},
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "hgx-h100", "")
+		used(b, metav1.Condition{
+			Type: "Usable", Status: metav1.ConditionFalse, Reason: "ProviderUnusable",
+			Message: `container train: provider of mlx5_0: the container has no provider mlx5: install ibverbs-providers`,
+		})
+		return inspect.Question{Pod: fleet.Running(fleet.On(fleet.Pod("nic"), "node1"))}
+	},
+}, {
+	name: "usable", verdict: inspect.VerdictFine,
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "hgx-h100", "")
+		used(b, metav1.Condition{
+			Type: "Usable", Status: metav1.ConditionTrue, Reason: "Checked",
+			Message: `container train: provider of mlx5_0: provider "/usr/lib/libibverbs/libmlx5-rdmav34.so"`,
+		})
+		return inspect.Question{Pod: fleet.Running(fleet.On(fleet.Pod("nic"), "node1"))}
+	},
+}, {
 	name: "fine", verdict: inspect.VerdictFine,
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")
@@ -433,4 +453,16 @@ func wantsResource(name corev1.ResourceName, amount string) corev1.Pod {
 	p.Spec.Containers = []corev1.Container{{Name: "main",
 		Resources: corev1.ResourceRequirements{Limits: list, Requests: list}}}
 	return p
+}
+
+// used allocates a claim whose device status is that of a container with an interface.
+func used(b *fleet.Fleet, condition metav1.Condition) {
+	c := b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
+	r := c.Status.Allocation.Devices.Results[0]
+	c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
+		Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{condition},
+		Data: &runtime.RawExtension{Raw: []byte(`{"hcas":[{"ibdev":"mlx5_0","name":"pci-0000-19-00-0","ports":[{"gids":[` +
+			`{"gid":"fe80::a2ff","index":0,"type":"RoCE v2"},{"gid":"10.80.1.2","index":3,"type":"RoCE v2"}],"number":1}]}]}`)},
+		NetworkData: &resourceapi.NetworkDeviceData{InterfaceName: "rdma0", IPs: []string{"10.80.1.2/16"}},
+	}}
 }

@@ -69,6 +69,9 @@ func (t *textWriter) claim(c *ClaimAnswer) {
 		t.printf(": %s", list(c.Devices, "", t.most))
 	}
 	t.printf("\n")
+	for i := range c.Uses {
+		t.use(&c.Uses[i])
+	}
 	for _, r := range c.Requests {
 		t.request(r)
 	}

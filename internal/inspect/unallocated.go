@@ -26,7 +26,7 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 	for _, want := range w.wanted {
 		answer := ClaimAnswer{
 			Name: want.claim.Name, In: want.in, State: stateOf(want.claim),
-			Devices: allocatedTo(want.claim),
+			Devices: allocatedTo(want.claim), Uses: usesOf(want.claim),
 		}
 		if want.extended() {
 			answer.Name = ""

@@ -84,6 +84,7 @@ type ClaimAnswer struct {
 	In       string           `json:"in"`
 	State    ClaimState       `json:"state"`
 	Devices  []string         `json:"devices,omitempty"`
+	Uses     []DeviceUse      `json:"uses,omitempty"`
 	Requests []*RequestReport `json:"requests,omitempty"`
 }
 
