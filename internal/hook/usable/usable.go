@@ -18,6 +18,9 @@ const (
 	Variables  Kind = "variables"  // variables of libraries name HCAs that the container has
 )
 
+// Kinds are all kinds.
+var Kinds = []Kind{Provider, Permission, Memlock, Variables}
+
 // Result is the result of a check.
 type Result string
 
@@ -27,6 +30,9 @@ const (
 	Unusable   Result = "unusable"
 	NotChecked Result = "not-checked" // Message says why
 )
+
+// Results are all results.
+var Results = []Result{OK, Unusable, NotChecked}
 
 // Check is one check of a container.
 type Check struct {

@@ -28,7 +28,7 @@ func (c *HCAClassConfig) DeepCopyObject() runtime.Object {
 // DeepCopy returns settings that share no memory with s.
 func (s Settings) DeepCopy() Settings {
 	return Settings{
-		Memlock: clone(s.Memlock), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env),
+		Memlock: clone(s.Memlock), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env), OnUnusable: s.OnUnusable,
 		Marks: s.Marks.DeepCopy(), Limits: s.Limits.DeepCopy(), Network: s.Network.DeepCopy(),
 	}
 }

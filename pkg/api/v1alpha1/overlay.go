@@ -7,6 +7,7 @@ func (s *Settings) Overlay(over Settings) {
 	s.Memlock = cmp.Or(over.Memlock, s.Memlock)
 	replace(&s.Nodes, over.Nodes)
 	replace(&s.Env, over.Env)
+	s.OnUnusable = cmp.Or(over.OnUnusable, s.OnUnusable)
 	s.Marks.Overlay(over.Marks)
 	s.Limits.Overlay(over.Limits)
 	s.Network.Overlay(over.Network)

@@ -44,6 +44,10 @@ type Settings struct {
 	// a library, where all HCAs of a container have the same index and the pod does not set the variable.
 	Env   Libraries `json:"env,omitempty"`
 	Marks `json:",inline"`
+	// OnUnusable is what the driver does if a container cannot use an HCA of the claim: warn tells the pod by an event,
+	// fail also keeps the container from starting if that is certain, ignore does not check. Of the words of the class
+	// and of the claim, the strictest counts. Defaults to warn.
+	OnUnusable string `json:"onUnusable,omitempty" jsonschema:"enum=warn,enum=fail,enum=ignore"`
 	// Limits are the bounds of what each container holds of an HCA. They may lower the limits of a claim's
 	// share of a shared HCA, but not raise them. Defaults to the claim's share; without a share
 	// there is no limit.
@@ -91,6 +95,9 @@ var EnvWords = []string{
 	EnvLibfabric, EnvLibfabricGIDIndex, EnvNCCL, EnvNCCLGIDIndex, EnvNCCLTopology,
 	EnvNVSHMEM, EnvNVSHMEMGIDIndex, EnvUCX, EnvUCXGIDIndex,
 }
+
+// OnUnusableWords are the words of Settings.OnUnusable, the strictest last.
+var OnUnusableWords = []string{"ignore", "warn", "fail"}
 
 // The words of Settings.Env.
 const (

@@ -34,6 +34,9 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 func (s *Settings) validate(path *field.Path) field.ErrorList {
 	errs := validateNames(s.Nodes, rdma.NodeClasses, path.Child("nodes"))
 	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
+	if s.OnUnusable != "" && !slices.Contains(OnUnusableWords, s.OnUnusable) {
+		errs = append(errs, field.NotSupported(path.Child("onUnusable"), s.OnUnusable, OnUnusableWords))
+	}
 	errs = append(errs, s.Marks.validate(path)...)
 	errs = append(errs, s.Limits.validate(path.Child("limits"))...)
 	errs = append(errs, s.Network.validate(path.Child("network"))...)

@@ -160,6 +160,9 @@ var (
 	HookReports = updated("rdma_driver_hook_reports_total", Counter, []string{"what", "outcome"},
 		"Results of the hook in started containers: for their locked memory limit (what=\"memlock\"), "+
 			"and for their limits on HCAs (what=\"limit\").", "10")
+	ContainerChecks = updated("rdma_driver_container_checks_total", Counter, []string{"check", "result"},
+		"What the hook found of HCAs in starting containers, by check: whether the verbs library has a provider for it, "+
+			"the user may open it, locked memory suffices, and variables of libraries name it.", "12")
 	APIRequests = updated("rdma_driver_api_requests_total", Counter, []string{"method", "code"},
 		"Requests to the API server, by HTTP method and status; code is \"error\" for a request without an answer.",
 		"9 methods x codes")

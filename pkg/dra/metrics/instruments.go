@@ -15,6 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
@@ -136,6 +137,11 @@ func New() *Instruments {
 			i.counter(HookReports, what, string(o))
 		}
 	}
+	for _, k := range usable.Kinds {
+		for _, r := range usable.Results {
+			i.counter(ContainerChecks, string(k), string(r))
+		}
+	}
 	i.counter(Publications)
 	i.counter(PublishErrors)
 	i.gauges[BuildInfo.Name].WithLabelValues(version.Get(), runtime.Version()).Set(1)
@@ -222,6 +228,11 @@ func (i *Instruments) HookReports(list []hook.Report) {
 		count("memlock", r.Outcome)
 		for _, l := range r.Limits {
 			count("limit", l.Outcome)
+		}
+		for _, c := range r.Checks {
+			if slices.Contains(usable.Kinds, c.Kind) && slices.Contains(usable.Results, c.Result) {
+				i.count(ContainerChecks, string(c.Kind), string(c.Result))
+			}
 		}
 	}
 }

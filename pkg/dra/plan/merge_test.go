@@ -53,6 +53,12 @@ func TestMerge(t *testing.T) {
 		{"memlock: later claim config without the field", "", configs{fromClaim(`"memlock": "2Gi"`), fromClaim(`"env": ["ucx"]`)}, withEnv(settings("2Gi"), "ucx")},
 		{"memlock: a number of bytes", "", configs{fromClaim(`"memlock": 65536`)}, settings("65536")},
 
+		// onUnusable
+		{"onUnusable: class default", "", configs{fromClass(`"defaults": {"onUnusable": "fail"}`)}, withOnUnusable("fail")},
+		{"onUnusable: claim stricter than the class", "", configs{fromClass(`"defaults": {"onUnusable": "ignore"}`), fromClaim(`"onUnusable": "warn"`)}, withOnUnusable("warn")},
+		{"onUnusable: claim laxer than the class", "", configs{fromClass(`"defaults": {"onUnusable": "fail"}`), fromClaim(`"onUnusable": "ignore"`)}, withOnUnusable("fail")},
+		{"onUnusable: claim, class says nothing", "", configs{fromClass(`"defaults": {}`), fromClaim(`"onUnusable": "ignore"`)}, withOnUnusable("ignore")},
+
 		// nodes
 		{"nodes: class default", "", configs{fromClass(`"defaults": {"nodes": ["verbs"]}`)}, withNodes(onlyVerbs)},
 		{"nodes: class default, privileged", "", configs{fromClass(`"allow": {"nodes": ["verbs", "mad"]}, "defaults": {"nodes": ["verbs", "mad"]}`)}, withNodes(verbsMAD)},
@@ -143,6 +149,12 @@ func withNodes(nodes []rdma.NodeClass) plan.Settings {
 
 func withEnv(s plan.Settings, env ...string) plan.Settings {
 	s.Env = env
+	return s
+}
+
+func withOnUnusable(word string) plan.Settings {
+	s := settings("unlimited")
+	s.OnUnusable = word
 	return s
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,6 +18,8 @@ type Settings struct {
 	Memlock v1alpha1.Memlock `json:"memlock"`
 	Nodes   []rdma.NodeClass `json:"nodes"`
 	Env     []string         `json:"env,omitempty"`
+	// OnUnusable is what the hook does if the container cannot use the device, "" for its default.
+	OnUnusable string `json:"onUnusable,omitempty"`
 	v1alpha1.Marks
 }
 
@@ -79,7 +82,10 @@ func (w *words) settings(admin bool, site Site) (Settings, error) {
 	}
 	set := w.defaults
 	set.Overlay(w.requested)
-	out := Settings{Memlock: site.Memlock, Nodes: rdma.DefaultClasses, Env: set.Env}
+	out := Settings{
+		Memlock: site.Memlock, Nodes: rdma.DefaultClasses, Env: set.Env,
+		OnUnusable: strictest(w.defaults.OnUnusable, w.requested.OnUnusable),
+	}
 	var err error
 	if set.Memlock != nil {
 		out.Memlock = *set.Memlock
@@ -90,6 +96,14 @@ func (w *words) settings(admin bool, site Site) (Settings, error) {
 		out.Nodes, err = nodeClasses(set.Nodes)
 	}
 	return out, err
+}
+
+// strictest returns the stricter one of two words of OnUnusable. The word "" is neither.
+func strictest(a, b string) string {
+	if slices.Index(v1alpha1.OnUnusableWords, a) > slices.Index(v1alpha1.OnUnusableWords, b) {
+		return a
+	}
+	return b
 }
 
 // cutMemlock returns the lower one of the node's limit and the class's maximum.

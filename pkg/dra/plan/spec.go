@@ -212,7 +212,7 @@ func (o HookOptions) of(p *Plan, d Device, own args.Options) *cdi.Hook {
 		return nil
 	}
 	own.Memlock = memlockSize(d.Settings.Memlock)
-	own.OnDenied = args.OnDenied(o.OnDenied)
+	own.OnDenied, own.OnUnusable = args.OnDenied(o.OnDenied), args.OnUnusable(d.Settings.OnUnusable)
 	if o.ReportDir != "" {
 		own.Report, own.Claim = o.ReportDir, string(p.UID)
 	}

@@ -71,6 +71,8 @@ func TestSpecGolden(t *testing.T) {
 			configs{fromClass(`"allow": {"limitsMax": {"handles": 9}}`), fromClaim(`"env": ["nccl", "ucx"], "limits": {"handles": 8}`)}, hook,
 		},
 		{"no-hook", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), nil, plan.HookOptions{}},
+		{"unusable-fail", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), configs{fromClaim(`"onUnusable": "fail"`)}, hook},
+		{"unusable-ignore", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), configs{fromClaim(`"onUnusable": "ignore"`)}, hook},
 		{"inherit", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), configs{fromClaim(`"memlock": "inherit"`)}, hook},
 		{
 			"hook-report", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), configs{fromClaim(`"memlock": "64Ki"`)},

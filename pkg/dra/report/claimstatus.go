@@ -46,6 +46,7 @@ type ClaimStatus struct {
 	mu        sync.Mutex
 	stored    map[types.UID][]entry   // the entries that the API server has
 	starting  map[types.UID]bool      // a pod of the claim starts: the next request is sent at once
+	checked   map[types.UID]checked   // what the hook found of the containers of a claim
 	turns     map[types.UID]time.Time // when the next request of a claim may be sent
 	forbidden sync.Once               // the log says so
 }
@@ -61,6 +62,7 @@ func NewClaimStatus(cfg Config) *ClaimStatus {
 		retries:  workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax),
 		stored:   map[types.UID][]entry{},
 		starting: map[types.UID]bool{},
+		checked:  map[types.UID]checked{},
 		turns:    map[types.UID]time.Time{},
 	}
 }
@@ -111,6 +113,7 @@ func (s *ClaimStatus) Ended(uid types.UID) {
 	defer s.mu.Unlock()
 	delete(s.stored, uid)
 	delete(s.starting, uid)
+	delete(s.checked, uid)
 	s.dropTurn(uid)
 }
 
@@ -171,7 +174,7 @@ func (s *ClaimStatus) compareAll(ctx context.Context) {
 // wanted returns the entries that the status of a claim should have.
 func (s *ClaimStatus) wanted(p *plan.Plan, stored []entry) ([]entry, error) {
 	host, now := s.cfg.Node.Host(), metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
-	return entriesFor(p, host.Snapshot, Addresses{host.Sys}, s.cfg.Attached, stored, now)
+	return entriesFor(p, host.Snapshot, Addresses{host.Sys}, s.cfg.Attached, s.checksOf(p.UID), stored, now)
 }
 
 // write writes the status of a claim unless it is right already, if a request may be sent now. After an error the

@@ -59,11 +59,12 @@ const (
 )
 
 // entriesFor returns the entries in the status of a claim for the devices of its plan. A condition that is stored
-// already keeps its time.
+// already keeps its time. A stored condition Usable stays until a container of the claim is checked again, because an
+// earlier driver may have written it.
 func entriesFor(
 	p *plan.Plan, snap *rdma.Snapshot, gids Addresses,
 	attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData,
-	stored []entry, now metav1.Time,
+	checks checked, stored []entry, now metav1.Time,
 ) ([]entry, error) {
 	var out []entry
 	for _, d := range p.Devices {
@@ -80,12 +81,23 @@ func entriesFor(
 			ready.Status, ready.Reason = metav1.ConditionFalse, reasonMissing
 			ready.Message = "the node has no RDMA device in the slot " + missing + " now"
 		}
+		s.Conditions = []metav1.Condition{ready}
+		var before []metav1.Condition
 		if i := slices.IndexFunc(stored, same); i >= 0 {
-			if was := meta.FindStatusCondition(stored[i].Conditions, ready.Type); was != nil && was.Status == ready.Status {
-				ready.LastTransitionTime = was.LastTransitionTime
+			before = stored[i].Conditions
+		}
+		if c := checks.condition(data.HCAs); c != nil {
+			c.LastTransitionTime = now
+			s.Conditions = append(s.Conditions, *c)
+		} else if was := meta.FindStatusCondition(before, conditionUsable); was != nil {
+			s.Conditions = append(s.Conditions, *was)
+		}
+		for i := range s.Conditions {
+			c := &s.Conditions[i]
+			if was := meta.FindStatusCondition(before, c.Type); was != nil && was.Status == c.Status {
+				c.LastTransitionTime = was.LastTransitionTime
 			}
 		}
-		s.Conditions = []metav1.Condition{ready}
 		raw, err := encode(data)
 		if err != nil {
 			return nil, err
@@ -203,7 +215,9 @@ func merged(devices, want []entry) []entry {
 			devices = append(devices, s)
 			continue
 		}
-		foreign := slices.DeleteFunc(devices[i].Conditions, func(c metav1.Condition) bool { return c.Type == conditionReady })
+		foreign := slices.DeleteFunc(devices[i].Conditions, func(c metav1.Condition) bool {
+			return c.Type == conditionReady || c.Type == conditionUsable
+		})
 		s.Conditions = slices.Concat(s.Conditions, foreign)
 		devices[i] = s
 	}

@@ -60,6 +60,7 @@ func New(cfg Config) Reporter {
 // ContainerReported records the events that the hook's report about a container causes for its claim. The container has
 // its network by then.
 func (r Reporter) ContainerReported(hooked hook.Report, p *plan.Plan) {
+	r.Checked(p.UID, hooked)
 	r.ContainerStarted(p.UID)
 	for _, e := range r.eventsOf(hooked, p) {
 		e.Pod, e.Start = types.UID(hooked.PodUID), true

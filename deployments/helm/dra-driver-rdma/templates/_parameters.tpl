@@ -12,6 +12,7 @@
 {{- include "rdma.validateMemlock" (merge (dict "field" "memlock" "words" (list "unlimited" "inherit")) $in) }}
 {{ include "rdma.validateWords" (merge (dict "field" "nodes" "words" (list "verbs" "cm" "mad" "sm")) $in) }}
 {{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "libfabric" "libfabric-gid-index" "nccl" "nccl-gid-index" "nccl-topology" "nvshmem" "nvshmem-gid-index" "ucx" "ucx-gid-index")) $in) }}
+{{ include "rdma.validateWord" (merge (dict "field" "onUnusable" "words" (list "warn" "fail" "ignore")) $in) }}
 {{ include "rdma.validateMark" (merge (dict "field" "trafficClass" "most" "255") $in) }}
 {{ include "rdma.validateMark" (merge (dict "field" "serviceLevel" "most" "15") $in) }}
 {{ include "rdma.validateLimits" (merge (dict "field" "limits") $in) }}
@@ -32,6 +33,13 @@
     {{ .in }}.all(s, s.?{{ .field }}.orValue(null) == null || type(s.{{ .field }}) == list &&
       s.{{ .field }}.all(w, w in {{ toJson .words }} && s.{{ .field }}.filter(x, x == w).size() == 1))
   message: "parameters: {{ .path }}{{ .field }}: want a list of {{ join ", " .words }}, each at most once"
+{{- end }}
+
+{{/* One word. */}}
+{{- define "rdma.validateWord" -}}
+- expression: >-
+    {{ .in }}.all(s, s.?{{ .field }}.orValue(null) == null || s.{{ .field }} in {{ toJson (append .words "") }})
+  message: "parameters: {{ .path }}{{ .field }}: want {{ join ", " .words }}"
 {{- end }}
 
 {{/* A mark of packets, and a list of marks, each once. */}}

@@ -1,0 +1,118 @@
+package report
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+)
+
+// The condition of an allocated device that says whether the containers can use it, with its reasons. It is absent while
+// nothing was checked.
+const (
+	conditionUsable = "Usable"
+	reasonChecked   = "Checked"
+)
+
+// unusableReasons are the reasons of a condition Usable that is false. If several kinds of checks found an HCA unusable,
+// the first of usable.Kinds counts.
+var unusableReasons = map[usable.Kind]string{
+	usable.Provider: "ProviderUnusable", usable.Permission: "PermissionDenied",
+	usable.Memlock: "LockedMemoryLow", usable.Variables: "VariablesWrong",
+}
+
+// container identifies a container of a claim over its restarts.
+type container struct {
+	pod  types.UID
+	name string
+}
+
+// maxChecked bounds the containers of a claim whose checks are kept. A claim has few, unless many pods share it.
+const maxChecked = 64
+
+// checked are the last checks of the containers of one claim.
+type checked map[container]start
+
+// start has the checks of one start of a container. Each device with limits has a hook of its own.
+type start struct {
+	id     string // of the container at the runtime, another one after a restart
+	checks []usable.Check
+}
+
+// Checked keeps what the hook found of a container of a claim, for the condition Usable.
+func (s *ClaimStatus) Checked(uid types.UID, hooked hook.Report) {
+	if s == nil || len(hooked.Checks) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := container{types.UID(hooked.PodUID), hooked.Container}
+	if s.checked[uid] == nil {
+		s.checked[uid] = checked{}
+	}
+	before, known := s.checked[uid][c]
+	if !known && len(s.checked[uid]) >= maxChecked {
+		return
+	}
+	now := start{hooked.ID, hooked.Checks}
+	if before.id == hooked.ID {
+		now.checks = slices.Concat(before.checks, hooked.Checks)
+	}
+	s.checked[uid][c] = now
+}
+
+// checksOf returns the checks of a claim, by container. Nobody changes them.
+func (s *ClaimStatus) checksOf(uid types.UID) checked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.checked[uid])
+}
+
+// condition returns the condition Usable of a device with these HCAs, nil if nothing was checked.
+func (all checked) condition(hcas []HCAData) *metav1.Condition {
+	c := metav1.Condition{Type: conditionUsable}
+	var good, bad []string
+	var kinds []usable.Kind
+	for _, of := range slices.SortedFunc(maps.Keys(all), func(a, b container) int { return strings.Compare(a.key(), b.key()) }) {
+		for _, check := range all[of].checks {
+			mine := func(h HCAData) bool { return check.HCA == "" || check.HCA == h.IBDev }
+			if !slices.ContainsFunc(hcas, mine) {
+				continue
+			}
+			switch words := "container " + of.name + ": " + check.String(); check.Result {
+			case usable.OK:
+				good = append(good, words)
+			case usable.Unusable:
+				bad = append(bad, words)
+				kinds = append(kinds, check.Kind)
+			}
+		}
+	}
+	switch {
+	case bad != nil:
+		first := slices.MinFunc(kinds, func(a, b usable.Kind) int {
+			return slices.Index(usable.Kinds, a) - slices.Index(usable.Kinds, b)
+		})
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, unusableReasons[first], joined(bad)
+	case good != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonChecked, joined(good)
+	default:
+		return nil
+	}
+	return &c
+}
+
+func (c container) key() string { return c.name + "/" + string(c.pod) }
+
+// joined makes one message of several, without duplicates: pods that share a claim have containers of the same names.
+func joined(texts []string) string {
+	slices.Sort(texts)
+	return health.Cut(text.Terminal(strings.Join(slices.Compact(texts), "; ")))
+}

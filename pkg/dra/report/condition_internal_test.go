@@ -1,0 +1,69 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+)
+
+// TestUsable: the condition of a device is that of the last start of each container, and is absent while nothing was
+// checked.
+func TestUsable(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), clock, func() float64 { return 0 }), Clock: clock})
+	defer s.queue.ShutDown()
+	starts := func(id, container string, checks ...usable.Check) {
+		s.Checked("claim", hook.Report{ID: id, PodUID: "pod", Container: container, Checks: checks})
+	}
+	wants := func(ibdev string, status metav1.ConditionStatus, reason string, says ...string) {
+		t.Helper()
+		c := s.checksOf("claim").condition([]HCAData{{IBDev: ibdev}})
+		if c == nil {
+			if status != "" {
+				t.Errorf("%s has no condition", ibdev)
+			}
+			return
+		}
+		if c.Status != status || c.Reason != reason || !containsAll(c.Message, says) {
+			t.Errorf("%s has %+v", ibdev, *c)
+		}
+	}
+	good := usable.Check{Kind: usable.Provider, HCA: "mlx5_0", Result: usable.OK, Message: `provider "libmlx5.so"`}
+	bad := usable.Check{Kind: usable.Provider, HCA: "mlx5_0", Result: usable.Unusable, Message: "no provider", Remedy: "install it"}
+	denied := usable.Check{Kind: usable.Permission, HCA: "mlx5_0", Result: usable.Unusable, Message: "not for user 1000"}
+	memlock := usable.Check{Kind: usable.Memlock, Result: usable.Unusable, Message: "8 MiB\x1b[31m"}
+	unknown := usable.Check{Kind: usable.Provider, HCA: "mlx5_0", Result: usable.NotChecked, Message: "no libibverbs"}
+
+	wants("mlx5_0", "", "")
+	starts("1", "train", unknown)
+	wants("mlx5_0", "", "")
+	starts("2", "train", denied)
+	starts("2", "train", bad)
+	wants("mlx5_0", "False", "ProviderUnusable", "container train: provider of mlx5_0: no provider", "install it", "user 1000")
+	wants("mlx5_1", "", "")
+	starts("3", "train", good)
+	starts("4", "beside", memlock)
+	wants("mlx5_0", "False", "LockedMemoryLow", "container beside: memlock: 8 MiB", `\x1b`)
+	wants("mlx5_1", "False", "LockedMemoryLow")
+	starts("5", "beside", good)
+	wants("mlx5_0", "True", "Checked", "container beside: ", `container train: provider of mlx5_0: provider "libmlx5.so"`)
+	s.Ended("claim")
+	wants("mlx5_0", "", "")
+}
+
+func containsAll(text string, parts []string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}
