@@ -31,7 +31,8 @@ come first: a device with a fault, a claim without devices, a container that doe
 start or fails, a pod that cannot end. One row sums up the other pods of a job with
 more than four of them; -o wide shows each pod.
 
-Below the pods are the HCAs that somebody drained (kubectl rdma drain), the longest first.
+With -A, the first lines count the cluster: nodes by the state of their driver, HCAs that
+are drained or have a fault, and pods with a problem or still waiting. Below the pods are the HCAs that somebody drained (kubectl rdma drain), the longest first.
 
 JOB is the JobSet, the LeaderWorkerSet or the controller of the pod. Pods that have
 ended are left out, unless Kubernetes ended them.`,
@@ -74,9 +75,19 @@ ended are left out, unless Kubernetes ended them.`,
 func (o *output) status(c *inspect.Cluster, pods []inspect.Pod, all bool, nothing string) error {
 	drains := c.ListDrains()
 	if o.printer != nil {
-		return o.object("PodList", map[string]any{
+		list := map[string]any{
 			"items": append([]inspect.Pod{}, pods...), "drained": append([]inspect.Drain{}, drains...),
-		})
+		}
+		if all {
+			list["fleet"] = c.Fleet(pods)
+		}
+		return o.object("PodList", list)
+	}
+	if all && o.format != "name" && len(c.Slices) > 0 {
+		if err := c.Fleet(pods).WriteText(o.p.Out); err != nil {
+			return err
+		}
+		fmt.Fprintln(o.p.Out)
 	}
 	err := printList(o, podList, pods, nothing, func(pods []inspect.Pod) *metav1.Table {
 		return inspect.PodTable(pods, all, o.format == "wide")

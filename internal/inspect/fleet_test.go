@@ -1,0 +1,111 @@
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+)
+
+// busy is a cluster as of [full], with a running pod for each claim, and a driver's pod on each node.
+func busy(t testing.TB, nodes int) *inspect.Cluster {
+	c, _ := full(t, nodes)
+	c.UserPods = []corev1.Pod{}
+	for i := range c.Claims {
+		claim := &c.Claims[i]
+		pod := fleet.Pod(claim.Name)
+		pod.Name = claim.Name + "-pod"
+		if claim.Status.Allocation != nil {
+			pod = fleet.Running(fleet.On(pod, claim.Status.Allocation.Devices.Results[0].Pool))
+			claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
+				{Resource: "pods", Name: pod.Name, UID: types.UID(pod.Name)},
+			}
+		}
+		pod.UID = types.UID(pod.Name)
+		c.UserPods = append(c.UserPods, pod)
+	}
+	for i := range c.Nodes {
+		c.Pods = append(c.Pods, corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "driver-" + c.Nodes[i].Name, Namespace: "dra-driver-rdma"},
+			Spec:       corev1.PodSpec{NodeName: c.Nodes[i].Name},
+			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+			}},
+		})
+	}
+	c.Nodes = nil // status does not read them
+	return c
+}
+
+// TestFleet: every node, HCA and pod is counted once.
+func TestFleet(t *testing.T) {
+	c := busy(t, 30)
+	plan, err := c.PlanDrain("node0003", nil, resourceapi.DeviceTaintEffectNoSchedule, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Rules = plan.Rules
+	at := slices.IndexFunc(c.Slices, func(s resourceapi.ResourceSlice) bool { return s.Spec.Driver == "rdma.dev" })
+	c.Slices[at].Spec.Devices[0].Taints = []resourceapi.DeviceTaint{
+		{Key: "rdma.dev/port-down", Effect: resourceapi.DeviceTaintEffectNoSchedule},
+	}
+	c.Pods[5].Status.Conditions[0].Status = corev1.ConditionFalse
+	c.Pods = append(c.Pods[:7], c.Pods[8:]...)
+	pods := c.ListPods(context.Background())
+	var out strings.Builder
+	if err := c.Fleet(pods).WriteText(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = "30 nodes: driver on 28 Ready, 1 Missing, 1 NotReady\n270 HCAs: 9 drained, 1 failed\n" +
+		"271 pods: 10 with a problem, 1 waiting\n"
+	if out.String() != want {
+		t.Errorf("%swant\n%s", &out, want)
+	}
+}
+
+// BenchmarkStatus is kubectl rdma status -A, without the network. Time and memory of ten times the nodes are to be ten
+// times as much.
+func BenchmarkStatus(b *testing.B) {
+	for _, nodes := range []int{100, 1000} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			c := busy(b, nodes)
+			b.ReportAllocs()
+			for b.Loop() {
+				pods := c.ListPods(context.Background())
+				c.Fleet(pods)
+				c.ListDrains()
+			}
+		})
+	}
+}
+
+// BenchmarkDrain is the plan of kubectl rdma drain.
+func BenchmarkDrain(b *testing.B) {
+	c := busy(b, 1000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.PlanDrain("node0500", nil, resourceapi.DeviceTaintEffectNoSchedule, ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestFleetIsLinear: ten times the nodes cost ten times as much, and not a hundred times.
+func TestFleetIsLinear(t *testing.T) {
+	cost := func(nodes int) float64 {
+		c := busy(t, nodes)
+		return testing.AllocsPerRun(1, func() { c.Fleet(c.ListPods(context.Background())) })
+	}
+	if few, many := cost(10), cost(100); many > 12*few {
+		t.Errorf("%.0f allocations for 10 nodes, %.0f for 100", few, many)
+	}
+}
