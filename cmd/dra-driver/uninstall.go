@@ -66,10 +66,14 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 	if err := text.Table(out, "NAMESPACE\tCLAIM\tNODE\tDEVICE\tUSED BY", rows); err != nil {
 		return fmt.Errorf("print the claims: %w", err)
 	}
-	return fmt.Errorf("%d claims have devices of driver %s: delete the pods that use them first, and the claims that "+
+	have := "claims have"
+	if len(claims) == 1 {
+		have = "claim has"
+	}
+	return fmt.Errorf("%d %s devices of driver %s: delete the pods that use them first, and the claims that "+
 		"are not made from templates; "+
 		"to uninstall all the same, run helm uninstall with --no-hooks: those pods then stay Terminating until the driver "+
-		"is installed again", len(claims), rdma.Domain)
+		"is installed again", len(claims), have, rdma.Domain)
 }
 
 // claimsInUse reads the claims in pages. A large cluster has tens of thousands of claims.

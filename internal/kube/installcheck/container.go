@@ -49,7 +49,7 @@ func (c Container) Check() (string, error) {
 	if soft := args.Size(limit.Cur); limit.Cur < uint64(want) {
 		return "", fmt.Errorf("locked memory is limited to %v, want %s: the hook could not raise the limit; "+
 			"its reason is in the driver's log on this node; set LimitMEMLOCK=infinity for the container runtime, or "+
-			"memlock in the chart", soft, c.Memlock)
+			"the value lockedMemory.limit of the chart", soft, c.Memlock)
 	}
 	slices.Sort(nodes)
 	return fmt.Sprintf("%s, locked memory %v", strings.Join(nodes, " "), args.Size(limit.Cur)), nil

@@ -161,8 +161,9 @@ func (s State) lastWarning(object string) string {
 func devices(s State) (works, problem string, _ bool) {
 	count, nodes := published(s)
 	if count == 0 {
-		return "", "the drivers run, and publish no device: no node has an HCA that the policy offers; " +
-			"the reason of each node: kubectl get events --all-namespaces --field-selector reason=NoRDMADevices", false
+		return "", fmt.Sprintf("the drivers run, and publish no device: no node has an HCA that the policy offers; "+
+			"the driver of a node says why: kubectl --namespace %s exec daemonset/%s -- dra-driver status",
+			s.Drivers.Namespace, s.Drivers.Name), false
 	}
 	works = fmt.Sprintf("%s published on %s", text.Count(count, "device"), text.Count(len(nodes), "node"))
 	var without []string
@@ -173,7 +174,7 @@ func devices(s State) (works, problem string, _ bool) {
 	}
 	if len(without) > 0 {
 		slices.Sort(without)
-		works += fmt.Sprintf("; none on %s (event NoRDMADevices says why)", text.Some(without, ", "))
+		works += fmt.Sprintf("; none on %s (dra-driver status in the driver there says why)", text.Some(without, ", "))
 	}
 	return works, "", false
 }

@@ -95,7 +95,7 @@ func TestJudge(t *testing.T) {
 		"old drivers": {func(s *installcheck.State) { s.Drivers.Status.UpdatedNumberScheduled = 1 }, 0,
 			"an older driver runs on 1 of 2 nodes|rollout status", false},
 		"no devices": {
-			func(s *installcheck.State) { s.Slices = s.Slices[:1] }, 1, "publish no device|NoRDMADevices", false,
+			func(s *installcheck.State) { s.Slices = s.Slices[:1] }, 1, "publish no device|dra-driver status", false,
 		},
 		"no test pod": {func(s *installcheck.State) {
 			s.TestPods, s.Warnings = nil, []corev1.Event{warning("test", "exceeded quota")}
@@ -135,6 +135,6 @@ func ExampleJudge() {
 	}
 	// Output:
 	// the driver is ready on 2 nodes
-	// 3 devices published on 1 node; none on a (event NoRDMADevices says why)
+	// 3 devices published on 1 node; none on a (dra-driver status in the driver there says why)
 	// the test pod on node b has an HCA: uverbs0, locked memory unlimited
 }
