@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -77,11 +76,10 @@ The driver's log reports this, and features that the API server lacks.
 				report.AddBlocks(c, own, err)
 			}
 			report.GIDIndexes = notTold(nriSocket)
-			if err := report.Write(cmd.OutOrStdout(), output); err != nil || len(report.Unapplied) == 0 {
+			if err := report.Write(cmd.OutOrStdout(), output); err != nil {
 				return err
 			}
-			return unappliedError{fmt.Errorf("the configuration does not apply on this host: %s",
-				strings.Join(report.Unapplied, "; "))}
+			return unapplied("host", report.Unapplied)
 		},
 	}
 	f := cmd.Flags()

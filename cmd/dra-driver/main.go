@@ -25,7 +25,7 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
-	// exitUnapplied is of explain alone.
+	// exitUnapplied is of explain and slices alone.
 	exitUnapplied = 3
 )
 
@@ -96,7 +96,7 @@ func newRoot(env func(string) string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newProbe(env), newStatus(env), newExplain(env), newUninstallCheck(env), newInstallCheck(env),
+	root.AddCommand(newProbe(env), newStatus(env), newExplain(env), newSlices(env), newUninstallCheck(env), newInstallCheck(env),
 		newContainerCheck(), &cobra.Command{
 			Use:   "version",
 			Short: "Print the version",

@@ -155,7 +155,7 @@ func (s *serve) run(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
 	page := statuspage.Handler(driver.Status)
-	defer serveStatus(ctx, statusSocket(&s.cfg), page)()
+	defer serveStatus(ctx, statusSocket(&s.cfg), page, slicesHandler(driver.Try))()
 	defer s.metrics.start(ctx, s.cfg.NodeName, s.cfg.Metrics, driver, page, client)()
 	if err := driver.Run(ctx); err != nil {
 		return err

@@ -72,35 +72,45 @@ func statusSocket(cfg *dra.Config) string {
 }
 
 func (s *status) print(ctx context.Context, out io.Writer) error {
-	socket := statusSocket(&s.cfg)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}}}
-	page := url.URL{Scheme: "http", Host: "driver", Path: statuspage.Path, RawQuery: url.Values{"o": {s.output}}.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page.String(), nil)
+	page := url.URL{Path: statuspage.Path, RawQuery: url.Values{"o": {s.output}}.Encode()}
+	body, err := askDriver(ctx, statusSocket(&s.cfg), "its status", http.MethodGet, page, nil)
 	if err != nil {
-		return fmt.Errorf("ask the driver for its status: %w", err)
+		return err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask the driver for its status at %q: %w; is it running, and is this its pod?", socket,
-			errors.Unwrap(err))
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return fmt.Errorf("ask the driver for its status at %q: %s: %s", socket, resp.Status, text)
-	}
-	if _, err := io.Copy(out, resp.Body); err != nil {
+	defer body.Close()
+	if _, err := io.Copy(out, body); err != nil {
 		return fmt.Errorf("print the status: %w", err)
 	}
 	return nil
 }
 
-// serveStatus serves the status page on a socket. The caller must call stop. Only root can open the socket's directory.
-// If the socket fails, the driver runs without it.
-func serveStatus(ctx context.Context, socket string, page http.Handler) (stop func()) {
+// askDriver sends a request to the driver's socket, and returns the body of the answer. The caller must close it.
+func askDriver(ctx context.Context, socket, what, method string, where url.URL, send io.Reader) (io.ReadCloser, error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}}
+	where.Scheme, where.Host = "http", "driver"
+	req, err := http.NewRequestWithContext(ctx, method, where.String(), send)
+	if err != nil {
+		return nil, fmt.Errorf("ask the driver for %s: %w", what, err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the driver for %s at %q: %w; is it running, and is this its pod?", what, socket,
+			errors.Unwrap(err))
+	}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("ask the driver for %s at %q: %s: %s", what, socket, resp.Status, text)
+	}
+	return resp.Body, nil
+}
+
+// serveStatus serves the status page, and the slices of other configuration files, on a socket. The caller must call
+// stop. Only root can open the socket's directory. If the socket fails, the driver runs without it.
+func serveStatus(ctx context.Context, socket string, page, slices http.Handler) (stop func()) {
 	_, err := sockets.Sweep(0, socket) // an earlier container of this pod may have left the socket
 	var listener net.Listener
 	if err == nil {
@@ -112,6 +122,7 @@ func serveStatus(ctx context.Context, socket string, page http.Handler) (stop fu
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+statuspage.Path, page)
+	mux.Handle("POST "+slicesPath, slices)
 	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) }) // it ends by Close

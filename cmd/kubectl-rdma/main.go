@@ -29,8 +29,12 @@ const (
 )
 
 var (
-	exitCodes = exitcode.List{exitOK: "done, also if there is nothing to show", exitError: "failed"}
-	whyCodes  = exitcode.List{exitOK: "explained, whatever the answer is", exitError: "failed"}
+	exitCodes   = exitcode.List{exitOK: "done, also if there is nothing to show", exitError: "failed"}
+	policyCodes = exitcode.List{
+		exitOK:    "the file applies on all nodes, whatever would change",
+		exitError: "failed, or a driver refuses the file, or rails or ipam of it do not apply on a node",
+	}
+	whyCodes = exitcode.List{exitOK: "explained, whatever the answer is", exitError: "failed"}
 )
 
 func main() {

@@ -3,10 +3,15 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // Node is a node that runs the driver, or publishes RDMA devices.
@@ -114,4 +119,28 @@ func (n *Node) count(devices []Device) {
 	slices.Sort(n.Protocols)
 	slices.Sort(n.Rules)
 	n.Claims = len(claims)
+}
+
+// DriverPods returns a pod of the driver on each node, or on those with the given names, by the name of the node. A named
+// node without one is an error, unless "" is among the names, which then are those of a selector. None at all is one, too.
+func (c *Cluster) DriverPods(names ...string) ([]corev1.Pod, error) {
+	found := map[string]corev1.Pod{}
+	for i := range c.Pods {
+		node := c.Pods[i].Spec.NodeName
+		if pod := driverOn(c.Pods, node); pod != nil && (len(names) == 0 || slices.Contains(names, node)) {
+			found[node] = *pod
+		}
+	}
+	for _, name := range names {
+		if _, ok := found[name]; !ok && !slices.Contains(names, "") {
+			return nil, fmt.Errorf("find the driver of node %s: it has no pod there; kubectl rdma nodes %s says more", name,
+				text.Shell(name))
+		}
+	}
+	if len(found) == 0 {
+		return nil, errors.New("find the drivers: no chosen node has a pod of the driver; kubectl rdma nodes says more")
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b corev1.Pod) int {
+		return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName)
+	}), nil
 }

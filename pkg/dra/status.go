@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -34,6 +36,21 @@ func (d *Driver) Measure(ctx context.Context) metrics.State {
 // Status returns the status page of the node. It reads the positions of the host's PCI devices, and asks the kubelet
 // for its pods.
 func (d *Driver) Status(ctx context.Context) *statuspage.Page { return report.Page(d.inputs(ctx)) }
+
+// Try returns the ResourceSlices that the driver would publish now with another configuration file, and what of its rails
+// and ipam does not apply on the node. It changes nothing.
+func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.ResourceSlice, unapplied []string) {
+	decided := offer.Try(ctx, d.offer, c)
+	for i, s := range decided.Slices() {
+		one := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", d.cfg.NodeName, i)}}
+		one.Spec = resourceapi.ResourceSliceSpec{
+			Driver: rdma.Domain, NodeName: &d.cfg.NodeName, Pool: resourceapi.ResourcePool{Name: d.cfg.NodeName},
+			SharedCounters: s.SharedCounters, Devices: s.Devices,
+		}
+		out = append(out, one)
+	}
+	return out, decided.Unapplied
+}
 
 // inputs collects the data of the status page and of a scrape.
 func (d *Driver) inputs(ctx context.Context) report.Inputs {

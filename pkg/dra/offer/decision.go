@@ -37,9 +37,18 @@ func (o *Offer) Decision(ctx context.Context) *Decision {
 	return o.decide(o.cfg.Node.View(ctx))
 }
 
-// decide applies the present policy. HCAs that claims hold stay published while they are missing. The plans come from
-// the records of claims, so they survive a restart.
-func (o *Offer) decide(view node.View) *Decision {
+// Try returns what the node would publish with another policy: for its claims, its health and its API server as they are
+// now. It changes nothing.
+func Try(ctx context.Context, o *Offer, p *policy.Config) *Decision {
+	return decideBy(o, p, o.cfg.Node.View(ctx))
+}
+
+// decide applies the present policy.
+func (o *Offer) decide(view node.View) *Decision { return decideBy(o, o.policy.Load(), view) }
+
+// decideBy applies a policy. HCAs that claims hold stay published while they are missing. The plans come from the records
+// of claims, so they survive a restart.
+func decideBy(o *Offer, p *policy.Config, view node.View) *Decision {
 	snap, missing := view.Snapshot, view.Missing()
 	if len(missing) > 0 {
 		snap = snap.With(missing...)
@@ -49,11 +58,11 @@ func (o *Offer) decide(view node.View) *Decision {
 	}
 	state := held(view.Plans)
 	state.NoCounters, state.NoConsumable = o.missing.has(gateCounters), o.missing.has(gateConsumable)
-	taints := o.Taints(view.Health)
+	taints := view.Health.Taints(healthPolicy(o, p))
 	state.NoTaints, state.Taints = o.missing.has(gateTaints), taints
 	state.FewTaints = o.missing.has(gateNone)
 	state.Fixed = o.cfg.Node.Fixed(view.Host, snap)
-	decided := newDecision(o.policy.Load().Apply(snap, state))
+	decided := newDecision(p.Apply(snap, state))
 	decided.taints, decided.deviates = taints, decided.deviates || len(missing) > 0
 	return decided
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
-// healthPolicy returns how conditions become taints under the present policy.
-func healthPolicy(o *Offer) health.Policy {
-	return health.Policy{Effects: o.policy.Load().TaintEffects(), Informational: !o.missing.has(gateNone)}
+// healthPolicy returns how conditions become taints under a policy.
+func healthPolicy(o *Offer, p *policy.Config) health.Policy {
+	return health.Policy{Effects: p.TaintEffects(), Informational: !o.missing.has(gateNone)}
 }
 
 // heldBack has the HCAs for which effects of the policy are held back, as the last event named them.

@@ -160,5 +160,5 @@ func (o *Offer) Ended() {
 
 // Taints returns the taints of HCAs by name, under the present policy.
 func (o *Offer) Taints(view *health.View) map[string][]resourceapi.DeviceTaint {
-	return view.Taints(healthPolicy(o))
+	return view.Taints(healthPolicy(o, o.policy.Load()))
 }

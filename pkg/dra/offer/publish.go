@@ -64,7 +64,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	decided := o.decide(view)
 	o.last.Store(decided)
 	o.cfg.Node.Expect(decided.Expected())
-	o.heldBack.report(view.Health, healthPolicy(o), o.cfg.Report)
+	o.heldBack.report(view.Health, healthPolicy(o, o.policy.Load()), o.cfg.Report)
 	o.blocks.report(ctx, o.policy.Load(), o.cfg.Report)
 	watch.Lap(metrics.PhaseDecide)
 	if err := o.cfg.Node.RememberTaints(decided.taints); err != nil {

@@ -38,10 +38,16 @@ func (b *Bed) StopDriver(t *testing.T) {
 	})
 }
 
+// LetDriverStart undoes StopDriver, and waits for nothing.
+func (b *Bed) LetDriverStart(t *testing.T) {
+	t.Helper()
+	b.selectNodes(t, `{"rdma.dev/no-such-node":null}`)
+}
+
 // StartDriver undoes StopDriver and waits until the driver is ready.
 func (b *Bed) StartDriver(t *testing.T) {
 	t.Helper()
-	b.selectNodes(t, `{"rdma.dev/no-such-node":null}`)
+	b.LetDriverStart(t)
 	b.Kubectl(t, "--namespace", deploy.Namespace, "rollout", "status", DaemonSet, "--timeout="+Patience.String())
 }
 

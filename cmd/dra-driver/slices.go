@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+)
+
+var slicesCodes = exitcode.List{
+	exitOK: "done", exitError: "failed", exitUsage: badFlags + ", or a bad configuration file",
+	exitUnapplied: "printed, but rails or ipam of the file do not apply on this node",
+}
+
+// slicesPath is where the driver answers on its socket. It is not on the HTTP address: a file can cost a driver memory
+// and time, and who may use the socket may do anything to it.
+const slicesPath = "/slices"
+
+// tried is the driver's answer about a configuration file.
+type tried struct {
+	resourceapi.ResourceSliceList
+	Unapplied []string `json:"unapplied,omitempty"`
+}
+
+func newSlices(env func(string) string) *cobra.Command {
+	var cfg dra.Config
+	var config, output string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "slices",
+		Short: "Print the ResourceSlices that the driver of this pod would publish with another file",
+		Long: `slices asks the running driver of this pod what it would publish with another
+configuration file, and prints it as a list of ResourceSlices. It changes nothing. The
+driver takes its claims, the health of its HCAs, its flags and the features of the API
+server into account. kubectl rdma policy test runs it on nodes, and compares.
+
+` + slicesCodes.Help(),
+		Example: `  kubectl -n dra-driver-rdma exec -i daemonset/dra-driver-rdma -- \
+      dra-driver slices --config - < new.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if formats := []string{"json", "yaml"}; !slices.Contains(formats, output) {
+				return usageError{fmt.Errorf("--output %q: want one of %v", output, formats)}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			answer, err := tryFile(ctx, statusSocket(&cfg), config, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			write := map[string]func(io.Writer, any) error{"json": text.JSON, "yaml": text.YAML}[output]
+			if err := write(cmd.OutOrStdout(), answer.ResourceSliceList); err != nil {
+				return err
+			}
+			return unapplied("node", answer.Unapplied)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&config, "config", "-", "configuration file of the site, - for standard input")
+	f.StringVar(&cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
+	f.StringVar((*string)(&cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
+	f.StringVarP(&output, "output", "o", "yaml", "`FORMAT`: json or yaml")
+	f.DurationVar(&timeout, "timeout", 30*time.Second, "time for the answer")
+	return cmd
+}
+
+// unapplied returns an error if rails or ipam of a file do not apply.
+func unapplied(where string, reasons []string) error {
+	if len(reasons) == 0 {
+		return nil
+	}
+	return unappliedError{fmt.Errorf("the configuration does not apply on this %s: %s", where, strings.Join(reasons, "; "))}
+}
+
+// tryFile asks the driver about a file.
+func tryFile(ctx context.Context, socket, config string, stdin io.Reader) (answer tried, err error) {
+	data, err := yamlread.Config.ReadArgument(config, stdin)
+	if err != nil {
+		return answer, usageError{fmt.Errorf("read configuration: %w", err)}
+	}
+	if _, err := policy.Parse(data); err != nil {
+		return answer, usageError{fmt.Errorf("read configuration %q: %w", config, err)}
+	}
+	body, err := askDriver(ctx, socket, "its slices", http.MethodPost, url.URL{Path: slicesPath}, bytes.NewReader(data))
+	if err != nil {
+		return answer, err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(&answer); err != nil {
+		return answer, fmt.Errorf("read the driver's answer: %w", err)
+	}
+	answer.TypeMeta = metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceSliceList"}
+	return answer, nil
+}
+
+// slicesHandler answers what try says of a file. It tries one file at a time, because a file takes memory.
+func slicesHandler(
+	try func(context.Context, *policy.Config) ([]resourceapi.ResourceSlice, []string),
+) http.HandlerFunc {
+	var one sync.Mutex
+	return func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(yamlread.Config.Size)))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		one.Lock()
+		defer one.Unlock()
+		c, err := policy.Parse(data)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		var answer tried
+		answer.Items, answer.Unapplied = try(r.Context(), c)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer) // the client sees what is missing
+	}
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+)
+
+// The exit codes of dra-driver slices.
+const (
+	driverRefuses   = 2
+	driverUnapplied = 3
+)
+
+// atOnce is how many drivers are asked at the same time.
+const atOnce = 16
+
+// policyTest are the flags of the command.
+type policyTest struct {
+	*plugin
+	o       *output
+	nodes   nodeChoice
+	file    string
+	timeout time.Duration
+	// kubectl are the arguments with which kubectl reaches the same API server as the same user.
+	kubectl []string
+}
+
+func newPolicy(p *plugin) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Try a configuration file of the driver",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPolicyTest(p))
+	return cmd
+}
+
+func newPolicyTest(p *plugin) *cobra.Command {
+	t := &policyTest{plugin: p}
+	cmd := &cobra.Command{
+		Use:   "test -f FILE [NODE...]",
+		Short: "Say what nodes would publish with another configuration file, and what would change",
+		Long: `Ask the drivers of nodes what they would publish with another configuration file, and
+compare that with what they publish now: new (+), gone (-) and changed (~) devices, and
+the claims that hold one that new claims would not get. It changes nothing. Without
+names of nodes, it asks all drivers; nodes with the same answer share a paragraph.
+
+It runs "dra-driver slices" in the pods of the drivers, by kubectl. For that you need
+the right to create pods/exec in their namespace, which is as good as root on nodes.
+
+` + policyCodes.Help(),
+		Example: `  kubectl rdma policy test -f new.yaml worker-3
+  kubectl rdma policy test -f new.yaml -l pool=gpu -o wide
+  helm template deployments/helm/dra-driver-rdma -f values.yaml -s templates/configmap.yaml |
+      yq '.data["config.yaml"]' | kubectl rdma policy test -f -`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			t.kubectl = kubectlFlags(cmd.InheritedFlags())
+			return t.run(cmd.Context(), names)
+		},
+	}
+	t.o = p.output(cmd, "text", "wide")
+	t.nodes.register(p, cmd)
+	cmd.Flags().StringVarP(&t.file, "filename", "f", "", "configuration `FILE` of the driver, - for standard input")
+	cmd.Flags().DurationVar(&t.timeout, "timeout", 30*time.Second, "time for the answer of one driver")
+	if err := cmd.MarkFlagRequired("filename"); err != nil {
+		panic(err)
+	}
+	return cmd
+}
+
+// kubectlFlags returns those of kubectl's flags that are set, but for the namespace.
+func kubectlFlags(flags *pflag.FlagSet) (out []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "namespace" {
+			out = append(out, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return out
+}
+
+func (t *policyTest) run(ctx context.Context, names []string) error {
+	file, err := yamlread.Config.ReadArgument(t.file, t.In)
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	c, chosen, err := t.nodes.read(ctx, t.plugin, names, collect.Pods, collect.Claims)
+	if err != nil {
+		return err
+	}
+	pods, err := c.DriverPods(chosen...)
+	if err != nil {
+		return err
+	}
+	answers, refused := t.ask(ctx, pods, file)
+	tests := c.PolicyTests(answers)
+	if err := t.print(tests); err != nil {
+		return err
+	}
+	if refused {
+		return fmt.Errorf("the driver of node %s refuses the configuration, and no other driver was asked", tests[0].Node)
+	}
+	wrong := 0
+	for _, test := range tests {
+		if test.Problem != "" {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("the configuration is not right for %d of %s", wrong, text.Count(len(pods), "node"))
+	}
+	return nil
+}
+
+func (t *policyTest) print(tests []inspect.PolicyTest) error {
+	if t.o.printer != nil {
+		return t.o.object("PolicyTestList", map[string]any{"items": tests})
+	}
+	return inspect.WritePolicyTests(t.Out, tests, t.o.format == "wide")
+}
+
+// ask asks the drivers. If the first one refuses the file, the others are not asked: they would, too.
+func (t *policyTest) ask(ctx context.Context, pods []corev1.Pod, file []byte) (out []inspect.PolicyAnswer, refused bool) {
+	out = make([]inspect.PolicyAnswer, len(pods))
+	if out[0], refused = t.askOne(ctx, &pods[0], file); refused {
+		return out[:1], true
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i := 1; i < len(pods); i++ {
+		slots <- struct{}{}
+		all.Go(func() {
+			out[i], _ = t.askOne(ctx, &pods[i], file)
+			<-slots
+		})
+	}
+	all.Wait()
+	return out, false
+}
+
+// askOne asks the driver of a node. It reports whether the driver refuses the file.
+func (t *policyTest) askOne(ctx context.Context, pod *corev1.Pod, file []byte) (a inspect.PolicyAnswer, refused bool) {
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	a.Node = pod.Spec.NodeName
+	out, said, code := t.exec(ctx, pod, file)
+	if code != 0 {
+		a.Problem = cmp.Or(said, fmt.Sprintf("driver %s/%s has not answered within %v", pod.Namespace, pod.Name, t.timeout))
+	}
+	if code == 0 || code == driverUnapplied {
+		var would resourceapi.ResourceSliceList
+		if err := json.Unmarshal(out, &would); err != nil {
+			a.Problem = fmt.Sprintf("read the answer of driver %s/%s: %v", pod.Namespace, pod.Name, err)
+		}
+		a.Slices = would.Items
+	}
+	return a, code == driverRefuses
+}
+
+// exec runs dra-driver slices in the pod of a driver, by kubectl. It returns what the driver prints, its error, and its
+// exit code, -1 for none.
+func (t *policyTest) exec(ctx context.Context, pod *corev1.Pod, file []byte) (out []byte, said string, code int) {
+	args := append(slices.Clone(t.kubectl), "exec", "-i", "--quiet", "--namespace="+pod.Namespace, pod.Name)
+	args = append(append(args, "--container=driver", "--", "dra-driver", "slices", "--config=-", "--output=json"),
+		kubeletDir(pod)...)
+	cmd := exec.CommandContext(ctx, "kubectl", args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(file), &stdout, &stderr
+	err := cmd.Run()
+	said = messageOf(stderr.String())
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return stdout.Bytes(), said, exit.ExitCode()
+	} else if err != nil {
+		return nil, fmt.Sprintf("run kubectl exec: %v", err), -1
+	}
+	return stdout.Bytes(), "", 0
+}
+
+// messageOf returns what the driver says, without kubectl's line about its exit code.
+func messageOf(stderr string) string {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(stderr), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "command terminated with exit code ")
+	})
+	said := strings.TrimPrefix(strings.Join(lines, "\n"), "dra-driver: ")
+	if strings.HasPrefix(said, `unknown argument "slices"`) {
+		return "its driver is too old to be asked: try the file by dra-driver explain --config -"
+	}
+	return text.Bound(said, text.MaxForeign)
+}
+
+// kubeletDir returns the flag of the driver with which a command finds the driver's socket, nil for its default.
+func kubeletDir(pod *corev1.Pod) []string {
+	for _, c := range pod.Spec.Containers {
+		for _, arg := range c.Args {
+			if strings.HasPrefix(arg, "--kubelet-dir=") {
+				return []string{arg}
+			}
+		}
+	}
+	return nil
+}

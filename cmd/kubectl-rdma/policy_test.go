@@ -1,0 +1,168 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+)
+
+const policyHeader = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
+
+// drivers is a kubectl in PATH whose exec answers as dra-driver slices does in the pods of nodes with one machine. Tests of
+// cmd/dra-driver show that the driver answers so, and those on a real cluster have the real kubectl.
+type drivers struct {
+	*testing.T
+	dir string
+}
+
+func newDrivers(t *testing.T) *drivers {
+	d := &drivers{t, t.TempDir()}
+	const script = `#!/bin/sh
+dir=$(dirname "$0")
+echo "$*" >> "$dir/asked"
+cat > "$dir/file"
+cat "$dir/answer"
+cat "$dir/error" >&2
+code=$(cat "$dir/code")
+[ $code = 0 ] || echo "command terminated with exit code $code" >&2
+exit $code
+`
+	if err := os.WriteFile(filepath.Join(d.dir, "kubectl"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", d.dir+":"+os.Getenv("PATH"))
+	return d
+}
+
+func (d *drivers) read(name string) string {
+	d.Helper()
+	data, err := os.ReadFile(filepath.Join(d.dir, name))
+	if err != nil {
+		d.Fatal(err)
+	}
+	return string(data)
+}
+
+// say sets the answers: what a machine publishes with a file, and what else the driver says.
+func (d *drivers) say(machine, file string, code int, said string) {
+	d.Helper()
+	var answer []byte
+	if machine != "" {
+		f := fleet.New(d)
+		f.Node("node1", machine, file)
+		list := resourceapi.ResourceSliceList{}
+		for _, s := range f.Lists().Slices {
+			if s.Spec.Driver == "rdma.dev" {
+				list.Items = append(list.Items, s)
+			}
+		}
+		var err error
+		if answer, err = json.Marshal(list); err != nil {
+			d.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"answer": string(answer), "code": fmt.Sprint(code), "error": said, "asked": ""} {
+		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o644); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// TestPolicyTest: the driver of each node says what it would publish, and that is compared with what it publishes.
+func TestPolicyTest(t *testing.T) {
+	d := newDrivers(t)
+	f := fleet.New(t)
+	f.Node("node1", "roce-sriov", "")
+	f.Node("node2", "roce-sriov", "")
+	f.Node("plain", "none", "")
+	f.Pods = f.Pods[:2]
+	f.Pods[0].Spec.Containers = []corev1.Container{{Name: "driver", Args: []string{"--kubelet-dir=/elsewhere"}}}
+	f.Allocate("node2", "vf", controlplane.Claim(controlplane.Want("vf", "vf.hca.rdma.dev")))
+	s := newSession(t, f)
+	test := func(file string, args ...string) result {
+		return s.run(append([]string{"policy", "test", "-f", write(t, policyHeader+file)}, args...)...)
+	}
+	d.say("roce-sriov", "", 0, "")
+	if r := test("# as it is\n"); r.code != exitOK || r.stderr != "" ||
+		r.stdout != "Nodes node1, node2: 10 devices, now 10: nothing changes\n" {
+		t.Errorf("a file that says what is: %+v", r)
+	}
+	if got := d.read("file"); got != policyHeader+"# as it is\n" {
+		t.Errorf("the driver reads %q", got)
+	}
+	for i, want := range []string{"node1 --container=driver -- dra-driver slices --config=- --output=json --kubelet-dir=/elsewhere",
+		"node2 --container=driver -- dra-driver slices --config=- --output=json"} {
+		want = "--kubeconfig=" + s.kubeconfig + " exec -i --quiet --namespace=dra-driver-rdma dra-driver-rdma-" + want
+		if got := strings.Split(d.read("asked"), "\n")[i]; got != want {
+			t.Errorf("kubectl gets %q, want %q", got, want)
+		}
+	}
+	const vfs = `selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}}]`
+	d.say("roce-sriov", "rules: [{name: vfs, publish: none, "+vfs+"}, {name: all, publish: both, shares: 4, rails: 2, "+
+		"attributes: {tier: {string: gold}}}]\npartitioning: true\n", 0, "")
+	r := test("", "-o", "wide")
+	if r.code != exitOK || r.stderr != "" {
+		t.Fatalf("%+v", r)
+	}
+	golden.Bytes(t, "policy-test.txt", []byte(r.stdout))
+	if r := test("", "node2", "-o", `jsonpath={.kind} {.items[*].node} {.items[*].devices} {.items[*].removed[*].claims}`); r.code != exitOK ||
+		r.stdout != `PolicyTestList node2 4 ["default/vf"]` {
+		t.Errorf("one node, for programs: %+v", r)
+	}
+	d.say("", "", driverRefuses, "dra-driver: read configuration \"-\": line 3: rules[0].publish: want none\n")
+	if r := test(""); r.code != exitError || r.stdout != "Node node1: read configuration \"-\": line 3: rules[0].publish: want none\n" ||
+		r.stderr != "error: the driver of node node1 refuses the configuration, and no other driver was asked\n" ||
+		strings.Count(d.read("asked"), "\n") != 1 {
+		t.Errorf("a bad file: %+v after %s", r, d.read("asked"))
+	}
+	d.say("roce-sriov", "", driverUnapplied, "dra-driver: the configuration does not apply on this node: rule all numbers 3 cards\n")
+	if r := test(""); r.code != exitError || r.stdout != "Nodes node1, node2: the configuration does not apply on this node: "+
+		"rule all numbers 3 cards\n  With it, the node publishes 10 devices, now 10: nothing changes\n" ||
+		r.stderr != "error: the configuration is not right for 2 of 2 nodes\n" {
+		t.Errorf("rails that do not apply: %+v", r)
+	}
+	d.say("", "", driverRefuses, "dra-driver: unknown argument \"slices\"; see dra-driver --help\n")
+	if r := test(""); r.code != exitError || !strings.HasPrefix(r.stdout, "Node node1: its driver is too old to be asked: try the file by ") {
+		t.Errorf("an old driver: %+v", r)
+	}
+	d.say("", "", 1, "Error from server (Forbidden): pods \"x\" is forbidden\n")
+	if r := test(""); r.code != exitError || r.stdout != "Nodes node1, node2: Error from server (Forbidden): pods \"x\" is forbidden\n" {
+		t.Errorf("without the right: %+v", r)
+	}
+}
+
+// TestPolicyTestErrors: nobody is asked if there is nobody to ask, and an answer that does not come is no approval.
+func TestPolicyTestErrors(t *testing.T) {
+	f := fleet.New(t)
+	f.Node("node1", "roce-sriov", "")
+	f.Node("node2", "roce-sriov", "")
+	f.Pods = f.Pods[:1]
+	s := newSession(t, f)
+	file := write(t, "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n")
+	t.Setenv("PATH", t.TempDir())
+	for args, want := range map[string]string{
+		"policy test":                        `error: required flag(s) "filename" not set`,
+		"policy test -f none.yaml":           "error: read the configuration: ",
+		"policy test -f " + file + " node2":  "error: find the driver of node node2: it has no pod there; kubectl rdma nodes node2 says more",
+		"policy test -f " + file + " none":   `Error from server (NotFound): nodes "none" not found`,
+		"policy test -f " + file + " -l a=b": "error: find the drivers: no chosen node has a pod of the driver",
+		"policy test -f " + file:             "error: the configuration is not right for 1 of 1 node",
+	} {
+		if r := s.run(strings.Fields(args)...); r.code != exitError || !strings.Contains(r.stderr, want) {
+			t.Errorf("kubectl rdma %s: %+v, want %q", args, r, want)
+		}
+	}
+	if r := s.run("policy", "test", "-f", file); !strings.Contains(r.stdout, "Node node1: run kubectl exec: exec: \"kubectl\": executable file not found") {
+		t.Errorf("without kubectl: %+v", r)
+	}
+}
