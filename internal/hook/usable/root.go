@@ -144,7 +144,10 @@ func (r *Root) resolve(name string) (string, error) {
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
-	return done + "/", nil
+	if done == "" {
+		return "/", nil
+	}
+	return done, nil
 }
 
 // linkAt returns the target of a link, "" for another file.
