@@ -14,7 +14,7 @@ import (
 )
 
 func newDoctor() *cobra.Command {
-	var root, output, config string
+	var root, output, config, container string
 	var known []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -36,6 +36,10 @@ It writes nothing and needs no root. It lists what it could not check.`,
 				return err
 			}
 			host := doctor.Open(root)
+			if container != "" && !host.Local {
+				return usagef("--container %q: --host-root must be /: the container runs on this host", container)
+			}
+			host.Container = container
 			if host.Local {
 				host.User = thisUser()
 			}
@@ -55,6 +59,7 @@ It writes nothing and needs no root. It lists what it could not check.`,
 	cmd.Flags().StringVar(&root, "host-root", "/", "`DIR` that holds the host's sys, dev, proc, etc, run and usr")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	cmd.Flags().StringSliceVar(&known, "acknowledge", nil, "`ID` or ID=SUBJECT of findings that are no problem")
+	cmd.Flags().StringVar(&container, "container", "", "also check the HCAs of a running container, by its `ID` or PID")
 	cmd.Flags().StringVar(&config, "config", "", "YAML `FILE` of kind HostConfig; flags win over it")
 	return cmd
 }

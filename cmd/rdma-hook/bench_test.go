@@ -2,12 +2,18 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
 
 // BenchmarkStart runs the hook and an empty Go program in turn, each with an OCI
@@ -61,6 +67,68 @@ func BenchmarkStart(b *testing.B) {
 			b.ReportMetric(float64(median(base).Nanoseconds()), "empty-ns")
 			b.ReportMetric(float64(median(of))/float64(median(base)), "ratio")
 		})
+	}
+}
+
+// BenchmarkUsable runs the hook with and without the checks of an HCA in turn, on an image with five providers. It reports
+// the median of both and their ratio.
+//
+//	go test -run '^$' -bench Usable -benchtime 500x ./cmd/rdma-hook
+func BenchmarkUsable(b *testing.B) {
+	path, bundle := build(b, "."), b.TempDir()
+	makeUsable(b, bundle)
+	state := fmt.Sprintf(`{"ociVersion":"1.0.2","id":"bench","status":"creating","pid":%d,"bundle":%q}`, os.Getpid(), bundle)
+	args := []string{"--memlock", "1Mi", "--on-denied", "ignore", "--report", b.TempDir()}
+	env := []string{"GOMAXPROCS=1"}
+	var with, without []time.Duration
+	for b.Loop() {
+		without = append(without, start(b, path, state, args, env))
+		with = append(with, start(b, path, state, append(args, "--hca", "mlx5_0:uverbs0:mlx5_core"), env))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(median(with).Nanoseconds()), "with-ns")
+	b.ReportMetric(float64(median(without).Nanoseconds()), "without-ns")
+	b.ReportMetric(float64(median(with))/float64(median(without)), "ratio")
+}
+
+// makeUsable makes a bundle whose image has five providers, and a node.
+func makeUsable(tb testing.TB, bundle string) {
+	tb.Helper()
+	root := filepath.Join(bundle, "rootfs")
+	i := rdmaimage.Debian(all...)
+	i.Files["dev/infiniband/uverbs0"] = ""
+	i.Make(tb, root)
+	config, err := json.Marshal(container{memlock: 2 << 20}.spec(""))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(bundle, "config.json"), config, 0o600)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// TestUsableSystemCalls: the checks of an HCA cost few system calls.
+func TestUsableSystemCalls(t *testing.T) {
+	strace := needs.Program(t, "strace", "apt-get install strace")
+	path, bundle := build(t, "."), t.TempDir()
+	makeUsable(t, bundle)
+	count := func(args ...string) int {
+		log := filepath.Join(t.TempDir(), "log")
+		cmd := exec.Command(strace, append([]string{"-f", "-qq", "-o", log, "-e", "trace=%file,%desc", path}, args...)...)
+		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"id":"web","status":"creating","pid":%d,"bundle":%q}`, os.Getpid(), bundle))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "\n")
+	}
+	without, with := count("--on-unusable", "warn"), count("--hca", "mlx5_0:uverbs0:mlx5_core")
+	t.Logf("%d system calls of files without checks, %d with", without, with)
+	if with-without > 160 {
+		t.Errorf("the checks cost %d system calls, want at most 160", with-without)
 	}
 }
 

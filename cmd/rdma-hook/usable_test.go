@@ -116,37 +116,43 @@ func silent() map[string]use {
 	other.Files["etc/libibverbs.d/00-site.conf"] = "# comment\ndriver mlx5\n"
 	named := debian().Remove("etc/libibverbs.d/mlx5.driver")
 	return map[string]use{
-		"Debian":                            {image: debian()},
-		"RHEL":                              {image: rdmaimage.RHEL(all...)},
-		"Alpine":                            {image: rdmaimage.Alpine(all...)},
-		"DOCA":                              {image: doca},
-		"no libibverbs":                     {image: rdmaimage.Empty()},
-		"libibverbs of /opt by the cache":   {image: opt},
-		"conda":                             {image: conda, change: env("LD_LIBRARY_PATH=/opt/conda/lib:/x")},
-		"an LD_LIBRARY_PATH without verbs":  {image: debian(), change: env("LD_LIBRARY_PATH=/usr/local/nvidia/lib::")},
-		"the only provider it needs":        {image: rdmaimage.Debian("mlx5")},
-		"a subfunction":                     {image: rdmaimage.Debian("mlx5"), driver: "mlx5_core.sf"},
-		"software":                          {image: rdmaimage.Debian("rxe"), driver: "rxe"},
-		"the host's libraries":              {image: rdmaimage.Debian(), mounts: hostLibraries},
-		"the host's over the image's":       {image: debian(), mounts: hostLibraries},
-		"a volume elsewhere":                {image: debian(), mounts: over("/data", rdmaimage.Empty())},
-		"named in another file":             {image: other.Remove("etc/libibverbs.d/mlx5.driver")},
-		"named by a variable":               {image: named, change: env("IBV_DRIVERS=mlx5")},
-		"a driver that nobody knows":        {image: rdmaimage.Debian(), driver: "vendor_new"},
-		"a preloaded libibverbs":            {image: rdmaimage.Debian(), change: env("LD_PRELOAD=/x/libibverbs.so")},
-		"the node's group":                  {image: debian(), mode: 0o660, change: user(map[string]any{"uid": 7, "gid": 7, "additionalGids": []int{0}})},
-		"the node's owner":                  {image: debian(), mode: 0o600, change: user(map[string]any{"uid": 0, "gid": 0})},
-		"CAP_DAC_OVERRIDE":                  {image: debian(), mode: 0, change: capable},
-		"a user namespace":                  {image: debian(), userns: true},
-		"NCCL's prefix":                     {image: debian(), change: env("NCCL_IB_HCA=mlx5")},
-		"NCCL's exact name":                 {image: debian(), change: env("NCCL_IB_HCA==mlx5_0:1")},
-		"NCCL's exception":                  {image: debian(), change: env("NCCL_IB_HCA=^mlx5_9")},
-		"UCX's list":                        {image: debian(), change: env("UCX_NET_DEVICES=mlx5_0:1,eth0,mlx5_*:1,all")},
-		"NVSHMEM's list":                    {image: debian(), change: env("NVSHMEM_HCA_LIST=mlx5_0:1")},
-		"a limit that is enough":            {image: debian(), change: rlimit(1 << 20), args: []string{"--memlock", "64Ki"}},
-		"a container without the HCA":       {image: rdmaimage.Debian(), change: func(s map[string]any) { s["linux"].(map[string]any)["devices"] = nil }},
-		"a container whose HCA is not ours": {image: rdmaimage.Debian(), args: []string{"--on-unusable", "ignore"}},
+		"Debian":                           {image: debian()},
+		"RHEL":                             {image: rdmaimage.RHEL(all...)},
+		"Alpine":                           {image: rdmaimage.Alpine(all...)},
+		"DOCA":                             {image: doca},
+		"no libibverbs":                    {image: rdmaimage.Empty()},
+		"libibverbs of /opt by the cache":  {image: opt},
+		"conda":                            {image: conda, change: env("LD_LIBRARY_PATH=/opt/conda/lib:/x")},
+		"an LD_LIBRARY_PATH without verbs": {image: debian(), change: env("LD_LIBRARY_PATH=/usr/local/nvidia/lib::")},
+		"the only provider it needs":       {image: rdmaimage.Debian("mlx5")},
+		"a subfunction":                    {image: rdmaimage.Debian("mlx5"), driver: "mlx5_core.sf"},
+		"software":                         {image: rdmaimage.Debian("rxe"), driver: "rxe"},
+		"the host's libraries":             {image: rdmaimage.Debian(), mounts: hostLibraries},
+		"the host's over the image's":      {image: debian(), mounts: hostLibraries},
+		"a volume elsewhere":               {image: debian(), mounts: over("/data", rdmaimage.Empty())},
+		"named in another file":            {image: other.Remove("etc/libibverbs.d/mlx5.driver")},
+		"named by a variable":              {image: named, change: env("IBV_DRIVERS=mlx5")},
+		"a driver that nobody knows":       {image: rdmaimage.Debian(), driver: "vendor_new"},
+		"a preloaded libibverbs":           {image: rdmaimage.Debian(), change: env("LD_PRELOAD=/x/libibverbs.so")},
+		"the node's group":                 {image: debian(), mode: 0o660, change: user(map[string]any{"uid": 7, "gid": 7, "additionalGids": []int{0}})},
+		"the node's owner":                 {image: debian(), mode: 0o600, change: user(map[string]any{"uid": 0, "gid": 0})},
+		"CAP_DAC_OVERRIDE":                 {image: debian(), mode: 0, change: capable},
+		"a user namespace":                 {image: debian(), userns: true},
+		"NCCL's prefix":                    {image: debian(), change: env("NCCL_IB_HCA=mlx5")},
+		"NCCL's exact name":                {image: debian(), change: env("NCCL_IB_HCA==mlx5_0:1")},
+		"NCCL's exception":                 {image: debian(), change: env("NCCL_IB_HCA=^mlx5_9")},
+		"UCX's list":                       {image: debian(), change: env("UCX_NET_DEVICES=mlx5_0:1,eth0,mlx5_*:1,all")},
+		"NVSHMEM's list":                   {image: debian(), change: env("NVSHMEM_HCA_LIST=mlx5_0:1")},
+		"a limit that is enough":           {image: debian(), change: rlimit(1 << 20), args: []string{"--memlock", "64Ki"}},
+		"a container without the HCA":      {image: rdmaimage.Debian(), change: func(s map[string]any) { s["linux"].(map[string]any)["devices"] = nil }},
+		"checks are off":                   {image: rdmaimage.Debian(), args: []string{"--on-unusable", "ignore"}},
 	}
+}
+
+// unknown are the healthy containers of whose providers nothing is known.
+var unknown = []string{
+	"no libibverbs", "libibverbs of /opt by the cache", "conda", "a driver that nobody knows", "a preloaded libibverbs",
+	"a container without the HCA", "checks are off",
 }
 
 // faults are containers with one fault each; the value is its kind and words of it.
@@ -214,6 +220,10 @@ func TestUsable(t *testing.T) {
 				r, code := silent()[name].start(t, runtime, path)
 				if found := unusable(r); len(found) > 0 || code != 0 {
 					t.Errorf("exit code %d, found %v", code, found)
+				}
+				isOK := func(c usable.Check) bool { return c.Kind == usable.Provider && c.Result == usable.OK }
+				if slices.ContainsFunc(r.Checks, isOK) == slices.Contains(unknown, name) {
+					t.Errorf("checks %v: silent by what is found, or by what is not known?", r.Checks)
 				}
 			})
 		}

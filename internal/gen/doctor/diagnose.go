@@ -26,7 +26,7 @@ var checks = []func(*facts, *findings){
 	checkNodes, checkPSM,
 	checkPorts, checkGUIDs, checkRoCEGIDs,
 	checkMemlock, checkUnits, checkUlimits,
-	checkHooks,
+	checkHooks, checkUsable,
 	checkSpecs,
 	checkMADNodes,
 	checkEngines, checkSELinux, checkBoot,

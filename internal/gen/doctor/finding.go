@@ -138,7 +138,7 @@ var catalog = []group{
 	{"memlock", []ID{"memlock-low", "memlock-clamped", "memlock-restart", "memlock-configured", "memlock-by-hook",
 		"memlock-ok"}},
 	{"hook", []ID{"hook-missing", "hook-not-executable", "hook-noexec", "hook-replaceable", "hook-arch", "hook-dynamic",
-		"hook-absent", "hook-ok"}},
+		"hook-absent", "container-unusable", "hook-ok", "container-ok"}},
 	{"specs", []ID{"spec-dir", "spec-invalid", "spec-twins", "spec-conflict", "spec-stale", "spec-wrong-device",
 		"spec-none", "spec-incomplete", "spec-extension", "spec-mode", "spec-shadowed", "specs-ok"}},
 	{"privilege", []ID{"mad-node-open", "spec-gives-mad", "spec-gives-all", "privilege-ok"}},

@@ -31,6 +31,8 @@ type Host struct {
 	// SecondOpinion is rdmamap's view of the host. If it is nil, NoSecondOpinion says why.
 	SecondOpinion   SecondOpinion
 	NoSecondOpinion error
+	// Container is a running container of this host to look into: a process ID, or its ID. It is empty for none.
+	Container string
 	// UID is the effective user of this process.
 	UID int
 	// User has the user's directories, in which rootless runtimes have their configuration. Open leaves it empty.

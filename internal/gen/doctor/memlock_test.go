@@ -83,6 +83,32 @@ var memlockFaults = []fault{
 		reason: "2026-11-02 08:00:00 UTC it said: need CAP_SYS_RESOURCE", fix: "containerd.service.d",
 	},
 	{
+		name: "a container that can use its HCA",
+		plant: func(f *fake) {
+			f.respec(func(s *specs.Spec) {
+				s.ContainerEdits.Hooks[0].Args = append(s.ContainerEdits.Hooks[0].Args, "--report", "/run/rdma.dev/reports")
+			})
+			f.file("/run/rdma.dev/reports/a.json", `{"reportVersion":1,"id":"fedcba9876543210",`+
+				`"time":"2026-11-02T08:00:00Z","want":"unlimited","outcome":"raised","checks":[`+
+				`{"kind":"permission","hca":"mlx5_0","result":"ok","message":"fine"}]}`)
+		},
+		id: "container-ok", severity: OK, subject: "container fedcba987654", title: "can use",
+	},
+	{
+		name: "a container that cannot use its HCA",
+		plant: func(f *fake) {
+			f.respec(func(s *specs.Spec) {
+				s.ContainerEdits.Hooks[0].Args = append(s.ContainerEdits.Hooks[0].Args, "--report", "/run/rdma.dev/reports")
+			})
+			f.file("/run/rdma.dev/reports/a.json", `{"reportVersion":1,"id":"fedcba9876543210",`+
+				`"time":"2026-11-02T08:00:00Z","want":"unlimited","outcome":"raised","checks":[`+
+				`{"kind":"permission","hca":"mlx5_0","result":"ok","message":"fine"},`+
+				`{"kind":"provider","hca":"mlx5_0","result":"unusable","message":"no provider mlx5","remedy":"install it"}]}`)
+		},
+		id: "container-unusable", severity: Warning, subject: "container fedcba987654", title: "provider",
+		reason: "2026-11-02 08:00:00 UTC the hook said: no provider mlx5: install it", fix: "--userspace host",
+	},
+	{
 		name: "rootless daemon",
 		plant: func(f *fake) {
 			f.process(900, "podman", eightMiB, eightMiB, 1000)

@@ -1,0 +1,94 @@
+package usable
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
+)
+
+// TestRunning: a process in a root of its own is checked like a container before its start.
+func TestRunning(t *testing.T) {
+	needs.Root(t, "a root of its own")
+	busybox := needs.Program(t, "busybox", "apt-get install busybox-static")
+	dir := t.TempDir()
+	i := rdmaimage.Debian("rxe")
+	data, err := os.ReadFile(busybox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Files["bin/busybox"] = string(data)
+	i.Make(t, dir)
+	node := filepath.Join(dir, nodeDir, "uverbs0")
+	if err := os.MkdirAll(filepath.Dir(node), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mknod(node, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{dir, filepath.Dir(dir), filepath.Join(dir, "dev"), filepath.Dir(node)} {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("/bin/busybox", "cat")
+	cmd.Env = []string{"NCCL_IB_HCA=mlx5_3"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+	cmd.Dir = "/"
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer stdin.Close()
+	pid, err := FindContainer(strconv.Itoa(cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenRunning(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var kinds []Kind
+	for _, check := range c.Check(mlx5) {
+		if check.Result == Unusable {
+			kinds = append(kinds, check.Kind)
+		}
+	}
+	if want := []Kind{Provider, Permission, Variables}; !slices.Equal(kinds, want) {
+		t.Errorf("found %v, want %v: %v", kinds, want, c.Check(mlx5))
+	}
+}
+
+func TestFindContainer(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for cgroup, want := range map[string]bool{
+		"0::/system.slice/docker-" + id + ".scope\n":                               true,
+		"0::/machine.slice/libpod-" + id + ".scope/container\n":                    true,
+		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope\n": true,
+		"12:rdma:/kubepods/pod1/" + id + "\n":                                      true,
+		"0::/system.slice/docker-1" + id + ".scope\n":                              false,
+		"0::/user.slice\n": false,
+	} {
+		if got := hasContainer(cgroup, id[:12]); got != want {
+			t.Errorf("%s: %t", cgroup, got)
+		}
+	}
+	for _, name := range []string{"", "web", "0123", "../../1", "0123456789ABCDEF"} {
+		if pid, err := FindContainer(name); err == nil {
+			t.Errorf("%q is process %d", name, pid)
+		}
+	}
+}
