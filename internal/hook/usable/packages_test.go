@@ -1,0 +1,56 @@
+package usable
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestPackages checks images of real packages: those that testdata/packages.sh of internal/gen/userspace has unpacked
+// where RDMA_PACKAGES says. Nothing is found in them as they are, and each driver is found without its provider.
+func TestPackages(t *testing.T) {
+	packages := os.Getenv("RDMA_PACKAGES")
+	if packages == "" || runtime.GOARCH != "amd64" {
+		t.Skip("this test needs packages of Debian: run internal/gen/userspace/testdata/packages.sh DIR, and set RDMA_PACKAGES=DIR")
+	}
+	for _, name := range []string{"bookworm-amd64", "trixie-amd64"} {
+		dir := filepath.Join(t.TempDir(), name)
+		if out, err := exec.Command("cp", "-a", filepath.Join(packages, name), dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		c := containerOf(t, dir)
+		for driver, provider := range map[string]string{
+			"mlx5_core": "mlx5", "mlx5_core.sf": "mlx5", "mlx4_core": "mlx4", "bnxt_en": "bnxt_re", "ice": "irdma", "efa": "efa",
+			"rxe": "rxe", "siw": "siw", "hfi1": "hfi1verbs", "qede": "qedr", "hns3": "hns", "mana": "mana", "erdma": "erdma",
+			"cxgb4": "cxgb4", "ib_qib": "ipathverbs", "vmw_pvrdma": "vmw_pvrdma", "be2net": "ocrdma", "ib_mthca": "mthca",
+		} {
+			hcas := mlx5
+			hcas = append(hcas[:0:0], hcas...)
+			hcas[0].Driver = driver
+			check := func() Check {
+				l := &libraries{root: c.Root, env: c.Process.environment(), results: map[string]Check{}}
+				c.Root.opens = maxOpens
+				return l.check(hcas[0])
+			}
+			if got := check(); got.Result != OK {
+				t.Errorf("%s: %v", name, got)
+			}
+			files, err := filepath.Glob(filepath.Join(dir, "usr/lib/x86_64-linux-gnu/libibverbs/lib"+provider+"-rdmav*.so"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("%s: %s has files %v", name, provider, files)
+			}
+			if err := os.Rename(files[0], files[0]+".away"); err != nil {
+				t.Fatal(err)
+			}
+			if got := check(); got.Result != Unusable || !strings.Contains(got.Message, provider) {
+				t.Errorf("%s without %s: %v", name, provider, got)
+			}
+			if err := os.Rename(files[0]+".away", files[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
