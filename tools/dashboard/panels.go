@@ -75,7 +75,7 @@ var rows = []row{{
 }, {
 	"Errors and congestion", []panel{
 		{lines, "Loss and retransmission", "Packets that were lost or out of order, and time-outs.", perSecond, 0, 12, []query{{
-			`rate(rdma_port_hw_statistic_total{` + all + `,counter=~"out_of_sequence|packet_seq_err|local_ack_timeout_err|implied_nak_seq_err|rnr_nak_retry_err|retrans_.*|tcpRetransSegs|out_of_seq_request|retry_.*"}[$__rate_interval])`,
+			`rate(rdma_port_hw_statistic_total{` + all + `,counter=~"out_of_sequence|packet_seq_err|local_ack_timeout_err|implied_nak_seq_err|rnr_nak_retry_err|roce_slow_restart|retrans_.*|tcpRetransSegs|out_of_seq_request|retry_.*"}[$__rate_interval])`,
 			"{{ibdev}} {{counter}} {{pod}}",
 		}}},
 		{lines, "Congestion", "RoCE: congestion notifications. InfiniBand: ticks in which data waited for credits.", perSecond, 0, 12, []query{

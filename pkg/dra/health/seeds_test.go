@@ -1,0 +1,150 @@
+package health_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// sickWorld is a host of three cards with two functions each, and what a reader of its history knows of them.
+type sickWorld struct {
+	*watched
+	hcas  []rdma.HCA
+	count []uint64
+	falls [][]time.Time // by HCA
+}
+
+func newSickWorld(t *testing.T) *sickWorld {
+	w := &sickWorld{watched: watch(t)}
+	w.obs.Expected = map[string]health.Expected{}
+	for i := range 6 {
+		h := rated(i, 400)
+		h.Identity.PCI = fmt.Sprintf("0000:%02x:00.%d", i/2, i%2)
+		w.obs.Expected[h.Name] = health.Expected{MinRateMbps: 400_000}
+		w.hcas = append(w.hcas, h)
+	}
+	w.count, w.falls = make([]uint64, 6), make([][]time.Time, 6)
+	w.show()
+	return w
+}
+
+// show observes the host as it is.
+func (w *sickWorld) show() {
+	w.obs.Readings = map[health.PortID]health.Reading{}
+	for i, h := range w.hcas {
+		count := w.count[i]
+		w.obs.Readings[health.PortID{Device: h.Name, Port: 1}] = health.Reading{Falls: &count}
+	}
+	w.see(w.hcas...)
+}
+
+// flaps reports whether a reader of the history says that a link flaps at a time: three incidents of ten minutes within
+// the day before.
+func (w *sickWorld) flaps(i int, now time.Time) bool {
+	var first time.Time
+	n := 0
+	for _, at := range w.falls[i] {
+		if !first.IsZero() && at.Sub(first) < 10*time.Minute {
+			continue
+		}
+		first = at
+		if now.Sub(at) <= 24*time.Hour {
+			n++
+		}
+	}
+	return n >= 3
+}
+
+// TestSickSeeds: whatever links do, the conditions are what a reader of the history says, the policy's effects hold for at
+// most one card, each change is told once, and nothing is left after the recovery.
+func TestSickSeeds(t *testing.T) {
+	seeds := uint64(150)
+	if needs.IsLong() {
+		seeds = 1000
+	}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(seed, 38))
+		w := newSickWorld(t)
+		for range 12 {
+			i := r.IntN(len(w.hcas))
+			switch r.IntN(3) {
+			case 0:
+				w.hcas[i] = withRate(w.hcas[i], 100+100*r.IntN(5))
+			default:
+				w.count[i]++
+				w.falls[i] = append(w.falls[i], w.now)
+			}
+			w.show()
+			w.poll(3 * time.Minute)
+			if err := w.check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			w.now = w.now.Add(time.Duration(r.IntN(240)) * time.Minute)
+		}
+		for i := range w.hcas {
+			w.hcas[i] = withRate(w.hcas[i], 400)
+		}
+		w.show()
+		for range 4 {
+			w.now = w.now.Add(7 * time.Hour)
+			w.look()
+			w.wait(time.Minute)
+		}
+		if left := w.View().Taints(raised); len(left) > 0 {
+			t.Fatalf("seed %d: after the recovery there are %v", seed, effectsOf(left))
+		}
+		told := map[string]bool{}
+		for _, tr := range w.all {
+			key := tr.Device + string(tr.Condition)
+			if told[key] == tr.Holds {
+				t.Fatalf("seed %d: %s of %s is told twice", seed, tr.Reason(), tr.Device)
+			}
+			told[key] = tr.Holds
+		}
+	}
+}
+
+func withRate(h rdma.HCA, gbps int) rdma.HCA {
+	h.Ports = []rdma.Port{h.Ports[0]}
+	h.Ports[0].RateMbps = gbps * 1000
+	return h
+}
+
+// check compares the conditions with the history, and counts the cards with effects.
+func (w *sickWorld) check() error {
+	cards := map[string]bool{}
+	sick := false
+	for i, h := range w.hcas {
+		want := "Healthy"
+		flaps := w.flaps(i, w.now)
+		if before := w.flaps(i, w.now.Add(-time.Minute)); before != flaps {
+			return nil // an incident has become too old a moment ago, and the condition ends in another
+		}
+		if flaps {
+			want += " port-flapping"
+		}
+		if h.Ports[0].RateMbps < 400_000 {
+			want += " port-slow"
+		}
+		sick = sick || want != "Healthy"
+		if got := w.state(h.Name); got != want {
+			return fmt.Errorf("%s is %q, want %q", h.Name, got, want)
+		}
+		for _, taint := range w.View().Taints(raised)[h.Name] {
+			if taint.Effect != resourceapi.DeviceTaintEffectNone {
+				cards[h.Identity.PCI[:7]] = true
+			}
+		}
+	}
+	if len(cards) > 1 || sick != (len(cards) == 1) {
+		return fmt.Errorf("the effects hold for %d cards: %v", len(cards), cards)
+	}
+	return nil
+}
