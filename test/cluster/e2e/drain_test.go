@@ -77,7 +77,9 @@ func TestDrain(t *testing.T) {
 // server is a pod of the deployment.
 type server struct {
 	Metadata struct{ Name, UID string }
-	Status   struct{ ContainerStatuses []struct{ ContainerID string } }
+	Status   struct {
+		ContainerStatuses []struct{ ContainerID string }
+	}
 }
 
 // serverOf returns the only pod of the deployment.
