@@ -86,7 +86,7 @@ func (c *Cluster) PlanDrain(node string, hcas []string, effect resourceapi.Devic
 	return plan, nil
 }
 
-// targetIn finds an HCA of a node among its devices, and all devices by which a claim can get it.
+// targetIn finds an HCA of a node among its devices, and all devices that give it to a claim.
 func targetIn(ours []*device, node, name string) (*DrainTarget, error) {
 	found, err := findHCA(ours, node, name)
 	if err != nil {

@@ -45,7 +45,7 @@ type bundle struct {
 	Annotations map[string]string
 }
 
-// maxBundle bounds config.json. It has the annotations of the pod, of which Kubernetes accepts 256 KiB.
+// maxBundle bounds config.json. It has the annotations of the pod: at most 256 KiB.
 const maxBundle = 8 << 20
 
 // ReadBundle reads config.json of an OCI bundle. pid is the container's process, whose user namespace tells which IDs of

@@ -57,7 +57,7 @@ func Check(ctx context.Context, client kubernetes.Interface, rights []Right) err
 // maxAuthor bounds the name of a user in an annotation.
 const maxAuthor = 256
 
-// Author returns the name by which the API server knows the user, "" if it does not say.
+// Author returns the API server's name of the user, "" if it does not say.
 func Author(ctx context.Context, client kubernetes.Interface) string {
 	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})

@@ -23,7 +23,7 @@ func (p Policy) raises(c Condition) bool {
 	return consequenceOf(c).sick != notSick && effect != EffectOff && effect != resourceapi.DeviceTaintEffectNone
 }
 
-// sickCard returns the card of which the effects of sick links hold, "" for none: the longest sick. A condition that is
+// sickCard returns the card that keeps its effects of sick links, "" for none: the longest sick. A condition that is
 // wrong everywhere, or a switch in trouble, then takes one card from each node, and not all.
 func (p Policy) sickCard(verdicts map[string]Verdict) string {
 	var card string

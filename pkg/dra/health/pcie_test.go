@@ -156,7 +156,7 @@ func TestQuietWeek(t *testing.T) {
 	}
 }
 
-// firstRate is the rate of the first port, by which a site has compute and storage in two rules.
+// firstRate is the rate of the first port. A site may separate compute and storage by it.
 func firstRate(h *rdma.HCA) int {
 	if p := h.Port1(); p != nil {
 		return p.RateMbps
