@@ -169,7 +169,7 @@ func (r *reader) inHostUserNamespace(pid string) bool {
 }
 
 // maxReport bounds the size of a report of the hook. Real reports have less than 4 KiB.
-const maxReport = 64 << 10
+const maxReport = 256 << 10
 
 // lastReport returns the newest report of the specs' hooks about a limit, nil if there is none.
 func lastReport(host *reader, hooks []args.Options) *hook.Report {

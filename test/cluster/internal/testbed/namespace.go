@@ -13,7 +13,9 @@ import (
 type Namespace struct {
 	*Bed
 	Name string
-	t    *testing.T
+	// Unusable means that the test has containers that cannot use their HCAs. All others must cause no such event.
+	Unusable bool
+	t        *testing.T
 }
 
 var notLabel = regexp.MustCompile(`[^a-z0-9]+`)
@@ -22,12 +24,17 @@ var notLabel = regexp.MustCompile(`[^a-z0-9]+`)
 func (b *Bed) Namespace(t *testing.T) *Namespace {
 	t.Helper()
 	name := strings.Trim(notLabel.ReplaceAllString(strings.ToLower(t.Name()), "-"), "-")
-	n := &Namespace{b, name[:min(len(name), 63)], t}
+	n := &Namespace{Bed: b, Name: name[:min(len(name), 63)], t: t}
 	b.Kubectl(t, "create", "namespace", n.Name)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(b.Output("kubectl", "--namespace", n.Name, "describe", "pods"))
 			t.Log(tail(b.DriverLog(), 60))
+		}
+		// A wrong warning is the worst fault of the hook's checks.
+		if found, _ := b.Output("kubectl", "--namespace", n.Name, "get", "events", "--field-selector=reason=RDMANotUsable"); !n.Unusable &&
+			strings.Contains(found, "RDMANotUsable") {
+			t.Errorf("containers that can use their HCAs have events:\n%s", found)
 		}
 		// The devices must be free for the next test; the rest may take its time.
 		n.Kubectl("delete", "jobs,daemonsets,deployments,pods,resourceclaims", "--all", "--grace-period=1", "--wait")

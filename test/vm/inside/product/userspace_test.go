@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,10 +22,31 @@ var bareFiles = []string{
 	"/usr/bin/ibv_devices", "/usr/bin/ibv_rc_pingpong",
 }
 
+// noProviderImage also has libibverbs, and no provider.
+const noProviderImage = "localhost/no-provider:vm"
+
+var verbsFiles = []string{
+	"/usr/lib/x86_64-linux-gnu/libibverbs.so.1", "/usr/lib/x86_64-linux-gnu/libnl-3.so.200",
+	"/usr/lib/x86_64-linux-gnu/libnl-route-3.so.200",
+}
+
+// lastContainer is the report of the hook about the last container.
+const lastContainer = "/run/rdma.dev/last-container.json"
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
 // hostUserspace runs RDMA programs in an image without rdma-core.
 func hostUserspace(t *testing.T) {
 	install(t)
-	importBare(t)
+	importImage(t, bareImage, bareFiles)
+	importImage(t, noProviderImage, append(slices.Clone(bareFiles), verbsFiles...))
 	inside.Must(t, "cdi-gen", "generate", "--output", specDir)
 	const spec = specDir + "/host.yaml"
 	t.Log(inside.Must(t, "cdi-gen", "generate", "--userspace", "host", "--kind", "rdma.dev/host", "--target", "podman-4.3", "--output", spec))
@@ -36,6 +58,19 @@ func hostUserspace(t *testing.T) {
 			t.Error("the program starts")
 		}
 		inside.Wants(t, "container", r.Out, "error while loading shared libraries: libibverbs.so.1")
+		if d := doctor(t); d.find("container-unusable", "") != nil {
+			t.Errorf("an image without libibverbs is not checked, but doctor says %v", d)
+		}
+	})
+	t.Run("no provider", func(t *testing.T) {
+		r := contain(noProviderImage, "ibv_devices | tail -n +3; echo listed", "--device", "rdma.dev/hca=rxe0")
+		t.Log(r.Out)
+		if strings.Contains(r.Out, "rxe0 ") {
+			t.Error("the program lists the device")
+		}
+		if d := doctor(t); d.find("container-unusable", "rxe0") == nil {
+			t.Errorf("doctor does not say that the image has no provider for rxe0: %v\n%s", d, read(t, lastContainer))
+		}
 	})
 	t.Run("the host's", func(t *testing.T) {
 		r := contain(bareImage, usesVerbs, "--device", "rdma.dev/host=rxe1")
@@ -44,6 +79,9 @@ func hostUserspace(t *testing.T) {
 			t.Errorf("status %d", r.Code)
 		}
 		inside.Wants(t, "container", r.Out, "devices: rxe1 \n", "5 iters in", "the mounts are read-only")
+		if d := doctor(t); d.find("container-unusable", "") != nil || d.find("container-ok", "") == nil {
+			t.Errorf("traffic runs, but doctor says %v\n%s", d, read(t, lastContainer))
+		}
 	})
 }
 
@@ -58,8 +96,8 @@ wait
 grep -q ' /usr/lib/x86_64-linux-gnu/libibverbs.so.1 ro[, ]' /proc/self/mountinfo && echo the mounts are read-only
 `
 
-// importBare makes the image from the guest's own files.
-func importBare(t *testing.T) {
+// importImage makes an image from the guest's own files.
+func importImage(t *testing.T, name string, files []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bare.tar")
 	f, err := os.Create(path)
@@ -69,21 +107,21 @@ func importBare(t *testing.T) {
 	defer f.Close()
 	applets, err := exec.Command("busybox", "--list").Output()
 	if err == nil {
-		err = writeBare(tar.NewWriter(f), strings.Fields(string(applets)))
+		err = writeImage(tar.NewWriter(f), files, strings.Fields(string(applets)))
 	}
 	if err != nil {
 		t.Fatalf("make an image: %v", err)
 	}
-	inside.Must(t, "podman", "import", "--quiet", "--change", "ENV PATH=/usr/bin:/bin", path, bareImage)
-	t.Cleanup(func() { inside.Must(t, "podman", "rmi", "--force", bareImage) })
+	inside.Must(t, "podman", "import", "--quiet", "--change", "ENV PATH=/usr/bin:/bin", path, name)
+	t.Cleanup(func() { inside.Must(t, "podman", "rmi", "--force", name) })
 }
 
-func writeBare(w *tar.Writer, applets []string) error {
+func writeImage(w *tar.Writer, files, applets []string) error {
 	var errs []error
 	for _, dir := range []string{"bin", "dev", "etc", "proc", "sys", "tmp"} {
 		errs = append(errs, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}))
 	}
-	for _, path := range bareFiles {
+	for _, path := range files {
 		data, err := os.ReadFile(path)
 		errs = append(errs, err, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path[1:], Mode: 0o755, Size: int64(len(data))}))
 		_, err = w.Write(data)
