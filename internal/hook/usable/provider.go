@@ -66,7 +66,7 @@ func (l *libraries) findVerbs() (reason string) {
 		}
 	}
 	var cache rdmacore.Cache
-	data, err := l.root.read("etc/ld.so.cache", rdmacore.MaxCache)
+	data, err := l.root.read("etc/ld.so.cache", maxCache)
 	switch {
 	case err == nil:
 		cache, _ = rdmacore.ParseCache(data)

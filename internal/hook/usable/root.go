@@ -22,6 +22,7 @@ var (
 const (
 	maxOpens   = 2000
 	maxLibrary = 16 << 20 // libraries of rdma-core have less than 1 MiB, glibc 2 MiB
+	maxCache   = 4 << 20  // a cache of 10,000 libraries has 1 MiB
 	maxLinks   = 40       // as in Linux
 )
 
