@@ -68,13 +68,14 @@ func TestOutput(t *testing.T) {
 	short, _ := fleet.Short(t)
 	waiting := newSession(t, short)
 	for name, args := range map[string][]string{
-		"nodes":          {"nodes"},
-		"nodes-wide":     {"nodes", "-o", "wide"},
-		"devices":        {"devices", "--node=node2", "--class=hca.rdma.dev"},
-		"devices-cel":    {"devices", "--cel", fleet.RDMA + `.?rail.orValue(-1) in [0, 3]`, "-o", "wide"},
-		"claims-json":    {"claims", "vf", "-o", "json"},
-		"topology":       {"topology", "--node=node1"},
-		"topology-ascii": {"topology", "--node=node2", "--ascii"},
+		"nodes":            {"nodes"},
+		"nodes-wide":       {"nodes", "-o", "wide"},
+		"devices":          {"devices", "--node=node2", "--class=hca.rdma.dev"},
+		"devices-cel":      {"devices", "--cel", fleet.RDMA + `.?rail.orValue(-1) in [0, 3]`, "-o", "wide"},
+		"claims-json":      {"claims", "vf", "-o", "json"},
+		"topology":         {"topology", "--node=node1"},
+		"topology-ascii":   {"topology", "--node=node2", "--ascii"},
+		"topology-cluster": {"topology", "--cluster", "-l", "machine!=aws-p5"},
 	} {
 		golden.Bytes(t, name+".txt", []byte(mixed.ok(args...)))
 	}

@@ -32,7 +32,8 @@ start or fails, a pod that cannot end. One row sums up the other pods of a job w
 more than four of them; -o wide shows each pod.
 
 With -A, the first lines count the cluster: nodes by the state of their driver, HCAs that
-are drained or have a fault, and pods with a problem or still waiting. Below the pods are the HCAs that somebody drained (kubectl rdma drain), the longest first.
+are drained or have a fault, and pods with a problem or still waiting. Below the pods are
+the HCAs that somebody drained (kubectl rdma drain), the longest first.
 
 JOB is the JobSet, the LeaderWorkerSet or the controller of the pod. Pods that have
 ended are left out, unless Kubernetes ended them.`,

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
@@ -14,7 +16,7 @@ import (
 func newTopology(p *plugin) *cobra.Command {
 	var o *output
 	var nodes nodeChoice
-	var ascii bool
+	var ascii, cluster bool
 	cmd := &cobra.Command{
 		Use:     "topology [NODE...]",
 		Aliases: []string{"topo"},
@@ -23,14 +25,21 @@ func newTopology(p *plugin) *cobra.Command {
 other drivers that publish the standard attribute pcieRoot, such as GPUs. VFs and SFs
 are counted at their PF.
 
+With --cluster, it lists the rails of the network instead: how many nodes and HCAs each
+has, their rates, and which nodes have no HCA on it.
+
 It reads the ResourceSlices. GPU drivers publish the root there, and few the switch. On a
 host, cdi-gen topology shows everything, with the distances.`,
 		Example: `  kubectl rdma topology worker-3
-  kubectl rdma topology worker-3 -o svg > worker-3.svg`,
+  kubectl rdma topology worker-3 -o svg > worker-3.svg
+  kubectl rdma topology --cluster`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, chosen, err := nodes.read(cmd.Context(), p, names, collect.Claims, collect.Rules)
 			if err != nil {
 				return err
+			}
+			if cluster {
+				return o.rails(c.Rails(chosen...))
 			}
 			list, err := c.Topologies(cmd.Context(), chosen...)
 			if err != nil {
@@ -44,8 +53,23 @@ host, cdi-gen topology shows everything, with the distances.`,
 	}
 	o = p.output(cmd, "tree", "svg")
 	nodes.register(p, cmd)
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "list the rails of the cluster instead")
 	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw with ASCII characters")
 	return cmd
+}
+
+// rails prints the rails of the cluster.
+func (o *output) rails(list []inspect.Rail) error {
+	switch {
+	case o.printer != nil:
+		return o.object("RailList", map[string]any{"items": list})
+	case o.format == "svg":
+		return errors.New("an SVG shows one node: leave --cluster out, and name a node")
+	case len(list) == 0:
+		o.nothing(noResources)
+		return nil
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(inspect.RailTable(list), o.p.Out)
 }
 
 func (o *output) topology(list []inspect.NodeTopology, ascii bool) error {
