@@ -36,7 +36,7 @@ changes nothing on an error. A second apply changes nothing.`,
   cdi-gen apply . --device rdma.dev/hca=mlx5_0 --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usagef("name the directory of one bundle; see %s --help", cmd.CommandPath())
+				return usagef("name the directory of one bundle")
 			}
 			return nil
 		},

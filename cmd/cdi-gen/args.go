@@ -67,7 +67,7 @@ An HCA is a name of cdi-gen list, or its PCI address, with * and ?.`,
   cdi-gen args --for enroot 'mlx5_*'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || slices.Contains(args, "") {
-				return usagef("name at least one HCA; cdi-gen list shows them; see %s --help", cmd.CommandPath())
+				return usagef("name at least one HCA; cdi-gen list shows them")
 			}
 			return nil
 		},

@@ -37,7 +37,7 @@ func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		}
 	}
 	if reasons != nil {
-		return coded{exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --output, or let cdi-gen watch "+
+		return coded{exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --to, or let cdi-gen watch "+
 			"keep it right",
 			t.path(format), strings.Join(reasons, ", "))}
 	}

@@ -50,12 +50,13 @@ func helpOn(cmd *cobra.Command, args []string) error {
 func complete(root *cobra.Command) {
 	values := map[string][]string{
 		"names": words(cdi.NameStrategies), "nodes": words(rdma.NodeClasses),
-		"format":    {string(cdi.JSON), string(cdi.YAML)},
 		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
 		"memlock": {"unlimited"}, "on-denied": words(args.OnDeniedValues),
 		"kind": {cdi.KindHCA}, "on-unusable": words(args.OnUnusableValues),
 	}
+	specs := []string{string(cdi.JSON), string(cdi.YAML)}
 	formats := map[string][]string{
+		"generate": specs, "watch": specs,
 		"list": slices.Sorted(maps.Keys(listWriters)), "doctor": slices.Sorted(maps.Keys(doctorWriters)),
 		"devices":   slices.Sorted(maps.Keys(devicesWriters)),
 		"topology":  slices.Sorted(maps.Keys(topologyWriters))[1:], // without the default, which has no name
@@ -65,7 +66,7 @@ func complete(root *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			list := values[f.Name]
 			if f.Name == "output" {
-				list = formats[cmd.Name()] // none for a file name, which shells complete themselves
+				list = formats[cmd.Name()]
 			}
 			do := cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 			if f.Name == "device" || f.Name == "exclude" {
@@ -100,7 +101,7 @@ func completeDevice(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.S
 // noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("unknown argument %q%s; see %s --help", args[0], suggest(cmd, args[0]), cmd.CommandPath())
+		return usagef("unknown argument %q%s", args[0], suggest(cmd, args[0]))
 	}
 	return nil
 }

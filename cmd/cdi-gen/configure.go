@@ -47,7 +47,7 @@ ending .cdi-gen-backup. A runtime without CDI is refused.`,
 		ValidArgs: configurable,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(configurable, args[0]) {
-				return usagef("name one runtime: docker, containerd, crio or podman; see %s --help", cmd.CommandPath())
+				return usagef("name one runtime: docker, containerd, crio or podman")
 			}
 			return nil
 		},
@@ -146,7 +146,7 @@ func (c *configureFlags) next(cmd *cobra.Command, restart string, dirs []string)
 	if slices.Contains(dirs, cdi.StaticDir) {
 		dir = cdi.StaticDir
 	}
-	cmd.PrintErrf("next: cdi-gen generate --output %s\n", text.Shell(dir))
+	cmd.PrintErrf("next: cdi-gen generate --to %s\n", text.Shell(dir))
 }
 
 func (c *configureFlags) goBack(cmd *cobra.Command, runtime string) error {

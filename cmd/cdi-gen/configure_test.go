@@ -29,7 +29,7 @@ func TestConfigureDocker(t *testing.T) {
 		}
 	}
 	r := cdigen(t, append(args, "--runtime-version", "27.0", "--dry-run")...)
-	r.expect(t, exitOK, "next: cdi-gen generate --output /etc/cdi")
+	r.expect(t, exitOK, "next: cdi-gen generate --to /etc/cdi")
 	change(r)
 	holds(t, filepath.Dir(file), "daemon.json")
 	r = cdigen(t, append(args, "--runtime-version", "27.0")...)

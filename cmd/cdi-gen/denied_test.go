@@ -40,7 +40,7 @@ func TestOnDenied(t *testing.T) {
 	// start runs a container whose runtime cannot raise a hard limit of 8 MiB. It keeps the report of the hook.
 	start := func(policy string) (string, error) {
 		t.Helper()
-		cdigen(t, "generate", "--host-root", root, "--memlock", "16Mi", "--on-denied", policy, "--output",
+		cdigen(t, "generate", "--host-root", root, "--memlock", "16Mi", "--on-denied", policy, "--to",
 			filepath.Join(root, "etc/cdi")).expect(t, exitOK, "written")
 		// The hook of the host lies below its root, where runc does not look.
 		spec := filepath.Join(root, "etc/cdi/rdma.dev-hca.yaml")

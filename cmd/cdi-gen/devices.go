@@ -40,7 +40,7 @@ one directory define: a runtime refuses these too.`,
 				return fmt.Errorf("write devices: %w", err)
 			}
 			if len(found.Devices) == 0 {
-				cmd.PrintErrf("no CDI device in %s; cdi-gen generate --output %s writes those of RDMA\n",
+				cmd.PrintErrf("no CDI device in %s; cdi-gen generate --to %s writes those of RDMA\n",
 					strings.Join(dirs, " and "), cdi.StaticDir)
 			}
 			return errors.Join(judgeDirs(cmd, root, dirs), unresolved(found))

@@ -12,7 +12,7 @@ func TestDevices(t *testing.T) {
 	root := t.TempDir()
 	static, dynamic := filepath.Join(root, "etc/cdi"), filepath.Join(root, "var/run/cdi")
 	cdigen(t, "devices", "--host-root", root).expect(t, exitOK,
-		"no CDI device in /etc/cdi and /var/run/cdi; cdi-gen generate --output /etc/cdi writes those of RDMA")
+		"no CDI device in /etc/cdi and /var/run/cdi; cdi-gen generate --to /etc/cdi writes those of RDMA")
 	generateTo(t, "roce-lag", static, "--no-all").expect(t, exitOK, "written")
 	generateTo(t, "roce-lag", dynamic, "--no-all", "--names", "pci").expect(t, exitOK,
 		"warning: "+static+"/rdma.dev-hca.yaml also defines rdma.dev/hca=pci-0000-3b-00-0: of one device in both "+
@@ -53,5 +53,5 @@ func TestGenerateWarnsOfRivals(t *testing.T) {
 	if r := generateTo(t, "hgx-h100", dir); strings.Contains(r.stderr, "warning") {
 		t.Errorf("standard error %q", r.stderr)
 	}
-	generateTo(t, "hgx-h100", dir, "--format", "json").expect(t, exitOK, "written")
+	generateTo(t, "hgx-h100", dir, "--output", "json").expect(t, exitOK, "written")
 }

@@ -64,7 +64,7 @@ func judgeDirsOf(cmd *cobra.Command, args []string) error {
 	return errors.Join(errs...)
 }
 
-// checkOutput warns of runtimes that do not read the directory of --output, and rejects it for a --target that does
+// checkOutput warns of runtimes that do not read the directory of --to, and rejects it for a --target that does
 // not.
 func (r *recipe) checkOutput(t *target, warn func(string)) error {
 	root, dir, ok := standardDir(t.store.Dir)
@@ -89,7 +89,7 @@ func (r *recipe) checkOutput(t *target, warn func(string)) error {
 		return nil
 	}
 	if err := r.target.CheckDir(dir, states); err != nil {
-		return usagef("--target %s: --output %s: %w", r.targetFlag, t.store.Dir, err)
+		return usagef("--target %s: --to %s: %w", r.targetFlag, t.store.Dir, err)
 	}
 	return nil
 }

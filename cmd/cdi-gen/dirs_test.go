@@ -78,5 +78,5 @@ func TestOtherDirectories(t *testing.T) {
 	cdigen(t, "devices", "--host-root", root).expect(t, exitOK, says)
 	cdigen(t, "validate", dir).expect(t, exitOK, says)
 	cdigen(t, "configure", "docker", "--host-root", root, "--runtime-version", "28.3").expect(t, exitOK,
-		`next: cdi-gen generate --output`)
+		`next: cdi-gen generate --to`)
 }

@@ -35,7 +35,7 @@ func TestDoctorExitCodes(t *testing.T) {
 	}
 	var errs bytes.Buffer
 	if code := run(t.Context(), []string{"generate", "--host-root", healthy, "--hook-path", "/usr/bin/rdma-hook",
-		"--output", filepath.Join(healthy, "etc/cdi")}, &errs, &errs); code != exitOK {
+		"--to", filepath.Join(healthy, "etc/cdi")}, &errs, &errs); code != exitOK {
 		t.Fatalf("generate: exit code %d: %s", code, errs.String())
 	}
 	config := filepath.Join(t.TempDir(), "config.yaml")

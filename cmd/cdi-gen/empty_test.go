@@ -38,7 +38,7 @@ func TestEmptyValues(t *testing.T) {
 			}
 		})
 	}
-	for _, want := range []string{"generate device", "generate output", "list exclude", "remove output", "userspace image",
+	for _, want := range []string{"generate device", "generate output", "list exclude", "remove from", "userspace image",
 		"doctor host-root"} {
 		if !strings.Contains(strings.Join(tried, "\n")+"\n", want+"\n") {
 			t.Errorf("--%s was not tried", want)

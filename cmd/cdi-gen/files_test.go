@@ -13,7 +13,7 @@ import (
 // generateTo runs generate on a machine with an output.
 func generateTo(t testing.TB, machine, output string, args ...string) result {
 	t.Helper()
-	return cdigen(t, append([]string{"generate", "--no-hook", "--host-root", host(t, machine), "--output", output},
+	return cdigen(t, append([]string{"generate", "--no-hook", "--host-root", host(t, machine), "--to", output},
 		args...)...)
 }
 
@@ -33,7 +33,7 @@ func TestOutput(t *testing.T) {
 		t.Errorf("an equal spec was written again (%v)", err)
 	}
 	generateTo(t, "roce-lag", dir, "--no-all").expect(t, exitOK, yaml+" written: 2 devices")
-	generateTo(t, "roce-lag", dir, "--format", "json").expect(t, exitOK, json+" written")
+	generateTo(t, "roce-lag", dir, "--output", "json").expect(t, exitOK, json+" written")
 	holds(t, dir, "rdma.dev-hca.json")
 
 	file := filepath.Join(dir, "my.yaml")
@@ -55,7 +55,7 @@ func TestOutputEqualsStdout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := cdigen(t, "generate", "--no-hook", "--host-root", host(t, "hgx-h100"), "--format", format)
+		r := cdigen(t, "generate", "--no-hook", "--host-root", host(t, "hgx-h100"), "--output", format)
 		if r.stdout != string(got) {
 			t.Errorf("%s: the file differs from standard output", format)
 		}
@@ -95,7 +95,7 @@ func TestOutputKept(t *testing.T) {
 	put(t, filepath.Join(dir, "rdma.dev-hca.yaml"), oldSpec, 0o644)
 	broken := t.TempDir()
 	put(t, filepath.Join(broken, "sys/class/infiniband"), "no directory", 0o644)
-	cdigen(t, "generate", "--no-hook", "--host-root", broken, "--output", dir).
+	cdigen(t, "generate", "--no-hook", "--host-root", broken, "--to", dir).
 		expect(t, exitIO, "the RDMA devices could not be read: list class/infiniband: ")
 	generateTo(t, "roce-lag", dir, "--exclude", "*").
 		expect(t, exitNotChosen, "of the devices that --device and --exclude leave")
@@ -122,7 +122,7 @@ func TestOutputReadOnly(t *testing.T) {
 	generateTo(t, "roce-lag", dir).expect(t, exitIO, "read-only file system")
 	generateTo(t, "roce-lag", dir).expect(t, exitIO, file)
 	generateTo(t, "none", dir).expect(t, exitIO, "remove CDI spec: remove "+file+": read-only file system")
-	cdigen(t, "remove", "--output", dir).expect(t, exitIO, "read-only file system")
+	cdigen(t, "remove", "--from", dir).expect(t, exitIO, "read-only file system")
 	generateTo(t, "roce-lag", filepath.Join(dir, "cdi")).expect(t, exitIO, "make CDI directory: mkdir "+dir+
 		"/cdi: read-only file system")
 	holds(t, dir, "rdma.dev-hca.yaml")
@@ -149,15 +149,19 @@ func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "other.yaml"), "", 0o644)
 	for _, format := range []string{"json", "yaml"} {
-		generateTo(t, "roce-lag", dir, "--format", format).expect(t, exitOK, "written")
-		cdigen(t, "remove", "--output", dir).expect(t, exitOK, "removed the spec of kind rdma.dev/hca from "+dir)
-		cdigen(t, "remove", "--output", dir).expect(t, exitNothing, "no spec of kind rdma.dev/hca in "+dir)
+		generateTo(t, "roce-lag", dir, "--output", format).expect(t, exitOK, "written")
+		cdigen(t, "remove", "--from", dir, "--dry-run").
+			expect(t, exitOK, "would remove the spec of kind rdma.dev/hca from "+dir)
+		holds(t, dir, "other.yaml", "rdma.dev-hca."+format)
+		cdigen(t, "remove", "--from", dir).expect(t, exitOK, "removed the spec of kind rdma.dev/hca from "+dir)
+		cdigen(t, "remove", "--from", dir, "--dry-run").expect(t, exitNothing, "no spec of kind rdma.dev/hca in "+dir)
+		cdigen(t, "remove", "--from", dir).expect(t, exitNothing, "no spec of kind rdma.dev/hca in "+dir)
 	}
 	generateTo(t, "roce-lag", dir, "--kind", "example.com/nic").expect(t, exitOK, "written")
-	cdigen(t, "remove", "--output", dir).expect(t, exitNothing, "no spec of kind rdma.dev/hca")
-	cdigen(t, "remove", "--output", dir, "--kind", "example.com/nic").expect(t, exitOK, "example.com/nic")
+	cdigen(t, "remove", "--from", dir).expect(t, exitNothing, "no spec of kind rdma.dev/hca")
+	cdigen(t, "remove", "--from", dir, "--kind", "example.com/nic").expect(t, exitOK, "example.com/nic")
 	holds(t, dir, "other.yaml")
-	cdigen(t, "remove", "--output", filepath.Join(dir, "absent")).expect(t, exitNothing, "no spec")
+	cdigen(t, "remove", "--from", filepath.Join(dir, "absent")).expect(t, exitNothing, "no spec")
 }
 
 func TestValidate(t *testing.T) {

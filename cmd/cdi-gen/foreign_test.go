@@ -73,8 +73,8 @@ func TestOutputOfNoSpec(t *testing.T) {
 				generateTo(t, machine, file, args...).expect(t, exitUsage, says)
 			}
 		}
-		cdigen(t, "remove", "--output", file).expect(t, exitUsage, says)
-		cdigen(t, "watch", "--no-hook", "--host-root", host(t, "none"), "--output", file).expect(t, exitUsage, says)
+		cdigen(t, "remove", "--from", file).expect(t, exitUsage, says)
+		cdigen(t, "watch", "--no-hook", "--host-root", host(t, "none"), "--to", file).expect(t, exitUsage, says)
 		sameContents(t, says, before, contents(t, dir))
 
 		// Under the name that a directory gets.
@@ -82,18 +82,18 @@ func TestOutputOfNoSpec(t *testing.T) {
 		put(t, own, content, 0o644)
 		generateTo(t, "roce-lag", dir).expect(t, exitUsage, says)
 		generateTo(t, "none", dir).expect(t, exitUsage, says)
-		cdigen(t, "remove", "--output", dir).expect(t, exitUsage, says)
+		cdigen(t, "remove", "--from", dir).expect(t, exitUsage, says)
 		before = contents(t, dir)
 
 		// As the twin only.
 		put(t, filepath.Join(dir, "package.json"), content, 0o644)
 		before["package.json"] = "---------- " + content
 		generateTo(t, "none", filepath.Join(dir, "package.yaml")).expect(t, exitNothing, "no RDMA device")
-		cdigen(t, "remove", "--output", filepath.Join(dir, "package.yaml")).
+		cdigen(t, "remove", "--from", filepath.Join(dir, "package.yaml")).
 			expect(t, exitNothing, "no spec of kind rdma.dev/hca")
 		generateTo(t, "roce-lag", filepath.Join(dir, "package.yaml")).expect(t, exitOK, "written")
 		generateTo(t, "roce-lag", filepath.Join(dir, "package.yaml"), "--check").expect(t, exitOK, "fits the host")
-		cdigen(t, "remove", "--output", filepath.Join(dir, "package.yaml")).expect(t, exitOK, "removed")
+		cdigen(t, "remove", "--from", filepath.Join(dir, "package.yaml")).expect(t, exitOK, "removed")
 		sameContents(t, says, before, contents(t, dir))
 	}
 }
@@ -132,13 +132,13 @@ func TestOutputOfNoFile(t *testing.T) {
 					t.Fatal(err)
 				}
 				generateTo(t, machine, dir).expect(t, exitUsage, says)
-				cdigen(t, "remove", "--output", dir).expect(t, exitUsage, says)
+				cdigen(t, "remove", "--from", dir).expect(t, exitUsage, says)
 				stays("directory")
 				continue
 			}
 			generateTo(t, machine, file).expect(t, exitUsage, says)
 			generateTo(t, machine, file, "--check").expect(t, exitUsage, says)
-			cdigen(t, "remove", "--output", file).expect(t, exitUsage, says)
+			cdigen(t, "remove", "--from", file).expect(t, exitUsage, says)
 			stays(machine)
 		}
 	}
@@ -178,15 +178,15 @@ func TestOutputWords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	printed := cdigen(t, "generate", "--no-hook", "--host-root", host(t, "roce-lag"))
 	if r := generateTo(t, "roce-lag", "-"); r.code != exitOK || r.stdout != printed.stdout {
-		t.Errorf("--output -: exit code %d, %q", r.code, r.stdout)
+		t.Errorf("--to -: exit code %d, %q", r.code, r.stdout)
 	}
 	generateTo(t, "roce-lag", "-", "--check").expect(t, exitUsage, "--check compares with a file")
-	cdigen(t, "watch", "--no-hook", "--host-root", host(t, "roce-lag"), "--output", "-").
+	cdigen(t, "watch", "--no-hook", "--host-root", host(t, "roce-lag"), "--to", "-").
 		expect(t, exitUsage, "watch keeps a file right")
-	cdigen(t, "remove", "--output", "-").expect(t, exitUsage, "remove needs a file")
+	cdigen(t, "remove", "--from", "-").expect(t, exitUsage, "remove needs a file")
 	for _, verb := range []string{"generate", "watch"} {
-		r := cdigen(t, verb, "--no-hook", "--host-root", host(t, "roce-lag"), "--output", "/dev/null")
-		r.expect(t, exitUsage, `--output "/dev/null" is no directory, and a file ends in .json or .yaml`)
+		r := cdigen(t, verb, "--no-hook", "--host-root", host(t, "roce-lag"), "--to", "/dev/null")
+		r.expect(t, exitUsage, `--to "/dev/null" is no directory, and a file ends in .json or .yaml`)
 	}
 	holds(t, ".")
 	for _, verb := range [][]string{{"generate", "--no-hook"}, {"remove"}, {"list"}} {

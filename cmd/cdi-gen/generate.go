@@ -20,16 +20,17 @@ func newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Write the CDI spec of this host's RDMA devices",
-		Long: `Write the CDI spec of this host's RDMA devices to standard output, or with --output to a file.
+		Long: `Write the CDI spec of this host's RDMA devices to standard output, or to the file or
+directory of --to.
 docs/cdi-gen.md explains the flags, the names of devices and what a container gets.
 
 --nodes mad or sm adds devices such as mlx5_0-mad, which can reconfigure the fabric.`,
-		Example: `  cdi-gen generate --output /etc/cdi
+		Example: `  cdi-gen generate --to /etc/cdi
   cdi-gen generate --device 'mlx5_*' --exclude mlx5_1 --memlock 4Gi`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if check && out.toStdout() {
-				return usagef("--check compares with a file: name it, or its directory, with --output")
+				return usagef("--check compares with a file: name it, or its directory, with --to")
 			}
 			r, err := r.recipe(cmd)
 			if err != nil {
@@ -42,7 +43,7 @@ docs/cdi-gen.md explains the flags, the names of devices and what a container ge
 	out.register(cmd.Flags())
 	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false,
 		"devices of --device and --exclude may be absent")
-	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --output with the host")
+	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --to with the host")
 	return cmd
 }
 
@@ -74,7 +75,7 @@ const exclusiveAdvice = "this host is in exclusive network namespace mode: an RD
 	"ib_core netns_mode=1\" in /etc/modprobe.d and reboot, or pass --allow-exclusive-netns for containers that use the " +
 	"host's network"
 
-// write writes a spec to the file of --output, and prints the result. A nil target means standard output. Without a
+// write writes a spec to the file of --to, and prints the result. A nil target means standard output. Without a
 // spec it removes an existing one.
 func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format, warn func(string)) error {
 	if d.spec == nil {
@@ -96,7 +97,7 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 	warnRivals(t, format, d.spec, warn)
 	changed, err := t.store.Write(t.base, d.spec, format)
 	if err != nil {
-		return foreign(err)
+		return t.foreign(err)
 	}
 	word := "is up to date"
 	if changed {

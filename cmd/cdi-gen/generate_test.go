@@ -37,7 +37,7 @@ func TestGenerate(t *testing.T) {
 				want = exitOK
 			}
 			for _, format := range formats(name) {
-				args := []string{"generate", "--host-root", root, "--no-hook", "--format", format, "--allow-exclusive-netns"}
+				args := []string{"generate", "--host-root", root, "--no-hook", "--output", format, "--allow-exclusive-netns"}
 				first, second := cdigen(t, args...), cdigen(t, args...)
 				if diff := cmp.Diff(first, second, cmp.AllowUnexported(result{})); diff != "" {
 					t.Errorf("two runs differ:\n%s", diff)
@@ -115,7 +115,7 @@ func TestGenerateChoice(t *testing.T) {
 		{"roce-sriov", "--names ibdev --exclude 0000:3b:00.* --exclude mlx5_8", "all:uverbs9 mlx5_9:uverbs9 +rdma_cm"},
 		{"mlx4-dual-port", "--no-all --names ibdev --nodes verbs,sm", "mlx4_0:uverbs0 mlx4_0-sm:issm0,issm1,umad0,umad1"},
 	} {
-		args := append([]string{"generate", "--format", "json", "--no-hook", "--host-root", host(t, test.machine)},
+		args := append([]string{"generate", "--output", "json", "--no-hook", "--host-root", host(t, test.machine)},
 			strings.Fields(test.args)...)
 		r := cdigen(t, args...)
 		r.expect(t, exitOK, "")
@@ -130,8 +130,8 @@ func TestGenerateChoice(t *testing.T) {
 // knows whom it is.
 func TestGeneratePartial(t *testing.T) {
 	root := host(t, "misbehaving")
-	all := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json")
-	one := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--device", "mlx5_0")
+	all := cdigen(t, "generate", "--host-root", root, "--no-hook", "--output", "json")
+	one := cdigen(t, "generate", "--host-root", root, "--no-hook", "--output", "json", "--device", "mlx5_0")
 	for _, test := range []struct {
 		result
 		devices int
@@ -182,7 +182,7 @@ func TestGenerateHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	generate := func(args ...string) result {
-		return cdigen(t, append([]string{"generate", "--format", "json", "--host-root", root}, args...)...)
+		return cdigen(t, append([]string{"generate", "--output", "json", "--host-root", root}, args...)...)
 	}
 	generate().expect(t, exitHook, "find the hook that raises the locked memory limit")
 	put(t, filepath.Join(root, "usr/bin/rdma-hook"), "", 0o755)
@@ -231,7 +231,7 @@ func TestGenerateHookReplaceable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := site(t, "roce-lag")
 			put(t, filepath.Join(root, "usr/bin/rdma-hook"), "", 0o755)
-			args := []string{"generate", "--format", "json", "--host-root", root}
+			args := []string{"generate", "--output", "json", "--host-root", root}
 			cdigen(t, args...).expect(t, exitOK, "")
 			if err := change(root); err != nil {
 				t.Fatal(err)
@@ -274,7 +274,7 @@ func TestHostRootLinks(t *testing.T) {
 		{[]string{"--mount", "/etc/passwd.xml"}, exitUsage, "/etc/passwd.xml: no such file or directory; every container " +
 			"start would fail"},
 	} {
-		args := append([]string{"generate", "--format", "json", "--host-root", root}, test.args...)
+		args := append([]string{"generate", "--output", "json", "--host-root", root}, test.args...)
 		cdigen(t, args...).expect(t, test.code, test.says)
 	}
 }
@@ -286,7 +286,7 @@ func TestGenerateLimits(t *testing.T) {
 	config := filepath.Join(root, "cdi-gen.yaml")
 	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nlimits: {handles: 8}\n", 0o644)
 	generate := func(args ...string) result {
-		return cdigen(t, append([]string{"generate", "--format", "json", "--host-root", root, "--names", "ibdev", "--no-all"},
+		return cdigen(t, append([]string{"generate", "--output", "json", "--host-root", root, "--names", "ibdev", "--no-all"},
 			args...)...)
 	}
 	for _, test := range []struct {

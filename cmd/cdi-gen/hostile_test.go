@@ -98,10 +98,10 @@ func TestHostileNames(t *testing.T) {
 		{"list"}, {"list", "-o", "json"}, {"list", "-o", "yaml"}, {"list", "-o", "name"}, {"topology"},
 		{"topology", "-o", "svg"}, {"topology", "-o", "json"},
 		{"topology", "-o", "yaml"}, {"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "yaml"}, {"generate", "--no-hook"},
-		{"generate", "--no-hook", "--check", "--output", file}, {"userspace"}, {"userspace", "-o", "json"},
+		{"generate", "--no-hook", "--check", "--to", file}, {"userspace"}, {"userspace", "-o", "json"},
 		{"validate", file, filepath.Dir(file)}, {"devices"}, {"devices", "-o", "json"}, {"devices", "-o", "yaml"},
 		{"devices", "-o", "name"}, {"args", "--for", "enroot", "*"}, {"args", "--for", "apptainer", hostileIBDev},
-		{"apply", file, "--device", hostileIBDev}, {"configure", hostileIBDev}, {"report", "--output", file + "/x"},
+		{"apply", file, "--device", hostileIBDev}, {"configure", hostileIBDev}, {"report", "--to", file + "/x"},
 		{"list", "--exclude", hostileIBDev}, {"list", "-o", hostileIBDev}, {hostileIBDev}, {"generate", "--config", file},
 	} {
 		if args[0] != "validate" && args[0] != hostileIBDev {

@@ -1,19 +1,21 @@
 // Command cdi-gen writes Container Device Interface (CDI) specs for the RDMA devices of a host. Then podman, docker,
 // containerd and CRI-O can give a device to a container by name:
 //
-//	cdi-gen generate --output /etc/cdi
+//	cdi-gen generate --to /etc/cdi
 //	podman run --device rdma.dev/hca=mlx5_0 IMAGE
 //
 // Results go to standard output, everything else to standard error. exitCodes describes the exit codes.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -101,20 +103,34 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	strict(root)
 	complete(root)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
-	if errors.Is(err, cdi.ErrNoDevices) {
-		err = fmt.Errorf("%w; cdi-gen doctor says what is missing", err)
-	}
-	if !errors.Is(err, errSaid) {
-		fmt.Fprintln(stderr, text.Message("cdi-gen: "+err.Error()))
-	}
+	code := exitIO
 	if c, ok := errors.AsType[coded](err); ok {
-		return c.code
+		code = c.code
 	}
-	return exitIO
+	said := err.Error()
+	switch {
+	case errors.Is(err, errSaid):
+		return code
+	case errors.Is(err, cdi.ErrNoDevices):
+		said += "; cdi-gen doctor says what is missing"
+	case code == exitUsage:
+		said = text.WithHint(said, cmd.CommandPath())
+	}
+	fmt.Fprintln(stderr, text.Message("cdi-gen: "+said))
+	return code
+}
+
+// help prints the help of a command. Cobra's own help does not wrap lines.
+func help(cmd *cobra.Command, _ []string) {
+	out := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n"
+	if cmd.Runnable() || cmd.HasSubCommands() {
+		out += "\n" + cmd.UsageString()
+	}
+	cmd.Print(text.Help(out))
 }
 
 func newRoot() *cobra.Command {
@@ -126,7 +142,7 @@ container runtimes, in the Container Device Interface (CDI). A container then
 gets one by name, with exactly its /dev/infiniband nodes and with locked memory
 that works without capabilities:
 
-  cdi-gen generate --output /etc/cdi
+  cdi-gen generate --to /etc/cdi
   podman run --device rdma.dev/hca=mlx5_0 IMAGE`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -150,8 +166,9 @@ that works without capabilities:
 		return cmd.Help()
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w%s; see %s --help", err, suggestFlag(cmd, err), cmd.CommandPath())
+		return usagef("%w%s", err, suggestFlag(cmd, err))
 	})
+	root.SetHelpFunc(help)
 	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(),
 		newUserspace(), newTopology(), newDoctor(), newReport(), newConfigure(), newApply(), newArgs(), newVersion(),
 		newExitCodes())

@@ -131,8 +131,8 @@ func TestPlantedFiles(t *testing.T) {
 			`loop.yaml": stat`, "sparse.yaml"}},
 		{[]string{"devices", "--host-root", root}, exitInvalid, []string{`fifo.json"`, "not a regular file", "sparse.yaml"}},
 		{[]string{"doctor", "--host-root", root}, exitWarnings, []string{"/etc/cdi/fifo.json", "it is no regular file"}},
-		{[]string{"generate", "--no-hook", "--host-root", root, "--output", static}, exitOK, []string{"written"}},
-		{[]string{"generate", "--no-hook", "--host-root", root, "--output", filepath.Join(static, "fifo.json")}, exitUsage,
+		{[]string{"generate", "--no-hook", "--host-root", root, "--to", static}, exitOK, []string{"written"}},
+		{[]string{"generate", "--no-hook", "--host-root", root, "--to", filepath.Join(static, "fifo.json")}, exitUsage,
 			[]string{"is no regular file"}},
 		{[]string{"generate", "--no-hook", "--host-root", root, "--config", filepath.Join(static, "fifo.yaml")}, exitUsage,
 			[]string{"not a regular file"}},
@@ -142,9 +142,9 @@ func TestPlantedFiles(t *testing.T) {
 		{[]string{"configure", "docker", "--runtime-version", "28.0", "--dry-run", "--host-root", root}, exitOK, nil},
 		{[]string{"configure", "crio", "--runtime-version", "1.31", "--dry-run", "--host-root", root}, exitIO,
 			[]string{"not a regular file"}},
-		{[]string{"report", "--host-root", root, "--output", filepath.Join(t.TempDir(), "report.tar.gz")}, exitOK, nil},
+		{[]string{"report", "--host-root", root, "--to", filepath.Join(t.TempDir(), "report.tar.gz")}, exitOK, nil},
 		{[]string{"userspace", "--host-root", root}, exitIO, nil},
-		{[]string{"remove", "--output", static}, exitOK, []string{"removed"}},
+		{[]string{"remove", "--from", static}, exitOK, []string{"removed"}},
 		{with(specDirs, "remove", "--all"), exitNothing, []string{`fifo.json" stays: it cannot be read`}},
 	} {
 		code, said := ends(t, test.args...)

@@ -38,7 +38,7 @@ env: {A: file, B: file}
 mounts: [{hostPath: /etc/site.conf, containerPath: /etc/app.conf}]
 ncclTopology: /opt/topo.xml
 `, 0o644)
-	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--no-all", "--format", "json", "--config", config,
+	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--no-all", "--output", "json", "--config", config,
 		"--names", "netdev", "--env", "A=flag")
 	r.expect(t, exitOK, "")
 	spec := loads(t, r.stdout, "json")
@@ -69,7 +69,7 @@ func TestBadSiteSettings(t *testing.T) {
 	put(t, values, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlock: 4Gx\nnames: [pci]\nmounts:\n- hostPath: "+
 		"site\n", 0o644)
 	for _, test := range []struct{ args, want string }{
-		{"--config " + config, config + `": line 3: memlok: unknown field` + "\n"},
+		{"--config " + config, config + `": line 3: memlok: unknown field; see`},
 		{"--config " + values, values + `": line 3: memlock: parse size "4Gx"`},
 		{"--config " + values, "\n  | line 6: mounts[0]: hostPath \"site\""},
 		{"--config " + root, "read --config: read " + root + ": not a regular file"},
@@ -101,7 +101,7 @@ func TestSiteMounts(t *testing.T) {
 kind: HostConfig
 mounts: [{hostPath: /opt/0000:3b:00.0}, {hostPath: /etc/site.conf, containerPath: /etc/app.conf}]
 `, 0o644)
-	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--config", config, "--mount",
+	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--output", "json", "--config", config, "--mount",
 		"/opt/topo.xml:/etc/app.conf", "--mount", "/opt/topo.xml:/etc/app.conf")
 	r.expect(t, exitOK, "")
 	var mounts []string
@@ -198,7 +198,7 @@ func TestWatch(t *testing.T) {
 	done := make(chan int)
 	var stdout, stderr bytes.Buffer
 	go func() {
-		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir}, &stdout, &stderr)
+		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--to", dir}, &stdout, &stderr)
 	}()
 	for _, step := range []struct{ machine, device string }{{"roce-lag", "mlx5_bond_0"}, {"soft", "rxe0"}, {"none", ""},
 		{"soft", "rxe3"}} {
@@ -221,8 +221,8 @@ func TestWatch(t *testing.T) {
 		strings.Contains(stderr.String(), "up to date") {
 		t.Errorf("standard output %q, standard error:\n%s", &stdout, &stderr)
 	}
-	cdigen(t, "watch").expect(t, exitUsage, "with --output")
-	cdigen(t, "watch", "--output", dir, "--names", "x").expect(t, exitUsage, "--names")
+	cdigen(t, "watch").expect(t, exitUsage, "with --to")
+	cdigen(t, "watch", "--to", dir, "--names", "x").expect(t, exitUsage, "--names")
 }
 
 // await waits for a condition.

@@ -23,35 +23,39 @@ func newRemove() *cobra.Command {
 	var kind string
 	var all bool
 	var dirs []string
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "remove",
 		Short: "Remove the spec that generate wrote",
-		Long: `Remove the spec that generate --output wrote, and no other file. Running containers
+		Long: `Remove the spec that generate --to wrote, and no other file. Running containers
 keep their devices; new ones can no longer ask for them.
 
 With --all, remove every spec of the kind in the directories that runtimes read,
 whatever its file's name. Stop cdi-gen watch first, which would write it again.`,
-		Example: `  cdi-gen remove --output /etc/cdi
-  cdi-gen remove --all`,
+		Example: `  cdi-gen remove --from /etc/cdi
+  cdi-gen remove --all --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkKind(kind); err != nil {
 				return err
 			}
+			r := remover{cmd: cmd, kind: kind, dryRun: dryRun}
 			switch set := cmd.Flags().Changed; {
-			case all && set("output"):
-				return usagef("--all looks in the directories of --spec-dir: give it without --output")
+			case all && set("from"):
+				return usagef("--all looks in the directories of --spec-dir: give it without --from")
 			case all:
-				return removeAll(cmd, kind, dirs)
+				return r.removeAll(dirs)
 			case set("spec-dir"):
-				return usagef("--spec-dir is for --all: name a single directory with --output")
+				return usagef("--spec-dir is for --all: name a single directory with --from")
 			case out.toStdout():
-				return usagef("remove needs a file, or its directory: name it with --output")
+				return usagef("remove needs a file, or its directory: name it with --from")
 			}
-			return remove(cmd, kind, &out)
+			return r.remove(&out)
 		},
 	}
-	cmd.Flags().StringVarP(&out.output, "output", "o", cdi.StaticDir, "`DIR|FILE` that generate wrote")
+	out.flag = "--from"
+	cmd.Flags().StringVar(&out.path, "from", cdi.StaticDir, "`DIR|FILE` that generate wrote")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed and remove nothing")
 	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind, `VENDOR/CLASS`")
 	cmd.Flags().BoolVar(&all, "all", false, "remove all specs of the kind in all directories")
 	cmd.Flags().StringSliceVar(&dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir},
@@ -59,40 +63,73 @@ whatever its file's name. Stop cdi-gen watch first, which would write it again.`
 	return cmd
 }
 
+// remover removes the specs of a kind, or prints which it would remove.
+type remover struct {
+	cmd    *cobra.Command
+	kind   string
+	dryRun bool
+}
+
+// take removes the spec with a base name in both formats, and reports whether there was one.
+func (r *remover) take(store cdi.Store, base string) (bool, error) {
+	if !r.dryRun {
+		return store.Remove(base)
+	}
+	found := false
+	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
+		_, err := store.Load(base, format)
+		if _, foreign := errors.AsType[*cdi.ForeignError](err); foreign || errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return found, err
+		}
+		found = true
+	}
+	return found, nil
+}
+
+// took is the beginning of the line for a spec.
+func (r *remover) took() string {
+	if r.dryRun {
+		return "would remove"
+	}
+	return "removed"
+}
+
 // remove removes the spec of a kind. A named file that is not such a spec is always an error. In a directory such a
 // file is an error only if there is nothing to remove.
-func remove(cmd *cobra.Command, kind string, out *outputFlags) error {
-	t, format, err := out.target(kind)
+func (r *remover) remove(out *outputFlags) error {
+	t, format, err := out.target(r.kind)
 	if err == nil && t.named {
 		err = t.spare(format)
 	}
 	if err != nil {
 		return err
 	}
-	removed, err := t.store.Remove(t.base)
+	removed, err := r.take(t.store, t.base)
 	if err != nil {
 		return err
 	}
 	if !removed {
-		missing := coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", kind, out.output)}
+		missing := coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", r.kind, out.path)}
 		if t.named {
 			return missing
 		}
 		return cmp.Or(t.spare(cdi.YAML), t.spare(cdi.JSON), error(missing))
 	}
-	cmd.PrintErrf("removed the spec of kind %s from %s\n", kind, out.output)
+	r.cmd.PrintErrf("%s the spec of kind %s from %s\n", r.took(), r.kind, out.path)
 	return nil
 }
 
 // removeAll removes each spec of a kind from directories. After an error it goes on with the next file. It keeps all
 // other files, and names those that it cannot read and those that a missing hook would break. The removal of the package
 // calls it, so a broken file of somebody else is no error.
-func removeAll(cmd *cobra.Command, kind string, dirs []string) error {
+func (r *remover) removeAll(dirs []string) error {
 	var errs []error
 	found := false
-	kept := keptFiles{cmd: cmd}
+	kept := keptFiles{cmd: r.cmd}
 	for _, dir := range dirs {
-		store := cdi.Store{Dir: dir, Kind: kind}
+		store, seen := cdi.Store{Dir: dir, Kind: r.kind}, map[string]bool{}
 		err := hostfs.EachLocal(dir, func(e fs.DirEntry) error {
 			base, format := specBase(e.Name())
 			if format == "" {
@@ -100,23 +137,25 @@ func removeAll(cmd *cobra.Command, kind string, dirs []string) error {
 			}
 			_, err := store.Load(base, format)
 			switch _, foreign := errors.AsType[*cdi.ForeignError](err); {
+			case err == nil && seen[base]: // with its twin
 			case err == nil:
-				removed, err := store.Remove(base)
+				seen[base] = true
+				removed, err := r.take(store, base)
 				errs = append(errs, err)
 				if found = found || removed; removed {
-					cmd.PrintErrf("removed the spec %s of kind %s from %s\n", base, kind, dir)
+					r.cmd.PrintErrf("%s the spec %s of kind %s from %s\n", r.took(), base, r.kind, dir)
 				}
-			case !foreign && !errors.Is(err, fs.ErrNotExist) && base == cdi.SpecName(kind, ""): // by its name it is ours
+			case !foreign && !errors.Is(err, fs.ErrNotExist) && base == cdi.SpecName(r.kind, ""): // by its name it is ours
 				errs = append(errs, err)
 			default:
 				kept.add(filepath.Join(dir, e.Name()))
 			}
 			return nil
 		})
-		switch named := cmd.Flags().Changed("spec-dir"); {
+		switch named := r.cmd.Flags().Changed("spec-dir"); {
 		case err == nil || errors.Is(err, fs.ErrNotExist):
 		case !named && (errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)): // so it has no spec of ours
-			cmd.PrintErrf("warning: %s stays: it is no directory, so no runtime finds a spec there\n", dir)
+			r.cmd.PrintErrf("warning: %s stays: it is no directory, so no runtime finds a spec there\n", dir)
 		default:
 			errs = append(errs, fmt.Errorf("list CDI specs: %w", err))
 		}
@@ -125,7 +164,7 @@ func removeAll(cmd *cobra.Command, kind string, dirs []string) error {
 	if err := errors.Join(errs...); err != nil || found {
 		return err
 	}
-	return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", kind, strings.Join(dirs, " and "))}
+	return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", r.kind, strings.Join(dirs, " and "))}
 }
 
 // specBase splits the name of a spec's file. The format of any other file is "".

@@ -64,7 +64,7 @@ writes no archive. It sends nothing. Read the archive before you share it.`,
 		},
 	}
 	cmd.Flags().StringVar(&root, "host-root", "/", "`DIR` that holds the host's sys, dev, proc, etc, run and usr")
-	cmd.Flags().StringVarP(&output, "output", "o", defaultReport, "`FILE` to write, - for standard output")
+	cmd.Flags().StringVar(&output, "to", defaultReport, "`FILE` to write, - for standard output")
 	return cmd
 }
 

@@ -90,7 +90,7 @@ func TestReportSecrets(t *testing.T) {
 		t.Errorf("doctor repeats too few secrets for this test: %s", r.stdout)
 	}
 	file := filepath.Join(t.TempDir(), "r.tar.gz")
-	cdigen(t, "report", "--host-root", root, "-o", file).expect(t, exitOK, "written")
+	cdigen(t, "report", "--host-root", root, "--to", file).expect(t, exitOK, "written")
 	files := untar(t, []byte(read(t, file)))
 	for name, text := range files {
 		for _, part := range []string{name, text} {

@@ -29,7 +29,7 @@ func TestReport(t *testing.T) {
 	put(t, filepath.Join(root, "etc/cdi/gpu.yaml"), gpuSpec, 0o644)
 	put(t, filepath.Join(root, "etc/cdi/bad.yaml"), "/dev/infiniband: geheim", 0o644)
 	file := filepath.Join(t.TempDir(), "r.tar.gz")
-	args := []string{"report", "--host-root", root, "--output"}
+	args := []string{"report", "--host-root", root, "--to"}
 	cdigen(t, append(args, file)...).expect(t, exitOK, "written; read it before you share it: tar -xzOf "+file)
 	files := untar(t, []byte(read(t, file)))
 	for _, name := range []string{"README", capture.MachineFile, "versions.txt", "doctor.json",
@@ -108,7 +108,7 @@ func untar(t *testing.T, data []byte) map[string]string {
 func TestReportFails(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "r.tar.gz")
-	cdigen(t, "report", "--host-root", filepath.Join(dir, "none"), "--output", file).
+	cdigen(t, "report", "--host-root", filepath.Join(dir, "none"), "--to", file).
 		expect(t, exitIO, "host's root directory")
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a file: %v", err)

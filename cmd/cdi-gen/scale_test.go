@@ -37,7 +37,7 @@ func TestManyFunctions(t *testing.T) {
 		t.Skip("writes forty thousand files")
 	}
 	n := scales[len(scales)-1]
-	r := cdigen(t, "generate", "--host-root", large(t, n), "--no-hook", "--format", "json")
+	r := cdigen(t, "generate", "--host-root", large(t, n), "--no-hook", "--output", "json")
 	r.expect(t, exitOK, "")
 	spec := loads(t, r.stdout, "json")
 	if len(spec.Devices) != 2*n+1 || spec.Version != "0.3.0" {
@@ -59,7 +59,7 @@ func TestManyFunctions(t *testing.T) {
 	}
 }
 
-// perDevice measures generate --output on machines of growing size, and fails where a
+// perDevice measures generate --to on machines of growing size, and fails where a
 // device of a large one costs more than one of the middle, but for some slack. The
 // file is written first, so that what is measured writes nothing.
 func perDevice(t *testing.T, what string, slack float64, measure func(args []string) int) {
@@ -69,7 +69,7 @@ func perDevice(t *testing.T, what string, slack float64, measure func(args []str
 	}
 	cost := map[int]float64{}
 	for _, n := range scales {
-		args := []string{"generate", "--host-root", large(t, n), "--no-hook", "--output", t.TempDir()}
+		args := []string{"generate", "--host-root", large(t, n), "--no-hook", "--to", t.TempDir()}
 		cdigen(t, args...).expect(t, exitOK, "written")
 		total := measure(args)
 		cost[n] = float64(total) / float64(n)
@@ -129,7 +129,7 @@ func TestSystemCallsAreLinear(t *testing.T) {
 func BenchmarkGenerate(b *testing.B) {
 	for _, n := range scales {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			args := []string{"generate", "--host-root", large(b, n), "--no-hook", "--format", "json"}
+			args := []string{"generate", "--host-root", large(b, n), "--no-hook", "--output", "json"}
 			for b.Loop() {
 				if code := run(b.Context(), args, io.Discard, io.Discard); code != exitOK {
 					b.Fatalf("exit code %d", code)

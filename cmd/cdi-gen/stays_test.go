@@ -37,11 +37,11 @@ func TestOutputOfAnother(t *testing.T) {
 	generateTo(t, "none", twin).expect(t, exitNothing, "removed: its devices are gone")
 	// The file names of two kinds can be equal.
 	put(t, filepath.Join(dir, "aa-bb-cc.json"), strings.Replace(gpuSpec, "nvidia.com/gpu", "aa-bb/cc", 1), 0o644)
-	cdigen(t, "remove", "--output", dir, "--kind", "aa/bb-cc").expect(t, exitUsage, "is a spec of kind aa-bb/cc, not aa/bb-cc")
-	generateTo(t, "roce-lag", dir, "--kind", "aa/bb-cc", "--format", "json").
+	cdigen(t, "remove", "--from", dir, "--kind", "aa/bb-cc").expect(t, exitUsage, "is a spec of kind aa-bb/cc, not aa/bb-cc")
+	generateTo(t, "roce-lag", dir, "--kind", "aa/bb-cc", "--output", "json").
 		expect(t, exitUsage, "is a spec of kind aa-bb/cc, not aa/bb-cc")
 	generateTo(t, "roce-lag", dir, "--kind", "aa/bb-cc").expect(t, exitOK, "aa-bb-cc.yaml written")
-	cdigen(t, "remove", "--output", dir, "--kind", "aa/bb-cc").expect(t, exitOK, "removed")
+	cdigen(t, "remove", "--from", dir, "--kind", "aa/bb-cc").expect(t, exitOK, "removed")
 	holds(t, dir, "aa-bb-cc.json", "gpu.yaml")
 	if got, err := os.ReadFile(file); err != nil || string(got) != gpuSpec {
 		t.Errorf("the file has %q, error %v", got, err)
@@ -62,26 +62,31 @@ func TestRemoveAll(t *testing.T) {
 	put(t, filepath.Join(dynamic, "notes.txt"), "kind: rdma.dev/hca", 0o644)
 	put(t, filepath.Join(dynamic, "broken.json"), "{", 0o644)
 	all := []string{"remove", "--all", "--spec-dir", static, "--spec-dir", dynamic, "--spec-dir", dynamic + "/absent"}
+	dry := cdigen(t, append(all, "--dry-run")...)
+	holds(t, static, "rdma.dev-hca.yaml", "site.json")
 	r := cdigen(t, all...)
+	if want := strings.ReplaceAll(r.stderr, "removed the spec", "would remove the spec"); dry.stderr != want {
+		t.Errorf("--dry-run prints\n%s\nwant\n%s", dry.stderr, want)
+	}
 	r.expect(t, exitOK, "removed the spec site of kind rdma.dev/hca from "+static)
 	r.expect(t, exitOK, "warning: \""+other+"\" stays, a spec of kind example.com/nic: without /usr/bin/rdma-hook")
 	holds(t, static)
 	holds(t, dynamic, "broken.json", "gpu.yaml", "notes.txt", "other.yaml")
 	cdigen(t, all...).expect(t, exitNothing, "no spec of kind rdma.dev/hca in "+static)
-	cdigen(t, append(all, "--output", static)...).expect(t, exitUsage, "--all looks in the directories of --spec-dir")
+	cdigen(t, append(all, "--from", static)...).expect(t, exitUsage, "--all looks in the directories of --spec-dir")
 	cdigen(t, "remove", "--spec-dir", static).expect(t, exitUsage, "--spec-dir is for --all")
 	put(t, filepath.Join(static, "file"), "", 0o644)
 	cdigen(t, "remove", "--all", "--spec-dir", filepath.Join(static, "file")).expect(t, exitIO, "list CDI specs")
 }
 
-// TestRemoveFile: remove takes what generate --output takes.
+// TestRemoveFile: remove takes what generate --to takes.
 func TestRemoveFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "my.yaml")
 	generateTo(t, "roce-lag", file).expect(t, exitOK, "written")
-	cdigen(t, "remove", "--output", filepath.Join(dir, "my.json")).expect(t, exitOK, "removed")
-	cdigen(t, "remove", "--output", file).expect(t, exitNothing, "no spec of kind rdma.dev/hca")
-	cdigen(t, "remove", "--output", filepath.Join(dir, "x.yml")).
+	cdigen(t, "remove", "--from", filepath.Join(dir, "my.json")).expect(t, exitOK, "removed")
+	cdigen(t, "remove", "--from", file).expect(t, exitNothing, "no spec of kind rdma.dev/hca")
+	cdigen(t, "remove", "--from", filepath.Join(dir, "x.yml")).
 		expect(t, exitUsage, "runtimes read only files that end in .json or .yaml")
 	holds(t, dir)
 }
@@ -156,7 +161,7 @@ func TestCheckSeesAll(t *testing.T) {
 			"rdma.dev-hca.yaml has mode 0600 instead of 0644", ""},
 		{"twin", "roce-lag", "", func() error { return os.WriteFile(twin, []byte(oldSpec), 0o644) }, exitDrift,
 			twin + " should not exist", "--- " + twin + "\n"},
-		{"other format", "roce-lag", "--format json", nil, exitDrift, twin + " is missing, " + file + " should not exist",
+		{"other format", "roce-lag", "--output json", nil, exitDrift, twin + " is missing, " + file + " should not exist",
 			"+++ host\n"},
 		{"of other days, for no device", "none", "", func() error { return os.WriteFile(file, []byte(oldSpec), 0o644) },
 			exitDrift, "should not exist", "--- " + file + "\n"},
@@ -217,7 +222,7 @@ func TestTwoProcesses(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cdi")
 			var group sync.WaitGroup
 			for i, machine := range [][]string{one, two} {
-				cmd := program(t, append(machine, "generate", "--no-hook", "--output", dir, "--format", formats[i])...)
+				cmd := program(t, append(machine, "generate", "--no-hook", "--to", dir, "--output", formats[i])...)
 				group.Go(func() {
 					if out, err := cmd.CombinedOutput(); err != nil {
 						t.Errorf("%v: %s", err, out)
@@ -257,7 +262,7 @@ func TestWatchRepairs(t *testing.T) {
 	done := make(chan int)
 	var stderr bytes.Buffer
 	go func() {
-		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir, "--device", "mlx5_9"},
+		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--to", dir, "--device", "mlx5_9"},
 			io.Discard, &stderr)
 	}()
 	has := func() bool {
@@ -298,7 +303,7 @@ func TestWatchIsReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	cmd := program(t, "watch", "--no-hook", "--host-root", host(t, "roce-lag"), "--output", filepath.Join(dir, "cdi"))
+	cmd := program(t, "watch", "--no-hook", "--host-root", host(t, "roce-lag"), "--to", filepath.Join(dir, "cdi"))
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -14,26 +14,28 @@ import (
 
 // outputFlags are the flags for the file of a spec and its format.
 type outputFlags struct {
-	output string
+	flag   string // which names the file: --to, or --from
+	path   string
 	format string
 	quiet  bool // print nothing if nothing changes
 }
 
 func (o *outputFlags) register(f *pflag.FlagSet) {
-	f.StringVarP(&o.output, "output", "o", "",
-		"`DIR|FILE` to write, .json or .yaml (default -, stdout)")
-	f.StringVar(&o.format, "format", "", "`FORMAT`: json or yaml (default by --output, else yaml)")
+	o.flag = "--to"
+	f.StringVar(&o.path, "to", "", "`DIR|FILE` to write, .json or .yaml (default -, stdout)")
+	f.StringVarP(&o.format, "output", "o", "", "`FORMAT`: json or yaml (default by --to, else yaml)")
 }
 
 // toStdout reports whether the spec is printed.
-func (o *outputFlags) toStdout() bool { return o.output == "" || o.output == "-" }
+func (o *outputFlags) toStdout() bool { return o.path == "" || o.path == "-" }
 
 // target is a file to write.
 type target struct {
 	store cdi.Store
 	base  string
-	named bool // --output names the file, not its directory
-	quiet bool // print nothing if nothing changes
+	flag  string // of the user, for errors
+	named bool   // it names the file, not its directory
+	quiet bool   // print nothing if nothing changes
 }
 
 // path returns the path of the spec in a format.
@@ -45,29 +47,29 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	if o.format != "" {
 		var err error
 		if format, err = cdi.ParseFormat(o.format); err != nil {
-			return nil, "", usagef("--format: %w", err)
+			return nil, "", usagef("--output: %w; a file or directory is for --to", err)
 		}
 	}
 	if o.toStdout() {
 		return nil, format, nil
 	}
-	t := &target{store: cdi.Store{Dir: o.output, Sync: true, Kind: kind}, base: cdi.SpecName(kind, ""), quiet: o.quiet}
-	ext := strings.TrimPrefix(filepath.Ext(o.output), ".")
-	info, err := os.Stat(o.output)
+	t := &target{store: cdi.Store{Dir: o.path, Sync: true, Kind: kind}, base: cdi.SpecName(kind, ""), flag: o.flag, quiet: o.quiet}
+	ext := strings.TrimPrefix(filepath.Ext(o.path), ".")
+	info, err := os.Stat(o.path)
 	switch {
 	case err == nil && info.IsDir():
 	case ext == "" && err == nil:
-		return nil, "", usagef("--output %q is no directory, and a file ends in .json or .yaml", o.output)
+		return nil, "", usagef("%s %q is no directory, and a file ends in .json or .yaml", o.flag, o.path)
 	case ext == "":
 	case ext == string(cdi.JSON) || ext == string(cdi.YAML):
 		if o.format != "" && o.format != ext {
-			return nil, "", usagef("--output %q ends in .%s but --format is %s: runtimes read a file by its ending",
-				o.output, ext, o.format)
+			return nil, "", usagef("%s %q ends in .%s but --output is %s: runtimes read a file by its ending",
+				o.flag, o.path, ext, o.format)
 		}
 		format, t.named = cdi.Format(ext), true
-		t.store.Dir, t.base = filepath.Dir(o.output), strings.TrimSuffix(filepath.Base(o.output), "."+ext)
+		t.store.Dir, t.base = filepath.Dir(o.path), strings.TrimSuffix(filepath.Base(o.path), "."+ext)
 	default:
-		return nil, "", usagef("--output %q: runtimes read only files that end in .json or .yaml", o.output)
+		return nil, "", usagef("%s %q: runtimes read only files that end in .json or .yaml", o.flag, o.path)
 	}
 	return t, format, nil
 }
@@ -79,13 +81,13 @@ func (t *target) spare(format cdi.Format) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return foreign(err)
+	return t.foreign(err)
 }
 
 // foreign turns the error for a foreign file into a usage error. It returns any other error unchanged.
-func foreign(err error) error {
+func (t *target) foreign(err error) error {
 	if _, is := errors.AsType[*cdi.ForeignError](err); is {
-		return usagef("--output: %w; name another file, or remove this one yourself", err)
+		return usagef("%s: %w; name another file, or remove this one yourself", t.flag, err)
 	}
 	return err
 }

@@ -28,11 +28,11 @@ func TestUnitDoesNotRestart(t *testing.T) {
 		"--memlokc 4Gi", "4Gi", "--memlock 4Gx", "--memlock=", "--limit handles", "--nodes verb", "--names guit",
 		"--kind x", "--device [", "--env =x", "--mount relative", "--mount /absent", "--userspace none",
 		"--target podman-0.1",
-		"--on-denied stop", "--no-hook --memlock 4Gi", "--hook-path /absent", "--hook-path relative", "--format toml",
-		"--config /absent", "--config " + config, "--output " + dir + "/x.yml", "--output " + dir + "/foreign.yaml",
+		"--on-denied stop", "--no-hook --memlock 4Gi", "--hook-path /absent", "--hook-path relative", "--output toml",
+		"--config /absent", "--config " + config, "--to " + dir + "/x.yml", "--to " + dir + "/foreign.yaml",
 	} {
-		// As in the unit: the last --output wins.
-		args := []string{"watch", "--output", dir, "--host-root", host(t, "roce-lag")}
+		// As in the unit: the last --to wins.
+		args := []string{"watch", "--to", dir, "--host-root", host(t, "roce-lag")}
 		if !strings.Contains(options, "hook") && !strings.Contains(options, "memlock") {
 			args = append(args, "--no-hook") // which excludes the flags about the hook
 		}

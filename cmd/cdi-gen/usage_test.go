@@ -27,7 +27,7 @@ func TestBadUsage(t *testing.T) {
 		{"generate mlx5_0", `unknown argument "mlx5_0"; see cdi-gen generate --help`},
 		{"genrate", `unknown argument "genrate", did you mean generate?; see cdi-gen --help`},
 		{"--bogus", "unknown flag: --bogus; see cdi-gen --help"},
-		{"generate --format", "flag needs an argument: --format"},
+		{"generate --output", "flag needs an argument: --output"},
 		{"generate --no-all=maybe", `invalid argument "maybe"`},
 		{"generate --no-hook --device mlx5_7", `no device matches "mlx5_7": have mlx5_bond_0`},
 		{"generate --no-hook --device [", `match devices with "["`},
@@ -40,11 +40,11 @@ func TestBadUsage(t *testing.T) {
 		{"generate --no-hook --names=", `invalid argument "" for "--names" flag: an empty value`},
 		{"generate --no-hook --nodes=", `invalid argument "" for "--nodes" flag: an empty value`},
 		{"generate --no-hook --nodes uverbs", `--nodes: unknown nodes "uverbs": want one of verbs, cm, mad, sm`},
-		{"generate --no-hook --format xml", `--format: unknown format "xml": want json or yaml`},
-		{"generate --no-hook --output /nowhere/x.yml", `--output "/nowhere/x.yml": runtimes read only files that end in ` +
+		{"generate --no-hook --output xml", `--output: unknown format "xml": want json or yaml`},
+		{"generate --no-hook --to /nowhere/x.yml", `--to "/nowhere/x.yml": runtimes read only files that end in ` +
 			`.json or .yaml`},
-		{"generate --no-hook --output /nowhere/x.json --format yaml",
-			`--output "/nowhere/x.json" ends in .json but --format is yaml`},
+		{"generate --no-hook --to /nowhere/x.json --output yaml",
+			`--to "/nowhere/x.json" ends in .json but --output is yaml`},
 		{"generate --memlock 0", `--memlock: parse size "0"`},
 		{"generate --memlock 4XB", `--memlock: parse size "4XB"`},
 		{"generate --memlock -1", `--memlock: parse size "-1"`},
@@ -72,8 +72,9 @@ func TestBadUsage(t *testing.T) {
 		}
 		r := cdigen(t, args...)
 		r.expect(t, exitUsage, test.says)
-		if r.stdout != "" || strings.Count(strings.TrimSpace(r.stderr), "\n") > 1 {
-			t.Errorf("%s: standard output %q, standard error %q; want a message and no more", test.args, r.stdout, r.stderr)
+		if r.stdout != "" || strings.Count(strings.TrimSpace(r.stderr), "\n") > 1 || !strings.Contains(r.stderr, "see cdi-gen") {
+			t.Errorf("%s: standard output %q, standard error %q; want a message, where help is, and no more", test.args, r.stdout,
+				r.stderr)
 		}
 	}
 }
@@ -165,7 +166,7 @@ func TestCompletion(t *testing.T) {
 	for args, want := range map[string]string{
 		"generate --names ":                           "ibdev\npci\nguid\nnetdev\n:4\n",
 		"generate --nodes ":                           "verbs\ncm\nmad\nsm\n:4\n",
-		"generate --format ":                          "json\nyaml\n:4\n",
+		"generate --output ":                          "json\nyaml\n:4\n",
 		"watch --userspace ":                          "image\nhost\n:4\n",
 		"generate --host-root " + root + " --device ": "mlx5_bond_0\npci-0000-3b-00-0\n:4\n",
 		"list --host-root " + root + " --exclude ":    "mlx5_bond_0\npci-0000-3b-00-0\n:4\n",
@@ -173,7 +174,7 @@ func TestCompletion(t *testing.T) {
 		"list --output ":                              "json\nname\ntable\nyaml\n:4\n",
 		"doctor --output ":                            "json\ntable\nyaml\n:4\n",
 		"topology --output ":                          "json\nmatrix\nsvg\ntree\nyaml\n:4\n",
-		"generate --output ":                          ":0\n", // files
+		"generate --to ":                              ":0\n", // files
 	} {
 		r := cdigen(t, append([]string{"__completeNoDesc"}, strings.Split(args, " ")...)...)
 		if r.stdout != want || r.code != exitOK {

@@ -61,7 +61,7 @@ func libraryHost(t *testing.T, machine string) string {
 // that every runtime reads, and says what images need.
 func TestUserspaceHost(t *testing.T) {
 	root := libraryHost(t, "roce-lag")
-	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--userspace", "host", "--target",
+	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--output", "json", "--userspace", "host", "--target",
 		"podman-4.1")
 	r.expect(t, exitOK, "warning: containers need glibc 2.34 or newer")
 	var mounts []string
@@ -145,7 +145,7 @@ func TestUserspaceFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, args := range [][]string{{"generate", "--no-hook", "--userspace", "host", "--output", dir}, {"userspace"}} {
+	for _, args := range [][]string{{"generate", "--no-hook", "--userspace", "host", "--to", dir}, {"userspace"}} {
 		cdigen(t, append(args, "--host-root", root)...).expect(t, exitIO, "no provider for HCAs of driver mlx5_core: ")
 	}
 	holds(t, dir)

@@ -27,7 +27,7 @@ A directory means all files in it that end in .json, .yaml or .yml.`,
 		Example: "  cdi-gen validate /etc/cdi /var/run/cdi",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("name at least one file or directory; see %s --help", cmd.CommandPath())
+				return usagef("name at least one file or directory")
 			}
 			if slices.Contains(args, "") { // "" would mean the working directory
 				return usagef("an empty argument; is a variable of the shell not set?")

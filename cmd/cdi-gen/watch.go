@@ -34,13 +34,13 @@ func newWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Keep the CDI spec right while devices come and go",
-		Long: `Write the spec as generate --output does, and again each time that RDMA devices come or go.
+		Long: `Write the spec as generate --to does, and again each time that RDMA devices come or go.
 watch removes the spec while there is no device. A signal ends it.`,
-		Example: "  cdi-gen watch --output /var/run/cdi",
+		Example: "  cdi-gen watch --to /var/run/cdi",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out.toStdout() {
-				return usagef("watch keeps a file right: name it, or its directory, with --output")
+				return usagef("watch keeps a file right: name it, or its directory, with --to")
 			}
 			r.host.allowAbsent, out.quiet = true, true
 			r, err := r.recipe(cmd)

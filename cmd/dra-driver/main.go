@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -75,28 +76,34 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(stderr, text.Message("dra-driver: "+err.Error()))
 	if _, ok := errors.AsType[usageError](err); ok {
+		fmt.Fprintln(stderr, text.Message("dra-driver: "+text.WithHint(err.Error(), cmd.CommandPath())))
 		return exitUsage
 	}
+	fmt.Fprintln(stderr, text.Message("dra-driver: "+err.Error()))
 	if _, ok := errors.AsType[unappliedError](err); ok {
 		return exitUnapplied
 	}
 	return exitError
 }
 
+// help prints the help of a command. Cobra's own help does not wrap lines.
+func help(cmd *cobra.Command, _ []string) {
+	cmd.Print(text.Help(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()))
+}
+
 func newRoot(env func(string) string) *cobra.Command {
 	root := newServe(env)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	printVersion(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
-	})
-	root.AddCommand(newProbe(env), newStatus(env), newExplain(env), newSlices(env), newUninstallCheck(env), newInstallCheck(env),
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetHelpFunc(help)
+	root.AddCommand(newProbe(env), newStatus(env), newExplain(env), newSlices(env), newUninstallCheck(env),
+		newInstallCheck(env),
 		newContainerCheck(), &cobra.Command{
 			Use:   "version",
 			Short: "Print the version",
@@ -122,7 +129,7 @@ func printVersion(root *cobra.Command) {
 // noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown argument %q; see %s --help", args[0], cmd.CommandPath())}
+		return usageError{fmt.Errorf("unknown argument %q", args[0])}
 	}
 	return nil
 }

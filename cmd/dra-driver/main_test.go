@@ -51,7 +51,7 @@ func TestUsage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := invoke(t, nil, tc.args...)
 			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) ||
-				!strings.HasPrefix(stderr, "dra-driver: ") {
+				!strings.HasPrefix(stderr, "dra-driver: ") || !strings.Contains(stderr, "see dra-driver") {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, exitUsage, tc.want)
 			}
 		})
@@ -69,6 +69,29 @@ func TestVersionAndHelp(t *testing.T) {
 		"--memlock", "--runtime-cdi-enabled", "--config", "--hook-dir", "-v, --v", "Exit codes"} {
 		if code != exitOK || !strings.Contains(stdout, flag) {
 			t.Errorf("help: exit code %d, and nothing of %s", code, flag)
+		}
+	}
+}
+
+// TestHelpFits: the help of each command fits on a terminal.
+func TestHelpFits(t *testing.T) {
+	names := []string{""}
+	for _, cmd := range newRoot(func(string) string { return "" }).Commands() {
+		names = append(names, cmd.Name())
+	}
+	if len(names) < 7 {
+		t.Fatalf("commands %q", names)
+	}
+	for _, name := range names {
+		code, stdout, stderr := invoke(t, nil, append(strings.Fields(name), "--help")...)
+		if code != exitOK || stderr != "" || !strings.Contains(stdout, "Usage:") {
+			t.Errorf("%q: exit code %d, %q, %s", name, code, stderr, stdout)
+		}
+		for line := range strings.Lines(stdout) {
+			if len(line) > 81 && strings.Contains(strings.TrimSpace(line), " ") && !strings.HasPrefix(line, "  dra-driver ") &&
+				!strings.HasPrefix(line, "  kubectl ") {
+				t.Errorf("the help of %q has a line of %d columns: %s", name, len(line)-1, line)
+			}
 		}
 	}
 }

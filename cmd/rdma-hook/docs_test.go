@@ -63,7 +63,7 @@ func TestDocsPromiseNoBound(t *testing.T) {
 		"docs/reference/cdi-gen.md": "locked memory SIZE; a process may raise it",
 		"docs/reference/dra-driver.md": "soft limit of locked memory where neither claim nor class has one; " +
 			"a process may raise it",
-		"docs/reference/rdma-hook.md": "It is no bound: a process may raise its own limit",
+		"docs/reference/rdma-hook.md": "It is no bound:",
 		"docs/reference/configuration.md": "It bounds the soft limit that the driver sets. " +
 			"A container can still lock more",
 		"deployments/helm/dra-driver-rdma/README.md": "It is no bound: " +

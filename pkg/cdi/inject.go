@@ -62,7 +62,7 @@ func onThisSystem(nodes []*specs.DeviceNode, root string) ([]*specs.DeviceNode, 
 		}
 		at, err := hostfs.Resolve(hostfs.DirFS(root), own.HostPath)
 		if err != nil {
-			return nil, fmt.Errorf("find the node of a device: %w; if devices have changed, run cdi-gen generate --output "+
+			return nil, fmt.Errorf("find the node of a device: %w; if devices have changed, run cdi-gen generate --to "+
 				"again", err)
 		}
 		own.HostPath = filepath.Join(root, at)

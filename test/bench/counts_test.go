@@ -226,7 +226,7 @@ func generateCalls(t testing.TB, root string) map[string]int {
 }
 
 func generateArgs(root string) []string {
-	return []string{"generate", "--host-root", root, "--no-hook", "--format", "json"}
+	return []string{"generate", "--host-root", root, "--no-hook", "--output", "json"}
 }
 
 func (c counts) write() error {

@@ -12,12 +12,20 @@ import (
 // List has the exit codes of a program, or of one of its commands, with their meanings.
 type List map[int]string
 
-// Help is the last section of a program's help.
+// Help is the last section of a program's help, of at most 80 columns.
 func (l List) Help() string {
 	var b strings.Builder
 	b.WriteString("Exit codes:\n")
 	for _, code := range slices.Sorted(maps.Keys(l)) {
-		fmt.Fprintf(&b, "%3d  %s\n", code, l[code])
+		line := fmt.Sprintf("%3d ", code)
+		for _, word := range strings.Fields(l[code]) {
+			if len(line)+1+len(word) > 80 {
+				b.WriteString(line + "\n")
+				line = "    "
+			}
+			line += " " + word
+		}
+		b.WriteString(line + "\n")
 	}
 	return b.String()
 }

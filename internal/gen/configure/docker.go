@@ -25,7 +25,7 @@ func planDocker(root string, target runtimes.Target, user runtimeconf.User) (*Pl
 	}
 	if now.Rootless {
 		return nil, refusef("you run a rootless dockerd; it sees /etc/cdi as a symbolic link, which CDI libraries before "+
-			"%s do not follow: write the specs to a directory of yours (cdi-gen generate --output DIR), set \"features\": "+
+			"%s do not follow: write the specs to a directory of yours (cdi-gen generate --to DIR), set \"features\": "+
 			"{\"cdi\": true} and \"cdi-spec-dirs\": [\"DIR\"] in %s, and run systemctl --user restart docker; or "+
 			"configure the dockerd of root: sudo cdi-gen configure docker", runtimes.FollowsLink, now.Main)
 	}

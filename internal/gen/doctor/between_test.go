@@ -123,7 +123,7 @@ var betweenFaults = []fault{
 		},
 		id: "runtime-dirs", severity: Warning, title: "docker 28.3.0",
 		reason: "it reads /opt/cdi only, as /etc/docker/daemon.json",
-		fix:    "cdi-gen generate --output /opt/cdi",
+		fix:    "cdi-gen generate --to /opt/cdi",
 	},
 	{
 		name: "Docker told to read another directory, with a spec there",

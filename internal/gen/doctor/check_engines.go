@@ -116,7 +116,7 @@ func (e engine) checkDirs(host *reader, specs specFiles) Finding {
 		case dir.State == runtimes.DirMissing && len(unread) > 0:
 			return f.fix("mkdir -p " + text.Shell(dir.Path))
 		case !skipped:
-			return f.fix("cdi-gen generate --output " + text.Shell(dir.Path))
+			return f.fix("cdi-gen generate --to " + text.Shell(dir.Path))
 		case dir.State != runtimes.DirMissing:
 			return f.fix(replaceDir(dir)...)
 		}

@@ -102,7 +102,7 @@ func (h hookUse) fault(host *reader) Finding {
 		return found("hook-noexec", Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
 			because("%s is mounted noexec; %s", mount, consequence).
 			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
-				"cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+text.Shell(h.spec.path))
+				"cdi-gen generate --hook-path /usr/bin/rdma-hook --to "+text.Shell(h.spec.path))
 	}
 	weak, err := hostfs.Weaknesses(host.Root, h.path)
 	if err != nil {

@@ -71,7 +71,7 @@ func (s daemon) checkLimit(want, total args.Size) Finding {
 			about(s.String()).
 			because("they inherit it, and no hook in a spec raises it. Registering more memory fails with ENOMEM; NCCL " +
 				"silently falls back to TCP. --cap-add IPC_LOCK does not help users other than root").
-			fix("cdi-gen generate --output /etc/cdi")
+			fix("cdi-gen generate --to /etc/cdi")
 	case got < want && got < total:
 		f := found("memlock-clamped", Warning, "containers get no more than "+locked(max(soft, got))+
 			", with or without the hook").about(s.String())

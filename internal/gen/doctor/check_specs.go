@@ -244,7 +244,7 @@ func checkCoverage(f *facts, out *findings) {
 		out.add(found("spec-none", Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
 			" of this host").
 			because("containers cannot request a device by name").
-			fix("cdi-gen generate --output " + cdi.StaticDir))
+			fix("cdi-gen generate --to " + cdi.StaticDir))
 		return
 	}
 	files, given, whole := f.specs.given()
@@ -272,7 +272,7 @@ func checkCoverage(f *facts, out *findings) {
 }
 
 func incomplete(title string) Finding {
-	return found("spec-incomplete", Warning, title).fix("cdi-gen generate --output " + cdi.StaticDir)
+	return found("spec-incomplete", Warning, title).fix("cdi-gen generate --to " + cdi.StaticDir)
 }
 
 // given counts the specs that are for the host and not for a claim, and returns the nodes that they give. whole reports

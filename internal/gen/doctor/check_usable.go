@@ -56,7 +56,7 @@ func checkRunning(f *facts, out *findings) {
 
 // unusableFixes are commands on the host.
 var unusableFixes = map[usable.Kind]string{
-	usable.Provider:   "cdi-gen generate --userspace host --output /etc/cdi",
+	usable.Provider:   "cdi-gen generate --userspace host --to /etc/cdi",
 	usable.Permission: "chmod 0666 /dev/infiniband/uverbs*",
 	usable.Memlock:    "podman inspect --format '{{.HostConfig.Ulimits}}' CONTAINER",
 	usable.Variables:  "podman inspect --format '{{.Config.Env}}' CONTAINER",

@@ -21,7 +21,7 @@ var engineFaults = []fault{
 		name:  "spec too new for podman",
 		plant: func(f *fake) { f.respec(needGIDs) },
 		id:    "runtime-too-old", severity: Error, subject: specPath, title: "podman 4.3.1",
-		reason: "additionalGids needs CDI 0.7.0", fix: "cdi-gen generate --target podman-4.3.1 --output " + specPath,
+		reason: "additionalGids needs CDI 0.7.0", fix: "cdi-gen generate --target podman-4.3.1 --to " + specPath,
 	},
 	{
 		name: "spec of another too new for podman",
@@ -31,7 +31,7 @@ var engineFaults = []fault{
 			f.spec("/etc/cdi/rdma.dev-hca-nvidia.yaml", spec)
 		},
 		id: "runtime-too-old", severity: Error, fix: "rm /etc/cdi/rdma.dev-hca-nvidia.yaml && cdi-gen generate --target " +
-			"podman-4.3.1 --output /etc/cdi",
+			"podman-4.3.1 --to /etc/cdi",
 	},
 	{
 		name:  "version declared for nothing",
@@ -46,7 +46,7 @@ var engineFaults = []fault{
 			f.spec("/run/cdi/rdma.dev-hca.yaml", f.newSpec(cdi.KindHCA, f.uverbs()...))
 		},
 		id: "runtime-dirs", severity: Warning, subject: "/var/run/cdi/rdma.dev-hca.yaml", reason: "/etc/cdi only",
-		fix: "--output /etc/cdi",
+		fix: "--to /etc/cdi",
 	},
 	{
 		name: "containerd without CDI",

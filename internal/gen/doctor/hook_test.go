@@ -15,7 +15,7 @@ var hookFaults = []fault{
 		name:  "hook not there",
 		plant: func(f *fake) { f.remove(hookPath) },
 		id:    "hook-missing", severity: Error, subject: specPath, reason: "fails to start",
-		fix: "install -m 0755 RDMA_HOOK /usr/bin/rdma-hook\ncdi-gen generate --output " + specPath,
+		fix: "install -m 0755 RDMA_HOOK /usr/bin/rdma-hook\ncdi-gen generate --to " + specPath,
 	},
 	{
 		name:  "hook not executable",

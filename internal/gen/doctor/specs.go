@@ -142,7 +142,7 @@ func givesAll(e *specs.ContainerEdits) bool {
 // rewrite returns the command that writes a spec again, with additional flags. The command replaces a spec of another
 // program. A file that cannot be read counts as ours if its name is ours.
 func (s specFile) rewrite(flags ...string) string {
-	generate := strings.Join(append([]string{"cdi-gen generate"}, flags...), " ") + " --output "
+	generate := strings.Join(append([]string{"cdi-gen generate"}, flags...), " ") + " --to "
 	switch {
 	case s.spec != nil && s.spec.Kind == cdi.KindClaim:
 		return "kubectl -n dra-driver-rdma rollout restart daemonset"

@@ -16,7 +16,7 @@ var specFaults = []fault{
 	{
 		name:  "invalid spec of ours",
 		plant: func(f *fake) { f.file(specPath, "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: []\n") },
-		id:    "spec-invalid", severity: Error, subject: specPath, reason: "no devices", fix: "cdi-gen generate --output " +
+		id:    "spec-invalid", severity: Error, subject: specPath, reason: "no devices", fix: "cdi-gen generate --to " +
 			specPath,
 	},
 	{
@@ -50,7 +50,7 @@ var specFaults = []fault{
 		},
 		id: "spec-twins", severity: Error, subject: "/etc/cdi/rdma.dev-hca.json",
 		title:  "9 devices both in a .json and a .yaml",
-		reason: "rdma.dev/hca=dev0", fix: "cdi-gen generate --output /etc/cdi/rdma.dev-hca.yaml",
+		reason: "rdma.dev/hca=dev0", fix: "cdi-gen generate --to /etc/cdi/rdma.dev-hca.yaml",
 	},
 	{
 		name:  "one device in two files",
@@ -79,7 +79,7 @@ var specFaults = []fault{
 				append(f.uverbs(), "/dev/infiniband/uverbs40", "/dev/infiniband/uverbs40")...))
 		},
 		id: "spec-stale", severity: Error, subject: "/dev/infiniband/uverbs40", title: "1 node",
-		fix: "cdi-gen generate --output " + specPath,
+		fix: "cdi-gen generate --to " + specPath,
 	},
 	{
 		name: "claim of a device that is gone",
@@ -101,7 +101,7 @@ var specFaults = []fault{
 	{
 		name:  "no spec",
 		plant: func(f *fake) { f.remove(specPath) },
-		id:    "spec-none", severity: Warning, fix: "cdi-gen generate --output /etc/cdi",
+		id:    "spec-none", severity: Warning, fix: "cdi-gen generate --to /etc/cdi",
 	},
 	{
 		name: "Kubernetes node without a claim",
@@ -128,7 +128,7 @@ var specFaults = []fault{
 		name:  "spec from before rdma_ucm was loaded",
 		plant: func(f *fake) { f.respec(func(s *specs.Spec) { s.ContainerEdits.DeviceNodes = nil }) },
 		id:    "spec-incomplete", severity: Warning, title: "rdma_cm in no spec", subject: "/dev/infiniband/rdma_cm",
-		fix: "cdi-gen generate --output /etc/cdi",
+		fix: "cdi-gen generate --to /etc/cdi",
 	},
 	{
 		name: "EFA does without rdma_cm", machine: "aws-p5",

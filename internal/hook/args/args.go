@@ -22,45 +22,55 @@ import (
 const DefaultTimeout = 2 * time.Second
 
 // Usage is the text of --help, without the exit codes.
-const Usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits how much of
-RDMA devices the container may use.
+const Usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits how
+much of RDMA devices the container may use.
 
 It is an OCI createRuntime hook: a container runtime starts it and writes the
 OCI state of the container to its standard input.
 
-  --memlock unlimited|SIZE      the soft limit to raise to; SIZE is in bytes, or has
-                                a suffix: 4Gi, 4g, 4gb and 4GB are equal; 4G is
-                                4000000000, as in Kubernetes. It is no bound: a process may raise its own limit
-                                to the hard limit, which the hook never lowers
+  --memlock unlimited|SIZE      the soft limit to raise to; SIZE is in bytes, or
+                                has a suffix: 4Gi, 4g, 4gb and 4GB are equal; 4G
+                                is 4000000000, as in Kubernetes. It is no bound:
+                                a process may raise its own limit to the hard
+                                limit, which the hook never lowers
   --limit IBDEV:handles=N,objects=M
-                                limits of the container for an RDMA device, in its
-                                cgroup (rdma.max): open contexts, and verbs objects
-                                such as queue pairs; repeatable
-  --present IBDEV:UVERBS        fail the start of the container unless the RDMA device
-                                is in its network namespace, with this verbs node;
+                                limits of the container for an RDMA device, in
+                                its cgroup (rdma.max): open contexts, and verbs
+                                objects such as queue pairs; repeatable
+  --present IBDEV:UVERBS        fail the start of the container unless the RDMA
+                                device is in its network namespace, with this
+                                verbs node; repeatable
+  --node IBDEV:NODE@PCI         fail the start of the container unless its node
+                                belongs to the RDMA device, on this PCI function
+                                (with /SF on this subfunction of it); repeatable
+  --interface NAME:ALIAS        fail the start of the container unless the
+                                network interface is in its network namespace,
+                                with this alias (ip link set NAME alias ALIAS);
                                 repeatable
-  --node IBDEV:NODE@PCI         fail the start of the container unless its node belongs
-                                to the RDMA device, on this PCI function (with /SF on
-                                this subfunction of it); repeatable
-  --interface NAME:ALIAS        fail the start of the container unless the network
-                                interface is in its network namespace, with this
-                                alias (ip link set NAME alias ALIAS); repeatable
-  --hca IBDEV:NODE:DRIVER       check that the container can use the RDMA device of this
-                                node and kernel driver, if it has the node; repeatable
-  --on-unusable warn|fail|ignore what to do if it cannot: warn reports it (default), fail
-                                fails the start of the container for a fault that is
-                                certain, ignore does not check
-  --on-denied clamp|fail|ignore what to do without CAP_SYS_RESOURCE: clamp raises the
-                                soft limit to the hard limit (default), fail fails the
-                                start of the container, ignore changes nothing. It also
-                                applies to a --limit that cannot be set: clamp then
-                                prints a warning
-  --report DIR                  write the result to DIR/<container ID>.json, or with
-                                limits DIR/<container ID>.<first IBDEV>.json
-  --last-report FILE            write the result to FILE, in place of that of an earlier
-                                container; the hook makes the directory of FILE
-  --claim UID                   the claim of the container's devices, for the report,
-                                which is then named <container ID>.UID...
+  --hca IBDEV:NODE:DRIVER       check that the container can use the RDMA device
+                                of this node and kernel driver, if it has the
+                                node; repeatable
+  --on-unusable warn|fail|ignore
+                                what to do if it cannot: warn reports it
+                                (default), fail fails the start of the container
+                                for a fault that is certain, ignore does not
+                                check
+  --on-denied clamp|fail|ignore
+                                what to do without CAP_SYS_RESOURCE: clamp
+                                raises the soft limit to the hard limit
+                                (default), fail fails the start of the
+                                container, ignore changes nothing. It also
+                                applies to a --limit that cannot be set: clamp
+                                then prints a warning
+  --report DIR                  write the result to DIR/<container ID>.json, or
+                                with limits DIR/<container ID>.<first
+                                IBDEV>.json
+  --last-report FILE            write the result to FILE, in place of that of an
+                                earlier container; the hook makes the directory
+                                of FILE
+  --claim UID                   the claim of the container's devices, for the
+                                report, which is then named <container
+                                ID>.UID...
   --timeout DURATION            give up after this time (default 2s)
   --version                     print the version
 

@@ -72,7 +72,7 @@ func (r report) String() string {
 // or systemd; what counts is that doctor finds nothing afterwards.
 func diagnose(t *testing.T) {
 	install(t)
-	inside.Must(t, "cdi-gen", "generate", "--output", specDir)
+	inside.Must(t, "cdi-gen", "generate", "--to", specDir)
 	t.Run("healthy", healthy)
 	t.Run("healthy, as a user", healthyUser)
 	for _, f := range faults(t) {
@@ -129,28 +129,28 @@ func faults(t *testing.T) []fault {
 		{"spec for root", "chmod 0600 " + specFile, "spec-mode", "warning", specFile, 10, ""},
 		{
 			"spec with the wrong ending",
-			"cdi-gen generate --kind rdma.dev/second --output /etc/cdi/second.yaml && mv /etc/cdi/second.yaml /etc/cdi/second.yml",
+			"cdi-gen generate --kind rdma.dev/second --to /etc/cdi/second.yaml && mv /etc/cdi/second.yaml /etc/cdi/second.yml",
 			"spec-extension", "warning", "/etc/cdi/second.yml", 10, "rm /etc/cdi/second.yaml",
 		},
 		{"two files with one device", "cp " + specFile + " /etc/cdi/zcopy.yaml", "spec-conflict", "error", "/etc/cdi/zcopy.yaml", 11, ""},
 		{
 			"two endings of one name",
-			"cdi-gen generate --format json --output /tmp/twin && mv /tmp/twin/rdma.dev-hca.json /etc/cdi",
+			"cdi-gen generate --output json --to /tmp/twin && mv /tmp/twin/rdma.dev-hca.json /etc/cdi",
 			"spec-twins", "error", "/etc/cdi/rdma.dev-hca.json", 11, "",
 		},
-		{"spec without the hook", "cdi-gen generate --no-hook --output /etc/cdi", "memlock-low", "warning", "podman run", 10, ""},
+		{"spec without the hook", "cdi-gen generate --no-hook --to /etc/cdi", "memlock-low", "warning", "podman run", 10, ""},
 		{
 			"hook is gone", "mv /usr/bin/rdma-hook /usr/bin/rdma-hook.away",
 			"hook-missing", "error", specFile, 11, "mv /usr/bin/rdma-hook.away /usr/bin/rdma-hook",
 		},
 		{"connection manager not loaded", "rmmod rdma_ucm", "rdma-cm-module", "warning", "", 11, ""},
 		{
-			"spec from before the connection manager", "rmmod rdma_ucm && cdi-gen generate --output /etc/cdi && modprobe rdma_ucm",
+			"spec from before the connection manager", "rmmod rdma_ucm && cdi-gen generate --to /etc/cdi && modprobe rdma_ucm",
 			"spec-incomplete", "warning", "/dev/infiniband/rdma_cm", 10, "",
 		},
 		{"device node of nobody", "mknod /dev/infiniband/uverbs77 c 231 269", "node-stale", "warning", "/dev/infiniband/uverbs77", 10, ""},
 		{"port without link", "ip link set dummy0 down", "port-down", "warning", "rxe1", 10, ""},
-		{"device that came later", "rdma link add rxe7 type rxe netdev lo", "spec-incomplete", "warning", "rxe7", 10, "rdma link del rxe7; cdi-gen generate --output /etc/cdi"},
+		{"device that came later", "rdma link add rxe7 type rxe netdev lo", "spec-incomplete", "warning", "rxe7", 10, "rdma link del rxe7; cdi-gen generate --to /etc/cdi"},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // those of this session, which has 8 MiB, and those of a daemon that has 64 KiB.
 func lockedMemory(t *testing.T) {
 	install(t)
-	inside.Must(t, "cdi-gen", "generate", "--output", specDir)
+	inside.Must(t, "cdi-gen", "generate", "--to", specDir)
 	service := startService(t)
 
 	r := doctor(t)
@@ -35,8 +35,8 @@ func lockedMemory(t *testing.T) {
 	execKeepsLimit(t, device)
 	wantLimits(t, service, "unlimited unlimited", device)
 
-	inside.Must(t, "cdi-gen", "generate", "--no-hook", "--output", specDir)
-	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--output", specDir) })
+	inside.Must(t, "cdi-gen", "generate", "--no-hook", "--to", specDir)
+	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--to", specDir) })
 	r = doctor(t)
 	f := r.find("memlock-low", service.subject)
 	if f == nil || f.Severity != "warning" || f.Title != "containers get 64 KiB of locked memory" || r.code != 10 {

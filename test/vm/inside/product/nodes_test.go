@@ -19,8 +19,8 @@ for node in /dev/infiniband/*; do (exec 3<>$node) && echo "opened $node"; done
 // it names.
 func managementNodes(t *testing.T) {
 	install(t)
-	inside.Must(t, "cdi-gen", "generate", "--nodes", "verbs,cm,mad", "--output", specDir)
-	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--output", specDir) })
+	inside.Must(t, "cdi-gen", "generate", "--nodes", "verbs,cm,mad", "--to", specDir)
+	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--to", specDir) })
 	umad, uverbs0, uverbs1 := inside.Node(t, "infiniband_mad", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe1")
 	info, err := os.Stat("/dev/infiniband/" + umad)
 	if err != nil {

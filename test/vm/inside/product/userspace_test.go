@@ -47,9 +47,9 @@ func hostUserspace(t *testing.T) {
 	install(t)
 	importImage(t, bareImage, bareFiles)
 	importImage(t, noProviderImage, append(slices.Clone(bareFiles), verbsFiles...))
-	inside.Must(t, "cdi-gen", "generate", "--output", specDir)
+	inside.Must(t, "cdi-gen", "generate", "--to", specDir)
 	const spec = specDir + "/host.yaml"
-	t.Log(inside.Must(t, "cdi-gen", "generate", "--userspace", "host", "--kind", "rdma.dev/host", "--target", "podman-4.3", "--output", spec))
+	t.Log(inside.Must(t, "cdi-gen", "generate", "--userspace", "host", "--kind", "rdma.dev/host", "--target", "podman-4.3", "--to", spec))
 	t.Cleanup(func() { os.Remove(spec) })
 
 	t.Run("its own", func(t *testing.T) {

@@ -34,7 +34,7 @@ func watch(t *testing.T) {
 	inside.Must(t, "ip", "link", "set", hotNetdev, "up")
 	t.Cleanup(func() { inside.Must(t, "ip", "link", "del", hotNetdev) })
 	left := t.TempDir()
-	inside.Must(t, "cdi-gen", "generate", "--output", left)
+	inside.Must(t, "cdi-gen", "generate", "--to", left)
 	w := startWatch(t)
 	unchanged := strangers(t, w.dir)
 	checks(t, left, 0, "fits the host")
@@ -77,7 +77,7 @@ type watcher struct {
 func startWatch(t *testing.T) *watcher {
 	t.Helper()
 	w := &watcher{dir: t.TempDir()}
-	w.cmd = exec.Command("cdi-gen", "watch", "--output", w.dir)
+	w.cmd = exec.Command("cdi-gen", "watch", "--to", w.dir)
 	w.cmd.Stdout, w.cmd.Stderr = &w.log, &w.log
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func strangers(t *testing.T, dir string) (unchanged func()) {
 // checks runs generate --check on a directory.
 func checks(t *testing.T, dir string, code int, words ...string) {
 	t.Helper()
-	r := inside.Run("cdi-gen", "generate", "--check", "--output", dir)
+	r := inside.Run("cdi-gen", "generate", "--check", "--to", dir)
 	if r.Code != code {
 		t.Errorf("generate --check: status %d, want %d\n%s", r.Code, code, r.Out)
 	}

@@ -65,7 +65,7 @@ func (e edits) paths() []string {
 // rdma_cm stands at the spec.
 func TestSpecNamesTheKernelsNodes(t *testing.T) {
 	var s spec
-	if err := json.Unmarshal([]byte(stdout(t, "cdi-gen", "generate", "--format", "json")), &s); err != nil {
+	if err := json.Unmarshal([]byte(stdout(t, "cdi-gen", "generate", "--output", "json")), &s); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.ContainerEdits.paths(); !slices.Equal(got, []string{"/dev/infiniband/rdma_cm"}) {

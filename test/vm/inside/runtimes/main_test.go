@@ -47,7 +47,7 @@ func setUp() error {
 		return err
 	}
 	for _, argv := range [][]string{
-		{"cdi-gen", "generate", "--output", specDir},
+		{"cdi-gen", "generate", "--to", specDir},
 		{"podman", "load", "--input", os.Getenv("TOOLS_ARCHIVE")},
 	} {
 		if r := inside.Run(argv...); r.Code != 0 {

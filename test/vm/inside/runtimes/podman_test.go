@@ -83,7 +83,7 @@ func TestPodmanTraffic(t *testing.T) {
 
 // The same, without the hook: registering memory fails for want of locked memory.
 func TestPodmanWithoutHook(t *testing.T) {
-	inside.Must(t, "cdi-gen", "generate", "--no-hook", "--kind", "rdma.dev/nohook", "--output", "/etc/cdi/nohook.yaml")
+	inside.Must(t, "cdi-gen", "generate", "--no-hook", "--kind", "rdma.dev/nohook", "--to", "/etc/cdi/nohook.yaml")
 	t.Cleanup(func() { os.Remove("/etc/cdi/nohook.yaml") })
 	// The pingpong registers its memory before it waits for a partner, ib_write_bw after.
 	script := look + await + `
