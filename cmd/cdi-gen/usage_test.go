@@ -50,7 +50,7 @@ func TestBadUsage(t *testing.T) {
 		{"generate --memlock -1", `--memlock: parse size "-1"`},
 		{"generate --hook-path opt/text", `--hook-path "opt/text": want an absolute path on the host`},
 		{"generate --no-hook --memlock 4Gi",
-			"--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for"},
+			"--no-hook leaves out the hook that --memlock, --hook-path, --on-denied and --on-unusable are for"},
 		{"generate --on-denied warn", `--on-denied: want clamp, fail or ignore, not "warn"`},
 		{"generate --no-hook --hook-path /x", "--no-hook leaves out the hook"},
 		{"list --output xml", `--output "xml": want table, json, yaml or name`},
