@@ -60,6 +60,10 @@ changes nothing on an error. A second apply changes nothing.`,
 }
 
 func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
+	var err error
+	if a.dirs, err = specDirs(a.root, a.dirs); err != nil {
+		return err
+	}
 	b, err := bundle.Open(dir)
 	if err != nil {
 		return err

@@ -188,8 +188,12 @@ func (c *configureFlags) target(ctx context.Context, runtime string) (runtimes.T
 		}
 		return target, nil
 	}
-	const advice = "name it with --runtime-version"
-	if root, err := filepath.Abs(c.root); err != nil || root != "/" {
+	return localTarget(ctx, c.root, runtime, "name it with --runtime-version")
+}
+
+// localTarget asks the program of a runtime for its release. advice is what to do if it does not answer.
+func localTarget(ctx context.Context, root, runtime, advice string) (runtimes.Target, error) {
+	if root, err := filepath.Abs(root); err != nil || root != "/" {
 		return runtimes.Target{}, usagef("the version of %s below --host-root is not known: %s", runtime, advice)
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)

@@ -35,6 +35,10 @@ one directory define: a runtime refuses these too.`,
 			if !ok {
 				return usagef("--output %q: want table, json, yaml or name", output)
 			}
+			dirs, err := specDirs(root, dirs)
+			if err != nil {
+				return err
+			}
 			found := cdi.ReadRegistry(debugFS(cmd.Context(), root, hostfs.DirFS(root)), dirs...)
 			if err := write(cmd.OutOrStdout(), found); err != nil {
 				return fmt.Errorf("write devices: %w", err)

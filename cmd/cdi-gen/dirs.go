@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,27 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
+
+// specDirs makes directories of --spec-dir absolute. A relative one is relative to the working directory, which is no
+// place below another root.
+func specDirs(root string, dirs []string) ([]string, error) {
+	out := slices.Clone(dirs)
+	for i, dir := range dirs {
+		if filepath.IsAbs(dir) {
+			continue
+		}
+		if abs, err := filepath.Abs(root); err != nil || abs != "/" {
+			return nil, usagef("--spec-dir %q is relative: with --host-root, name a path on that host, such as %s", dir,
+				cdi.StaticDir)
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, usagef("--spec-dir: %w", err)
+		}
+		out[i] = abs
+	}
+	return out, nil
+}
 
 // dirFault says why runtimes do not read a directory of specs, by any configuration. It is nil for a good one.
 func dirFault(dir runtimes.Dir) error {

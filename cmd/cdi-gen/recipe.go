@@ -62,7 +62,7 @@ func (r *recipeFlags) register(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only (repeatable)")
 	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology `FILE` for NCCL, which NCCL_TOPO_FILE names")
 	f.StringVar(&r.userspace, "userspace", hostconfig.UserspaceImage, "whose RDMA libraries to use, `image|host`")
-	f.StringVar(&r.target, "target", "", "check that a `RUNTIME` loads the spec, such as podman-4.3")
+	f.StringVar(&r.target, "target", "", "check that a `RUNTIME` loads the spec: podman (this host's), or podman-4.3")
 	f.BoolVar(&r.allowExclusive, "allow-exclusive-netns", false,
 		"write the spec although only the host's network can use it")
 }
@@ -130,17 +130,31 @@ func (r *recipeFlags) recipe(cmd *cobra.Command) (out recipe, err error) {
 		targetFlag: r.target, allowExclusive: r.allowExclusive,
 	}
 	if r.target != "" {
-		target, err := runtimes.Lookup(r.target)
+		target, err := r.lookupTarget(cmd.Context())
 		if err != nil {
 			return out, usagef("--target: %w", err)
 		}
-		out.target = &target
+		out.target, out.targetFlag = &target, target.String()
 	}
 	if err := checkKind(r.kind); err != nil {
 		return out, err
 	}
 	out.options, err = r.options(site)
 	return out, err
+}
+
+// lookupTarget returns the release of --target. A runtime without a version is the one of this host.
+func (r *recipeFlags) lookupTarget(ctx context.Context) (runtimes.Target, error) {
+	if runtimes.Program(r.target) == "" {
+		return runtimes.Lookup(r.target)
+	}
+	example := r.target + "-" + exampleVersion[r.target]
+	return localTarget(ctx, r.host.root, r.target, "name the version, such as --target "+example)
+}
+
+// exampleVersion is a release of each runtime, for errors.
+var exampleVersion = map[string]string{
+	runtimes.Podman: "5.4", runtimes.Containerd: "2.0", runtimes.Docker: "28.0", runtimes.CRIO: "1.33",
 }
 
 // mergeConfig sets the fields without a flag from the config file. It returns the file's environment and mounts.
