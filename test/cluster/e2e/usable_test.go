@@ -27,6 +27,7 @@ func library(t *testing.T, name, template string, image *rdmaimage.Image) string
 // the provider.
 func TestUsable(t *testing.T) {
 	n := bed.Namespace(t)
+	n.Unusable = true
 	// The runtime of the test may not raise limits.
 	const parameters = "{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlock: inherit, onUnusable: %s}"
 	for _, word := range []string{"warn", "fail"} {
