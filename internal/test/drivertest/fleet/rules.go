@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -61,7 +60,7 @@ func (s *Server) store(w http.ResponseWriter, method, name string, rule resource
 	rules := slices.Clone(s.lists.Rules)
 	switch method {
 	case http.MethodPost:
-		rule.UID, rule.CreationTimestamp = types.UID("uid of "+name), metav1.NewTime(time.Now().Add(-3*time.Hour))
+		rule.UID, rule.CreationTimestamp = types.UID("uid of "+name), s.created
 		if rule.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone {
 			rule.Status.Conditions = []metav1.Condition{{Type: "EvictionInProgress", Message: Opinion}}
 		}

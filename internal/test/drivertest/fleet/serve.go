@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,11 +33,13 @@ type Server struct {
 	t     testing.TB
 	lists Lists
 	url   string
+	// created is when stored rules were made: three hours before the server, so that all have the same age.
+	created metav1.Time
 }
 
 // Serve starts a server, which ends with the test.
 func (f *Fleet) Serve() *Server {
-	s := &Server{t: f.TB, lists: f.Lists(), RuleVersions: []string{"v1"}}
+	s := &Server{t: f.TB, lists: f.Lists(), RuleVersions: []string{"v1"}, created: metav1.NewTime(time.Now().Add(-3 * time.Hour))}
 	mux := http.NewServeMux()
 	serve(s, mux, "nodes", "/api/v1", s.lists.Nodes)
 	serve(s, mux, "pods", "/api/v1", s.lists.Pods)
