@@ -100,6 +100,9 @@ func row(h *rdma.HCA) []string {
 	if h.Uverbs != nil {
 		nodes = append(nodes, h.Uverbs.Name)
 	}
+	if h.PSM != nil {
+		nodes = append(nodes, h.PSM.Name)
+	}
 	for _, n := range h.MADs {
 		nodes = append(nodes, n.Name)
 	}

@@ -50,7 +50,7 @@ func (r *recipeFlags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.names, "names", words(cdi.DefaultNames),
 		"`LIST` of names: ibdev, pci, guid, netdev")
 	f.StringSliceVar(&r.nodes, "nodes", words(rdma.DefaultClasses),
-		"nodes to give, a `LIST` of verbs, cm, mad, sm")
+		"nodes: a `LIST` of verbs, cm, psm, mad, sm")
 	f.BoolVar(&r.noAll, "no-all", false, "leave out the CDI device \"all\"")
 	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
 	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook on the host (default: search for it)")

@@ -39,7 +39,7 @@ func TestBadUsage(t *testing.T) {
 		{"generate --no-hook --names uuid", `--names: unknown name strategy "uuid": want ibdev, pci, guid or netdev`},
 		{"generate --no-hook --names=", `invalid argument "" for "--names" flag: an empty value`},
 		{"generate --no-hook --nodes=", `invalid argument "" for "--nodes" flag: an empty value`},
-		{"generate --no-hook --nodes uverbs", `--nodes: unknown nodes "uverbs": want one of verbs, cm, mad, sm`},
+		{"generate --no-hook --nodes uverbs", `--nodes: unknown nodes "uverbs": want one of verbs, cm, psm, mad, sm`},
 		{"generate --no-hook --output xml", `--output: unknown format "xml": want json or yaml`},
 		{"generate --no-hook --to /nowhere/x.yml", `--to "/nowhere/x.yml": runtimes read only files that end in ` +
 			`.json or .yaml`},
@@ -165,7 +165,7 @@ func TestCompletion(t *testing.T) {
 	root := host(t, "roce-lag")
 	for args, want := range map[string]string{
 		"generate --names ":                           "ibdev\npci\nguid\nnetdev\n:4\n",
-		"generate --nodes ":                           "verbs\ncm\nmad\nsm\n:4\n",
+		"generate --nodes ":                           "verbs\ncm\npsm\nmad\nsm\n:4\n",
 		"generate --output ":                          "json\nyaml\n:4\n",
 		"watch --userspace ":                          "image\nhost\n:4\n",
 		"generate --host-root " + root + " --device ": "mlx5_bond_0\npci-0000-3b-00-0\n:4\n",

@@ -4,7 +4,7 @@
 //	apiVersion: rdma.dev/v1alpha1
 //	kind: HostConfig
 //	memlock: 4Gi                    # unlimited, or a size
-//	nodes: [verbs, cm]              # and mad, sm: devices of their own
+//	nodes: [verbs, cm]              # and psm (Omni-Path); mad, sm: devices of their own
 //	names: [ibdev, pci]             # and guid, netdev
 //	exclude: [mlx5_bond_*]          # devices that stay with the host
 //	env:

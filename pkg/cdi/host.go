@@ -224,9 +224,11 @@ func (o *HostOptions) checkEdits(h *rdma.HCA, nodes []rdma.Node) error {
 }
 
 // ownNodes returns the nodes of the HCA's own device, none if the options select only
-// management nodes.
+// management nodes. Nodes for PSM are for Omni-Path HCAs alone; others beside them have devices without.
 func (o *HostOptions) ownNodes(h *rdma.HCA, rdmaCM *rdma.Node) ([]rdma.Node, error) {
-	own := slices.DeleteFunc(slices.Clone(o.Nodes), rdma.NodeClass.Privileged)
+	own := slices.DeleteFunc(slices.Clone(o.Nodes), func(c rdma.NodeClass) bool {
+		return c.Privileged() || c == rdma.ClassPSM && h.Protocol != rdma.ProtocolOPA
+	})
 	if len(own) == 0 {
 		return nil, nil
 	}
@@ -238,6 +240,10 @@ func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 	var errs []error
 	for _, class := range o.Nodes {
 		has := func(h rdma.HCA) bool { return len(madNodes(&h, class)) > 0 }
+		isOPA := func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolOPA }
+		if class == rdma.ClassPSM && len(snap.HCAs) > 0 && !slices.ContainsFunc(snap.HCAs, isOPA) {
+			errs = append(errs, fmt.Errorf("no HCA has an hfi1 node: %s", noPSM))
+		}
 		if class.Privileged() && len(snap.HCAs) > 0 && !slices.ContainsFunc(snap.HCAs, has) {
 			errs = append(errs, fmt.Errorf("no HCA has an %s node: %s", nodeKind(class), noMADs))
 		}

@@ -93,6 +93,12 @@ func TestHostDevices(t *testing.T) {
 		{"umad where none has one", "aws-p5", cdi.HostOptions{Names: both[:1],
 			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}, NoAll: true},
 			"rdmap79s0:uverbs0", []string{"no HCA has an umad node"}},
+		{"PSM on request", "omnipath-hfi1", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassPSM}},
+			"hfi1_0:uverbs0+hfi1_0 all:uverbs0+hfi1_0", nil},
+		{"no PSM by default", "omnipath-hfi1", cdi.HostOptions{Names: both[:1], Nodes: rdma.DefaultClasses, NoAll: true},
+			"hfi1_0:uverbs0+rdma_cm", nil},
+		{"PSM where none has it", "roce-lag", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassPSM},
+			NoAll: true}, "mlx5_bond_0:uverbs0", []string{"no HCA has an hfi1 node"}},
 		{"broken ones left out", "misbehaving", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
 			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_4:uverbs3 mlx5_6:uverbs5 mlx5_8:uverbs7 mlx5_9:uverbs8",
 			[]string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_5 has no uverbs node", "HCA mlx5_7 has no uverbs node"}},
@@ -290,7 +296,10 @@ func TestSelectNodes(t *testing.T) {
 		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM}, "uverbs0 rdma_cm", ""},
 		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassMAD}, "umad0 umad1", ""},
 		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassSM}, "issm0 issm1", ""},
-		{"mlx4-dual-port", "mlx4_0", rdma.NodeClasses, "uverbs0 rdma_cm umad0 umad1 issm0 issm1", ""},
+		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM, rdma.ClassMAD, rdma.ClassSM},
+			"uverbs0 rdma_cm umad0 umad1 issm0 issm1", ""},
+		{"omnipath-hfi1", "hfi1_0", rdma.NodeClasses, "uverbs0 rdma_cm hfi1_0 umad0 issm0", ""},
+		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassPSM}, "", "HCA mlx4_0 has no hfi1 node"},
 		{"soft", "rxe0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassSM}, "", "HCA rxe0 has no issm node"},
 		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM}, "uverbs0", ""},
 		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassMAD}, "", "EFA and iWARP have none"},
@@ -326,7 +335,7 @@ func TestParseNodeClass(t *testing.T) {
 		}
 	}
 	if _, err := rdma.ParseNodeClass("umad"); err == nil ||
-		err.Error() != `unknown nodes "umad": want one of verbs, cm, mad, sm` {
+		err.Error() != `unknown nodes "umad": want one of verbs, cm, psm, mad, sm` {
 		t.Errorf("error %v", err)
 	}
 }

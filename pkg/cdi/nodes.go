@@ -23,6 +23,11 @@ func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []rdma.NodeClass) ([]rd
 			if rdmaCM != nil {
 				nodes = append(nodes, *rdmaCM)
 			}
+		case rdma.ClassPSM:
+			if h.PSM == nil {
+				return nil, fmt.Errorf("HCA %s has no hfi1 node: %s", h.IBDev, noPSM)
+			}
+			nodes = append(nodes, *h.PSM)
 		case rdma.ClassMAD, rdma.ClassSM:
 			mads := madNodes(h, c)
 			if len(mads) == 0 {
@@ -39,6 +44,10 @@ func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []rdma.NodeClass) ([]rd
 
 // noMADs explains why an HCA has no management nodes.
 const noMADs = "EFA and iWARP have none, and newer kernels have no issm for RoCE; else load the ib_umad module"
+
+// noPSM explains why an HCA has no node for PSM.
+const noPSM = "only Omni-Path has one; of several Omni-Path cards, only those whose HCAs have the kernel's names (hfi1_0): " +
+	"remove the rule of udev that renames them"
 
 func nodeKind(c rdma.NodeClass) rdma.NodeKind {
 	if c == rdma.ClassSM {

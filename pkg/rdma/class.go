@@ -12,14 +12,16 @@ type NodeClass string
 const (
 	ClassVerbs NodeClass = "verbs" // uverbsN of the HCA
 	ClassCM    NodeClass = "cm"    // rdma_cm, where the host has it
+	ClassPSM   NodeClass = "psm"   // hfi1_N of an Omni-Path HCA, for PSM2 and OPX
 	ClassMAD   NodeClass = "mad"   // umadN of every port
 	ClassSM    NodeClass = "sm"    // issmN of every port
 )
 
 // NodeClasses lists all classes, least privilege first.
-var NodeClasses = []NodeClass{ClassVerbs, ClassCM, ClassMAD, ClassSM}
+var NodeClasses = []NodeClass{ClassVerbs, ClassCM, ClassPSM, ClassMAD, ClassSM}
 
-// DefaultClasses are the classes without a configuration.
+// DefaultClasses are the classes without a configuration. ClassPSM is not among them: the rdma cgroup controller does not
+// count what a process holds of hfi1_N, so limits do not bound it, and exclusive network namespaces do not keep it apart.
 var DefaultClasses = []NodeClass{ClassVerbs, ClassCM}
 
 // Privileged reports whether the class opens the management interface of a fabric. A process
@@ -31,5 +33,5 @@ func ParseNodeClass(s string) (NodeClass, error) {
 	if c := NodeClass(s); slices.Contains(NodeClasses, c) {
 		return c, nil
 	}
-	return "", fmt.Errorf("unknown nodes %q: want one of verbs, cm, mad, sm", s)
+	return "", fmt.Errorf("unknown nodes %q: want one of verbs, cm, psm, mad, sm", s)
 }

@@ -16,7 +16,7 @@ func TestEqual(t *testing.T) {
 			Identity: Identity{PCI: "p", SF: &n}, VFIndex: &n, PCI: &PCIFunction{NUMANode: &n, TotalVFs: &n, NumVFs: &n,
 				Bridges: []string{"b"}},
 			DataDirect: &PCIFunction{NUMANode: &n, TotalVFs: &n, NumVFs: &n, Bridges: []string{"b"}},
-			Ports:      []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, MADs: []Node{{Name: "umad0"}},
+			Ports:      []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, PSM: &Node{Name: "hfi1_0"}, MADs: []Node{{Name: "umad0"}},
 		}
 	}
 	if !whole().Equal(whole()) {

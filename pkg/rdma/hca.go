@@ -88,6 +88,7 @@ func (c *card) readHCA() {
 		c.nameByPort()
 	}
 	h.Protocol = c.protocol()
+	c.readPSM()
 }
 
 // readSlot reads what the HCA sits on: identity, function, PCI, driver.
@@ -225,7 +226,7 @@ func (c *card) protocol() Protocol {
 	switch {
 	case h.Driver == "efa":
 		return ProtocolEFA
-	case h.Driver == "hfi1":
+	case h.Driver == driverOP:
 		return ProtocolOPA
 	case h.NodeType == NodeTypeRNIC:
 		return ProtocolIWARP

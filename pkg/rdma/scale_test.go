@@ -1,12 +1,14 @@
 package rdma_test
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"sync"
-
 	"testing"
+	"testing/fstest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -50,6 +52,52 @@ func TestScaling(t *testing.T) {
 	}
 	if perDevice[1016] > perDevice[64] {
 		t.Errorf("%.1f operations for each of 1016 devices, %.1f for each of 64", perDevice[1016], perDevice[64])
+	}
+}
+
+// candidates is a host whose PFs are ConnectX-8, which have VPD to read, and may have a DMA function.
+type candidates struct{ *flapping }
+
+func (c candidates) ReadFile(name string) ([]byte, error) {
+	b, err := c.flapping.ReadFile(name)
+	return bytes.ReplaceAll(b, []byte("PCI_ID=15B3:101D"), []byte("PCI_ID=15B3:1023")), err
+}
+
+func (c candidates) Stat(name string) (fs.FileInfo, error) {
+	return c.flapping.Stat(strings.Replace(name, "/vpd", "/uevent", 1))
+}
+
+func (c candidates) Open(name string) (fs.File, error) {
+	if path.Base(name) == "vpd" {
+		return fstest.MapFS{"vpd": {Data: []byte{0x78}}}.Open("vpd")
+	}
+	return c.flapping.Open(name)
+}
+
+// TestScalingVPD: cards whose VPD is read cost one file for each PF, and for the host a list of its PCI functions and a
+// file of each that has no HCA: nothing for a VF.
+func TestScalingVPD(t *testing.T) {
+	const pfs = 8
+	more := map[int]int{}
+	for _, n := range []int{pfs, 1016} {
+		plain := counted.New(large(t, n))
+		old, err := rdma.Discover(plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := counted.New(candidates{&flapping{ReadLinkFS: large(t, n)}})
+		snap, err := rdma.Discover(c)
+		if err != nil || len(snap.HCAs) != len(old.HCAs) {
+			t.Fatalf("%d devices: %v", n, err)
+		}
+		if plain.VPD != 0 || c.VPD != pfs {
+			t.Errorf("%d devices: VPD of %d cards is read, and %d of others; want %d and none", n, c.VPD, plain.VPD, pfs)
+		}
+		more[n] = c.Operations() - plain.Operations()
+		t.Logf("%d devices: %d operations, %d with candidates", n, plain.Operations(), c.Operations())
+	}
+	if more[1016] != more[pfs] {
+		t.Errorf("candidates cost %d operations on a host of 1016 devices, and %d on one of %d", more[1016], more[pfs], pfs)
 	}
 }
 

@@ -123,6 +123,8 @@ type HCA struct {
 	// Uverbs is the verbs node. An HCA without one cannot be used by a program:
 	// its driver has no user-space interface, or ib_uverbs is not loaded.
 	Uverbs *Node `json:"uverbs,omitempty"`
+	// PSM is the user device of an Omni-Path HCA, nil on others and where it is not known which one is the HCA's.
+	PSM *Node `json:"psm,omitempty"`
 	// MADs holds umad and issm nodes of all ports. EFA and iWARP have none.
 	MADs []Node `json:"mads,omitempty"`
 }
@@ -156,6 +158,7 @@ const (
 	NodeUMAD   NodeKind = "umad"
 	NodeISSM   NodeKind = "issm"
 	NodeRDMACM NodeKind = "rdma_cm"
+	NodePSM    NodeKind = "hfi1" // in /dev
 )
 
 // Node is a character device of the RDMA subsystem.
@@ -171,7 +174,12 @@ type Node struct {
 }
 
 // Path is the node's path on the host and in every container.
-func (n Node) Path() string { return path.Join(DevDir, n.Name) }
+func (n Node) Path() string {
+	if n.Kind == NodePSM {
+		return path.Join("/dev", n.Name)
+	}
+	return path.Join(DevDir, n.Name)
+}
 
 // OwnPorts iterates over the ports that carry the HCA's own traffic: all but representors.
 func (h *HCA) OwnPorts() iter.Seq[*Port] {

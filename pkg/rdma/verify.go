@@ -25,18 +25,30 @@ func Verify(sys fs.ReadLinkFS, h *HCA) error {
 	if err := r.sameSlot(h, real); err != nil {
 		return fmt.Errorf("%w: HCA %s %w", ErrChanged, h.IBDev, err)
 	}
-	if h.Uverbs == nil {
-		return nil
+	if h.Uverbs != nil {
+		if err := sameFile(sys, classVerbs, h.Uverbs, "ibdev", h.IBDev); err != nil {
+			return err
+		}
+		if err := sameFile(sys, classVerbs, h.Uverbs, "dev", h.Uverbs.number()); err != nil {
+			return err
+		}
 	}
-	dev := fmt.Sprintf("%d:%d", h.Uverbs.Major, h.Uverbs.Minor)
-	for _, f := range []struct{ file, want string }{{"ibdev", h.IBDev}, {"dev", dev}} {
-		b, err := fs.ReadFile(sys, path.Join(classVerbs, h.Uverbs.Name, f.file))
-		if err != nil {
-			return fmt.Errorf("%w: node %s: %w", ErrChanged, h.Uverbs.Name, err)
-		}
-		if got := strings.TrimSpace(string(b)); got != f.want {
-			return fmt.Errorf("%w: %s of node %s is %s now, and was %s", ErrChanged, f.file, h.Uverbs.Name, got, f.want)
-		}
+	if h.PSM != nil {
+		return sameFile(sys, classPSM, h.PSM, "dev", h.PSM.number())
+	}
+	return nil
+}
+
+func (n *Node) number() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
+
+// sameFile compares a file of a node with its earlier content.
+func sameFile(sys fs.FS, class string, n *Node, file, want string) error {
+	b, err := fs.ReadFile(sys, path.Join(class, n.Name, file))
+	if err != nil {
+		return fmt.Errorf("%w: node %s: %w", ErrChanged, n.Name, err)
+	}
+	if got := strings.TrimSpace(string(b)); got != want {
+		return fmt.Errorf("%w: %s of node %s is %s now, and was %s", ErrChanged, file, n.Name, got, want)
 	}
 	return nil
 }

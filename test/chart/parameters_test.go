@@ -119,9 +119,9 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "memlock: 0", "memlock: want"},
 	{"claim", "memlock: 1500u", "memlock: want"},
 	{"claim", "memlock: [4Gi]", "memlock: want"},
-	{"claim", "nodes: [verbs, umad]", "nodes: want a list of verbs, cm, mad, sm"},
+	{"claim", "nodes: [verbs, umad]", "nodes: want a list of verbs, cm, psm, mad, sm"},
 	{"claim", "nodes: verbs", "nodes: want a list"},
-	{"claim", "nodes: [cm, cm]", "nodes: want a list of verbs, cm, mad, sm, each at most once"},
+	{"claim", "nodes: [cm, cm]", "nodes: want a list of verbs, cm, psm, mad, sm, each at most once"},
 	{
 		"claim",
 		"env: [mpi]",

@@ -94,9 +94,9 @@ func checkPSM(f *facts, out *findings) {
 	}
 	if len(nodes) > 0 {
 		out.add(foundIn(nodes, "psm-node", Info, "node", " of an Omni-Path HCA in no spec").
-			because("PSM2 and OPX, which MPI uses on Omni-Path, open this node. A spec gives uverbs only; with these, " +
-				"programs use verbs, which are slower").
-			fix("podman run --device rdma.dev/hca=HCA --device " + text.Shell(nodes[0]) + " IMAGE"))
+			because("PSM2 and OPX, which MPI uses on Omni-Path, open this node. Without it, programs use verbs, which are " +
+				"slower. Limits do not bound what a container holds of it").
+			fix("cdi-gen generate --nodes verbs,cm,psm --to " + cdi.StaticDir))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 var nodeFaults = []fault{
 	{
 		name: "Omni-Path", machine: "omnipath-hfi1", plant: func(*fake) {},
-		id: "psm-node", severity: Info, subject: "/dev/hfi1_0", reason: "PSM2", fix: "--device /dev/hfi1_0",
+		id: "psm-node", severity: Info, subject: "/dev/hfi1_0", reason: "PSM2", fix: "--nodes verbs,cm,psm",
 	},
 	{
 		name:  "uverbs missing",

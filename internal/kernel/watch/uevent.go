@@ -47,6 +47,8 @@ func (u Uevent) changes(of *Interest) rdma.Changes {
 		return rdma.Changes{IBDevs: rdma.NamesOf(name, old)}
 	case "infiniband_verbs", "infiniband_mad":
 		return rdma.Changes{Nodes: rdma.NamesOf(name, old)}
+	case "hfi1_user": // which HCA it belongs to depends on the other cards
+		return rdma.Changes{All: true}
 	case "net":
 		if of.Netdevs.Has(name) || of.Netdevs.Has(old) || onHardware(u.DevPath) {
 			return rdma.Changes{Netdevs: rdma.NamesOf(name, old)}

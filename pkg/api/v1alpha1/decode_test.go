@@ -143,7 +143,7 @@ func TestDecodeErrors(t *testing.T) {
 			[]string{"memlock: Invalid value", "positive whole number"}},
 		{"memlock beyond int64", claimJSON(`"memlock": "16Ei"`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"nodes word", claimJSON(`"nodes": ["verbs", "umad"]`), []string{`nodes[1]: Unsupported value: "umad"`,
-			`"verbs", "cm", "mad", "sm"`}},
+			`"verbs", "cm", "psm", "mad", "sm"`}},
 		{"nodes twice", claimJSON(`"nodes": ["verbs", "verbs"]`), []string{`nodes[1]: Duplicate value: "verbs"`}},
 		{"nodes string", claimJSON(`"nodes": "verbs"`), []string{"nodes", "cannot unmarshal string"}},
 		{"env word", claimJSON(`"env": ["mpi"]`), []string{`env[0]: Unsupported value: "mpi"`,

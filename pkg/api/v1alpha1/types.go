@@ -33,9 +33,9 @@ type Settings struct {
 	// unless they changed it.
 	Memlock *Memlock `json:"memlock,omitempty"`
 	// Nodes are the groups of character devices that the container gets: verbs (uverbsN),
-	// cm (rdma_cm), and where the class allows them mad (umadN of every port) and sm
-	// (issmN of every port). Defaults to verbs and cm.
-	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
+	// cm (rdma_cm), and where the class allows them psm (hfi1_N of an Omni-Path HCA, for PSM2 and OPX), mad (umadN of
+	// every port) and sm (issmN of every port). Defaults to verbs and cm.
+	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=psm,enum=mad,enum=sm"`
 	// Env are libraries that the driver configures by environment variables: libfabric sets
 	// FI_VERBS_DEVICE_NAME, nccl sets NCCL_IB_HCA, nvshmem sets NVSHMEM_HCA_LIST and ucx sets UCX_NET_DEVICES
 	// to the claim's HCAs.
@@ -68,10 +68,10 @@ type Limits struct {
 
 // Allow bounds the settings of a claim.
 type Allow struct {
-	// Nodes are the groups that a claim may request. mad and sm give the users of a namespace
+	// Nodes are the groups that a claim may request. limits do not bound psm. mad and sm give the users of a namespace
 	// control of the fabric: see the admission policy in the chart. Defaults to verbs and
 	// cm.
-	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
+	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=psm,enum=mad,enum=sm"`
 	// MemlockMax is the highest limit that a claim may request: unlimited, or a size. It
 	// bounds the soft limit that the driver sets. A container can still lock more, because
 	// a process may raise its own limit to the hard one. Defaults to unlimited.

@@ -185,6 +185,7 @@ func TestMergeRefuses(t *testing.T) {
 	}{
 		{"mad in a user's claim", configs{fromClaim(`"nodes": ["verbs", "mad"]`)}, []string{"the claim's parameters: nodes[1]: Forbidden: mad nodes are not allowed by the DeviceClass", "allow.nodes"}},
 		{"sm in a user's claim", configs{fromClaim(`"nodes": ["verbs", "sm"]`)}, []string{"nodes[1]: Forbidden: sm nodes"}},
+		{"psm in a user's claim", configs{fromClaim(`"nodes": ["verbs", "psm"]`)}, []string{"nodes[1]: Forbidden: psm nodes"}},
 		{"umad under its device name", configs{fromClaim(`"nodes": ["verbs", "umad"]`)}, []string{"nodes[1]: Unsupported value: \"umad\"", `"mad"`}},
 		{"cm where the class allows verbs only", configs{fromClass(`"allow": {"nodes": ["verbs"]}, "defaults": {"nodes": ["verbs"]}`), fromClaim(`"nodes": ["verbs", "cm"]`)}, []string{"nodes[1]: Forbidden: cm nodes"}},
 		{"anything where the class allows none", configs{fromClass(`"allow": {"nodes": []}`), fromClaim(`"nodes": ["verbs"]`)}, []string{"nodes[0]: Forbidden"}},

@@ -119,14 +119,19 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 }
 
 // owners returns, for each node of an HCA, the HCA and the slot that the node must belong to. rdma_cm belongs to none.
+// Sysfs does not say whose a node for PSM is. The kernel renumbers it with the uverbs node of the HCA, which stands for it.
 func owners(h *rdma.HCA, nodes []rdma.Node) (out []args.NodeOwner) {
 	sf := ""
 	if h.Identity.SF != nil {
 		sf = strconv.Itoa(*h.Identity.SF)
 	}
 	for _, n := range nodes {
-		if n.Kind != rdma.NodeRDMACM {
-			out = append(out, args.NodeOwner{IBDev: h.IBDev, Node: n.Name, PCI: h.Identity.PCI, SF: sf})
+		owner := args.NodeOwner{IBDev: h.IBDev, Node: n.Name, PCI: h.Identity.PCI, SF: sf}
+		if n.Kind == rdma.NodePSM {
+			owner.Node = h.Uverbs.Name
+		}
+		if n.Kind != rdma.NodeRDMACM && !slices.Contains(out, owner) {
+			out = append(out, owner)
 		}
 	}
 	return out

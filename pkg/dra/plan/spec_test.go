@@ -58,6 +58,10 @@ func TestSpecGolden(t *testing.T) {
 			"management", "dgx-h100-ib", one(result("sm", "pci-0000-18-00-0")),
 			configs{fromClass(`"allow": {"nodes": ["verbs", "cm", "mad", "sm"]}, "defaults": {"nodes": ["verbs", "mad", "sm"]}`)}, hook,
 		},
+		{
+			"psm", "omnipath-hfi1", one(result("nic", "pci-0000-5e-00-0")),
+			configs{fromClass(`"allow": {"nodes": ["verbs", "cm", "psm"]}, "defaults": {"nodes": ["verbs", "cm", "psm"]}`)}, hook,
+		},
 		{"admin-beside", "hgx-h100", results{admin(result("watch", "pci-0000-19-00-0")), result("use", "pci-0000-19-00-0")}, nil, hook},
 		{"shares", "hgx-h100", results{share(result("a", "pci-0000-19-00-0"), "s1"), share(result("a", "pci-0000-19-00-0"), "s2")}, configs{fromClaim(`"env": ["nccl"]`)}, hook},
 		{"share-limits", "hgx-h100", one(consuming(share(result("a", "shared-pci-0000-19-00-0"), "s1"), "handles", "64", "objects", "16Ki")), nil, hook},
@@ -175,6 +179,9 @@ func TestSpecErrors(t *testing.T) {
 		{"member of a group absent", "hgx-h100", one(result("nics", "group-all")), nil, []string{"device pci-0000-3b-00-1", "the host has no such RDMA device now"}},
 		{"no uverbs", "misbehaving", one(result("nic", "pci-0000-04-00-0")), nil, []string{"device pci-0000-04-00-0", "no uverbs node", "load the ib_uverbs module"}},
 		{"EFA has no umad", "aws-p5", one(result("nic", "pci-0000-4f-00-0")), configs{management}, []string{"device pci-0000-4f-00-0", "no umad node", "ib_umad"}},
+		{"PSM of another card", "roce-lag", one(result("nic", "pci-0000-3b-00-0")),
+			configs{fromClass(`"allow": {"nodes": ["psm"]}, "defaults": {"nodes": ["psm"]}`)},
+			[]string{"no hfi1 node", "only Omni-Path has one"}},
 		{"port without issm", "roce-lag", one(result("nic", "pci-0000-3b-00-0")), configs{management, fromClaim(`"nodes": ["sm"]`)}, []string{"no issm node"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

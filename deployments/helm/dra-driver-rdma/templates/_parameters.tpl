@@ -10,7 +10,7 @@
 {{- define "rdma.validateSettings" -}}
 {{- $in := dict "in" "variables.settings" "path" . }}
 {{- include "rdma.validateMemlock" (merge (dict "field" "memlock" "words" (list "unlimited" "inherit")) $in) }}
-{{ include "rdma.validateWords" (merge (dict "field" "nodes" "words" (list "verbs" "cm" "mad" "sm")) $in) }}
+{{ include "rdma.validateWords" (merge (dict "field" "nodes" "words" (list "verbs" "cm" "psm" "mad" "sm")) $in) }}
 {{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "libfabric" "libfabric-gid-index" "nccl" "nccl-gid-index" "nccl-topology" "nvshmem" "nvshmem-gid-index" "ucx" "ucx-gid-index")) $in) }}
 {{ include "rdma.validateWord" (merge (dict "field" "onUnusable" "words" (list "warn" "fail" "ignore")) $in) }}
 {{ include "rdma.validateMark" (merge (dict "field" "trafficClass" "most" "255") $in) }}
