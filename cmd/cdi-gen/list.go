@@ -22,7 +22,8 @@ func newList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show the RDMA devices of this host",
-		Long: `Show the RDMA devices of this host, also those that a container cannot have.
+		Long: `Show the RDMA devices of this host, also those that a container cannot have, with the
+reason under NODES.
 -o name prints the names that podman, docker and nerdctl take with --device.`,
 		Example: `  cdi-gen list
   cdi-gen list -o name
@@ -79,13 +80,13 @@ func writeTable(w io.Writer, snap *rdma.Snapshot, _ string) error {
 	fmt.Fprintln(tw, "IBDEV\tDEVICE\tPROTOCOL\tFUNCTION\tSTATE\tGBIT/S\tNETDEV\tNUMA\tNODES")
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
-		fmt.Fprintln(tw, strings.Join(text.Cells(row(h)...), "\t"))
+		fmt.Fprintln(tw, strings.Join(text.Cells(row(h, snap.NetnsMode)...), "\t"))
 	}
 	return tw.Flush()
 }
 
 // row returns a line of the table. A dash stands for an unknown value.
-func row(h *rdma.HCA) []string {
+func row(h *rdma.HCA, mode rdma.NetnsMode) []string {
 	state, rate, netdev, numa := "-", "-", "-", "-"
 	if p := h.Port1(); p != nil {
 		state, netdev = dash(string(p.State)), dash(p.Netdev)
@@ -106,8 +107,13 @@ func row(h *rdma.HCA) []string {
 	for _, n := range h.MADs {
 		nodes = append(nodes, n.Name)
 	}
-	if h.Purpose == rdma.PurposeSwitchManager { // nobody gets its nodes
+	switch err := h.Unusable(); {
+	case h.Purpose == rdma.PurposeSwitchManager: // nobody gets its nodes
 		nodes = []string{"none: manages NVSwitches (VPD: SMDL=" + h.Purpose + ")"}
+	case err != nil:
+		nodes = []string{"none: " + strings.TrimPrefix(err.Error(), "HCA "+h.IBDev+" ")}
+	case mode == rdma.NetnsExclusive && len(nodes) > 0:
+		nodes[len(nodes)-1] += " (only with the host's network: exclusive network namespace mode)"
 	}
 	return []string{h.IBDev, h.Name, dash(string(h.Protocol)), string(h.Function), state, rate, netdev, numa,
 		dash(strings.Join(nodes, ","))}
