@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -31,5 +33,26 @@ func TestLocalTarget(t *testing.T) {
 	r.target, r.host.root = "podman", "/"
 	if target, err := r.lookupTarget(t.Context()); err != nil || target.String() != "podman-3.4.4" {
 		t.Errorf("the podman of this host is %v, %v", target, err)
+	}
+}
+
+// TestValidateStdin: - is standard input.
+func TestValidateStdin(t *testing.T) {
+	spec := cdigen(t, "generate", "--no-hook", "--host-root", host(t, "roce-lag")).stdout
+	validate := func(input string) (string, error) {
+		var out bytes.Buffer
+		root := newRoot()
+		root.SetArgs([]string{"validate", "-"})
+		root.SetIn(strings.NewReader(input))
+		root.SetOut(&out)
+		root.SetErr(&out)
+		err := root.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	if out, err := validate(spec); err != nil || !strings.HasPrefix(out, "standard input: valid, CDI 0.3.0, kind rdma.dev/hca, ") {
+		t.Errorf("a good spec: %v, %s", err, out)
+	}
+	if out, err := validate("kind: x\n"); err == nil || !strings.Contains(err.Error(), "validate -: ") {
+		t.Errorf("a bad spec: %v, %s", err, out)
 	}
 }

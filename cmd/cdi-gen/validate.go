@@ -13,6 +13,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -23,7 +24,7 @@ func newValidate() *cobra.Command {
 		Long: `Check CDI spec files with the CDI library that runtimes use. For an invalid file a
 runtime reports only that a device is unresolvable; validate reports why. It also
 reports devices that two files of one directory define, because runtimes refuse them.
-A directory means all files in it that end in .json, .yaml or .yml.`,
+A directory means all files in it that end in .json, .yaml or .yml; - is standard input.`,
 		Example: "  cdi-gen validate /etc/cdi /var/run/cdi",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -35,9 +36,32 @@ A directory means all files in it that end in .json, .yaml or .yml.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return errors.Join(validate(cmd.OutOrStdout(), args), judgeDirsOf(cmd, args))
+			files := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == stdinArgument })
+			err := validate(cmd.OutOrStdout(), files)
+			if len(files) < len(args) {
+				err = errors.Join(err, validateStdin(cmd))
+			}
+			return errors.Join(err, judgeDirsOf(cmd, files))
 		},
 	}
+}
+
+// stdinArgument is standard input as a file argument.
+const stdinArgument = "-"
+
+// validateStdin checks a spec on standard input.
+func validateStdin(cmd *cobra.Command) error {
+	data, err := yamlread.Spec.ReadArgument(stdinArgument, cmd.InOrStdin())
+	if err != nil {
+		return fmt.Errorf("validate -: %w", err)
+	}
+	spec, err := cdi.ParseSpec(data)
+	if err != nil {
+		return fmt.Errorf("validate -: %w", coded{exitInvalid, err})
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "standard input: valid, CDI %s, kind %s, %s\n", spec.Version, spec.Kind,
+		devices(spec))
+	return err
 }
 
 // validate checks all files, and prints a line for each valid one.
