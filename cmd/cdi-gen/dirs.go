@@ -91,6 +91,11 @@ func judgeDirsOf(cmd *cobra.Command, args []string) error {
 func (r *recipe) checkOutput(t *target, warn func(string)) error {
 	root, dir, ok := standardDir(t.store.Dir)
 	if !ok {
+		if abs, err := filepath.Abs(t.store.Dir); err == nil {
+			if sentence := runtimeconf.Unread(hostfs.DirFS("/"), thisUser(), abs); sentence != "" {
+				warn(sentence)
+			}
+		}
 		return nil
 	}
 	host := hostfs.DirFS(root)

@@ -308,6 +308,14 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%s: %q, want %q", dir, got, want)
 		}
 	}
+	for dir, want := range map[string]string{
+		"/opt/cdi": "", "/run/cdi": "",
+		"/srv/cdi": "no container runtime here reads /srv/cdi: they read /etc/cdi and /var/run/cdi, or what their configuration names",
+	} {
+		if got := runtimeconf.Unread(host, runtimeconf.User{}, dir); got != want {
+			t.Errorf("%s: %q, want %q", dir, got, want)
+		}
+	}
 	if got := runtimeconf.Elsewhere(fstest.MapFS{}, runtimeconf.User{}, "/etc/cdi"); len(got) > 0 {
 		t.Errorf("a host without configuration: %q", got)
 	}

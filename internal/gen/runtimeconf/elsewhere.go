@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // anyReleases stand for the installed ones, which are not known here. Where they read files differently, all of a
@@ -46,6 +47,24 @@ func Elsewhere(host fs.ReadLinkFS, user User, dir string) []string {
 			where))
 	}
 	return sentences
+}
+
+// Unread has a sentence for a directory that no runtime reads by default, unless the configuration of one names it, in
+// any release.
+func Unread(host fs.ReadLinkFS, user User, dir string) string {
+	for runtime, releases := range anyReleases {
+		for _, release := range releases {
+			target, err := runtimes.Lookup(runtime + "-" + release)
+			if err != nil {
+				continue
+			}
+			if c, err := Read(Host{ReadLinkFS: host}, target, user); err == nil && c.Reads(dir) {
+				return ""
+			}
+		}
+	}
+	return fmt.Sprintf("no container runtime here reads %s: they read %s and %s, or what their configuration names",
+		dir, cdi.StaticDir, cdi.DynamicDir)
 }
 
 // Reads reports whether a directory is among those of the configuration.
