@@ -16,7 +16,10 @@ import (
 )
 
 // ncclMachines are those whose file is pinned.
-var ncclMachines = []string{"aws-p5", "azure-ndv5-ib", "dgx-h100-ib", "gb300-cx8", "hgx-h100", "mlx5-sf"}
+var ncclMachines = []string{
+	"amd-pollara", "aws-p5", "azure-ndv5-ib", "dgx-h100-ib", "gb200-cx7", "gb300-cx8", "hgx-b200", "hgx-b300-planes", "hgx-h100",
+	"mlx5-sf",
+}
 
 var xeon = topology.CPU{Arch: "x86_64", Vendor: "GenuineIntel", Family: 6, Model: 143}
 

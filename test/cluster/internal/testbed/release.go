@@ -47,11 +47,12 @@ func (b *Bed) SwitchHost(t *testing.T, machine, values string) {
 	if err := b.Checkout.ExtractHost(t.Context(), machine, root); err != nil {
 		t.Fatal(err)
 	}
-	b.Inside(t, "sh", "-euc", addHost, root)
+	b.Inside(t, "sh", "-euc", makeNodes+mountDev, root)
 	before := b.HostRoot
 	b.HostRoot = root
 	t.Cleanup(func() {
 		b.HostRoot = before
+		b.Inside(t, "sh", "-euc", makeNodes, before)
 		if err := b.upgrade(context.Background(), b.values); err != nil {
 			t.Error(err)
 		}
@@ -62,18 +63,26 @@ func (b *Bed) SwitchHost(t *testing.T, machine, values string) {
 	}
 }
 
-// addHost makes the device nodes that a host has and the node lacks, and shows the
-// node's /dev as the host's. Bundled hosts number their devices in the same way.
-const addHost = `
+// makeNodes makes the device nodes that a host has and the node lacks, or has with other numbers: those of rdma_cm
+// differ between kernels. mountDev shows the node's /dev as the host's.
+const (
+	makeNodes = `
 cd "$0/sys/class"
 for dev in infiniband_verbs/*/dev infiniband_mad/*/dev misc/rdma_cm/dev; do
 	name=/dev/infiniband/$(basename "$(dirname "$dev")")
 	[ -e "$dev" ] || continue
-	[ -e "$name" ] || mknod -m 666 "$name" c $(tr : ' ' < "$dev")
+	number=$(cat "$dev")
+	wanted=$(printf '%x:%x' "${number%:*}" "${number#*:}")
+	[ "$(stat -c %t:%T "$name" 2>/dev/null || :)" != "$wanted" ] || continue
+	rm -f "$name"
+	mknod -m 666 "$name" c "${number%:*}" "${number#*:}"
 done
+`
+	mountDev = `
 mkdir "$0/dev"
 mount --bind /dev "$0/dev"
 `
+)
 
 // Device is what the tests read of a device in a ResourceSlice.
 type Device struct {

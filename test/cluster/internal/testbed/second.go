@@ -40,7 +40,7 @@ func (b *Bed) Second(t *testing.T) *Bed {
 	if err := b.Checkout.Load(t.Context(), other.Cluster); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.startGPUs(t.Context()); err != nil {
+	if err := other.startGPUs(t.Context(), other.HostRoot); err != nil {
 		t.Fatal(err)
 	}
 	return &other

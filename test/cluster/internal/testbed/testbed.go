@@ -43,9 +43,10 @@ type Bed struct {
 	// HostRoot has the host's sys and, inside the cluster, its dev.
 	HostRoot string
 
-	options cluster.Options
-	dir     string
-	values  string
+	options  cluster.Options
+	dir      string
+	values   string
+	stopGPUs func() // ends the GPU driver and waits for its end
 }
 
 // Main is TestMain: it sets *bed up, runs the tests and takes everything down.
@@ -115,7 +116,7 @@ func (b *Bed) install(ctx context.Context, o Options) error {
 		return err
 	}
 	if o.GPUs {
-		if err := b.startGPUs(ctx); err != nil {
+		if err := b.startGPUs(ctx, b.HostRoot); err != nil {
 			return err
 		}
 	}
@@ -155,20 +156,41 @@ func (b *Bed) PluginDir(elem ...string) string {
 func (b *Bed) gpuDriver() string { return filepath.Join(b.dir, "gpudriver") }
 
 // startGPUs starts the GPU driver, as a process on the node, and makes its class. It
-// ends with the cluster.
-func (b *Bed) startGPUs(ctx context.Context) error {
-	cmd := b.Command(context.WithoutCancel(ctx), b.gpuDriver(), "--node", b.node(), "--host-root", b.HostRoot, "--kubelet-dir", b.kubeletDir())
+// ends with the cluster, or by stopGPUs.
+func (b *Bed) startGPUs(ctx context.Context, hostRoot string) error {
 	log, err := os.Create(filepath.Join(b.dir, "gpudriver-"+b.node()+".log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	lives, stop := context.WithCancel(context.WithoutCancel(ctx))
+	cmd := b.Command(lives, b.gpuDriver(), "--node", b.node(), "--host-root", hostRoot, "--kubelet-dir", b.kubeletDir())
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Stdout, cmd.Stderr = log, log
-	if _, err := b.Begin(cmd); err != nil {
+	wait, err := b.Begin(cmd)
+	if err != nil {
+		stop()
 		return fmt.Errorf("start the GPU driver: %w", err)
 	}
+	b.stopGPUs = func() { stop(); _ = wait() } // it ends by the signal
 	_, err = b.Cluster.Output(ctx, "kubectl", "apply", "-f", b.Checkout.Path("test", "gpudriver", "deviceclass.yaml"))
 	return err
+}
+
+// SwitchGPUs has the GPU driver publish the GPUs of the present host until the test ends. Call it after SwitchHost.
+func (b *Bed) SwitchGPUs(t *testing.T) {
+	t.Helper()
+	first := filepath.Join(b.dir, "host")
+	t.Cleanup(func() {
+		b.stopGPUs()
+		if err := b.startGPUs(context.Background(), first); err != nil {
+			t.Error(err)
+		}
+	})
+	b.stopGPUs()
+	if err := b.startGPUs(t.Context(), b.HostRoot); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Output runs a program in the cluster's namespaces.
