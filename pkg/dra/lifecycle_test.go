@@ -155,7 +155,7 @@ func TestConfigValidate(t *testing.T) {
 		"relative host root":     {func(c *dra.Config) { c.HostRoot = "host" }, "host root is not an absolute path: \"host\""},
 		"empty kubelet dir":      {func(c *dra.Config) { c.KubeletDir = "" }, "kubelet directory is not an absolute path"},
 		"relative CDI directory": {func(c *dra.Config) { c.CDIDir = "cdi" }, "CDI directory is not an absolute path: \"cdi\""},
-		"bad memlock":            {func(c *dra.Config) { c.Site.Memlock = "lots" }, "want unlimited, inherit or a quantity of bytes"},
+		"bad memlock":            {func(c *dra.Config) { c.Site.Memlock = "lots" }, "want unlimited, inherit or a positive whole number of bytes"},
 	} {
 		cfg := good
 		tc.change(&cfg)

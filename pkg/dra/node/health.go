@@ -38,14 +38,20 @@ func (n *Node) SetTimes(t Times) {
 	}
 }
 
-// Expect sets what the policy expects of HCAs, by name. It applies at once.
+// Expect sets what the policy expects of HCAs, by name. It applies at once. A policy without any expectation, as at the
+// start of most drivers, changes nothing that cannot wait for the next look.
 func (n *Node) Expect(expected map[string]health.Expected) {
 	before := n.health.expected.Load()
 	if before != nil && maps.Equal(*before, expected) {
 		return
 	}
 	n.health.expected.Store(&expected)
-	n.changed.Set()
+	for _, e := range expected {
+		if before != nil || e != (health.Expected{}) {
+			n.changed.Set()
+			return
+		}
+	}
 }
 
 // HealthChanged returns a channel that is closed when the health of an HCA changes.

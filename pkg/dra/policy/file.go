@@ -93,7 +93,7 @@ type FileRule struct {
 	// VLAN is the VLAN of the network interfaces that pods get of the HCAs, 1 to 4094. A class, and a claim where the
 	// class allows it, can name another one. Defaults to none.
 	VLAN *int `yaml:"vlan" jsonschema:"minimum=1,maximum=4094"`
-	// Unused says that nobody has cabled the HCAs. They keep the taint port-down while their ports are down, which raises no
+	// Unused is true for HCAs that nobody has cabled. They keep the taint port-down while their ports are down, which raises no
 	// alert and no event of type Warning. Defaults to false.
 	Unused bool `yaml:"unused"`
 	// MinRateGbps is the lowest good rate of an HCA's link, in units of 10^9 bits per second. Below it, the HCA has the
