@@ -93,7 +93,6 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 			}
 		}
 	}
-	out = append(out, unusable(claim)...)
 	if v.unread("resourceslices") {
 		return out
 	}

@@ -19,7 +19,8 @@ type causes struct {
 	wanted []*wanted
 	broken int
 	// found has the first cause first: claims, scheduling, node, driver, what the kubelet does before the containers,
-	// devices, init containers, containers, readiness, and then the events that this package does not know.
+	// devices, init containers, containers, readiness, what containers cannot use, and then the events that this package
+	// does not know.
 	found []Finding
 }
 
@@ -156,6 +157,9 @@ func (c *causes) onNode() {
 	}
 	c.containers()
 	c.readinessGates()
+	for _, w := range c.wanted { // it keeps no container from starting, unless the claim asks for that
+		c.find(unusable(w.claim)...)
+	}
 	if unknown := c.unread("events"); unknown && !started(pod) && foremost(c.found) == nil {
 		c.find(Finding{
 			Reason: "EventsUnread", Message: "its events could not be read, so it is not known what is wrong",

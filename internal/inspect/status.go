@@ -70,7 +70,7 @@ func (c *Cluster) ListPods(ctx context.Context) []Pod {
 			pod := Pod{Namespace: name.Namespace, Name: name.Name, Claims: []string{}}
 			for _, claim := range claims {
 				v.addClaim(&pod, claim)
-				for _, f := range v.faults(claim) {
+				for _, f := range append(v.faults(claim), unusable(claim)...) {
 					pod.Problems = append(pod.Problems, f.Message)
 				}
 			}

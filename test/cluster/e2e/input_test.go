@@ -19,7 +19,7 @@ func TestBadInput(t *testing.T) {
 		want       []string
 	}{
 		"unknown-field":  {`{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlok: unlimited}`, []string{`unknown field "memlok"`}},
-		"bad-memlock":    {`{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlock: lots}`, []string{"memlock", "lots", "quantity"}},
+		"bad-memlock":    {`{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlock: lots}`, []string{"memlock", "lots", "number of bytes"}},
 		"umad-by-user":   {`{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, nodes: [verbs, mad]}`, []string{"nodes[1]", "mad", "DeviceClass"}},
 		"class-by-user":  {`{apiVersion: rdma.dev/v1alpha1, kind: HCAClassConfig, allow: {nodes: [mad]}}`, []string{"HCAClassConfig", "DeviceClass", "HCAConfig"}},
 		"unknown-kind":   {`{apiVersion: rdma.dev/v1alpha1, kind: NICConfig}`, []string{"NICConfig", "HCAConfig"}},

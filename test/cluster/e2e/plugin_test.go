@@ -15,7 +15,8 @@ func TestPlugin(t *testing.T) {
 	plugin := buildPlugin(t)
 	n := bed.Namespace(t)
 	rdma := func(args ...string) string { return plugin.run(t, n.Name, args...) }
-	n.Running("good")
+	n.Apply(testbed.Template("inherits", "hca.rdma.dev", inherit) + testbed.Pod("good", "resourceClaimTemplateName: inherits"))
+	n.Ready("good")
 	if out := rdma("nodes", "--no-headers"); !strings.Contains(out, "Ready") || strings.Contains(out, "NotReady") || strings.Contains(out, "Missing") {
 		t.Errorf("kubectl rdma nodes:\n%s", out)
 	}

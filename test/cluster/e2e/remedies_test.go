@@ -81,7 +81,7 @@ var stuckPods = []stuck{
 	},
 	{
 		name: "template", source: "resourceClaimTemplateName: later", verdict: "broken", reason: "TemplateMissing",
-		says: "later", status: "later", remedy: apply(testbed.Template("later", "hca.rdma.dev", "")),
+		says: "later", status: "later", remedy: apply(testbed.Template("later", "hca.rdma.dev", inherit)),
 	},
 	{
 		name: "claim", source: "resourceClaimName: later", verdict: "broken", reason: "ClaimMissing", says: "later", status: "later",
@@ -89,8 +89,18 @@ var stuckPods = []stuck{
 	},
 }
 
+// inherit keeps the limit of locked memory, which the runtime of the test may not raise.
+const inherit = "{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlock: inherit}"
+
 func namedClaim(name string) string {
-	return fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: %s}\nspec: {devices: {requests: [{name: nic, exactly: {deviceClassName: hca.rdma.dev}}]}}\n", name)
+	return fmt.Sprintf(`apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: %s}
+spec:
+  devices:
+    requests: [{name: nic, exactly: {deviceClassName: hca.rdma.dev}}]
+    config: [{opaque: {driver: rdma.dev, parameters: %s}}]
+`, name, inherit)
 }
 
 func (s *stuck) manifest() string {
@@ -200,7 +210,7 @@ func TestQuota(t *testing.T) {
 	plugin := buildPlugin(t)
 	n := bed.Namespace(t)
 	n.Apply("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: fabric}\nspec: {hard: {hca.rdma.dev.deviceclass.resource.k8s.io/devices: \"1\"}}\n---\n" +
-		testbed.Template("one", "hca.rdma.dev", "") + podFor("first", "one"))
+		testbed.Template("one", "hca.rdma.dev", inherit) + podFor("first", "one"))
 	n.Ready("first")
 	n.Apply(podFor("second", "one"))
 	s := stuck{name: "second", verdict: "broken", reason: "QuotaExceeded", says: `ResourceQuota "fabric"`}
