@@ -65,6 +65,10 @@ writes no archive. It sends nothing. Read the archive before you share it.`,
 	}
 	cmd.Flags().StringVar(&root, "host-root", "/", "`DIR` that holds the host's sys, dev, proc, etc, run and usr")
 	cmd.Flags().StringVar(&output, "to", defaultReport, "`FILE` to write, - for standard output")
+	cmd.Flags().StringVarP(&output, "output", "o", defaultReport, "the first name of --to")
+	if err := cmd.Flags().MarkHidden("output"); err != nil {
+		panic(err) // there is no such flag
+	}
 	return cmd
 }
 
