@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -51,11 +52,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, text.Message(message(err)))
-		return exitError
+	began := false // a command did: its flags and arguments are right
+	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
 	}
-	return exitOK
+	said := message(err)
+	if !began {
+		said = text.WithHint(said, cmd.CommandPath())
+	}
+	fmt.Fprintln(stderr, text.Message(said))
+	return exitError
 }
 
 // message returns the text of an error in kubectl's form.

@@ -385,3 +385,25 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// TestHints: an error of flags or arguments says where the help is, and its lines fit a terminal. Others say no such
+// thing.
+func TestHints(t *testing.T) {
+	s := newSession(t, fleet.Mixed(t))
+	for args, says := range map[string]string{
+		"devices --bogus": "see kubectl rdma devices --help", "why": "see kubectl rdma why --help",
+		"nope": "see kubectl rdma --help", "policy nope": "see kubectl rdma policy --help",
+	} {
+		if r := s.run(strings.Fields(args)...); r.code != exitError || !strings.Contains(r.stderr, says) {
+			t.Errorf("%s: exit code %d, %s", args, r.code, r.stderr)
+		}
+	}
+	if r := s.run("nodes", "absent"); r.code != exitError || strings.Contains(r.stderr, "--help") {
+		t.Errorf("a node that is not there: exit code %d, %s", r.code, r.stderr)
+	}
+	for line := range strings.Lines(s.ok("why", "--help")) {
+		if len(line) > 81 && !strings.HasPrefix(line, "  kubectl") && !strings.Contains(line, "http://") {
+			t.Errorf("the line is longer than 80: %s", line)
+		}
+	}
+}

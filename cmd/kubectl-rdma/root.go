@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ may not list one of them, they show the rest, and say what is missing.
 	root.Flags().Bool("version", false, "print the version")
 	p.AddFlags(root.PersistentFlags())
 	root.SetUsageTemplate(fewGlobalFlags(root.UsageTemplate()))
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		cmd.Print(text.Help(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()))
+	})
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
 	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newDrain(p),
