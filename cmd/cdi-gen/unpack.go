@@ -2,22 +2,26 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 )
 
-// maxMachine bounds the tree of a report. That of a host with 1,016 HCAs has 12 MiB.
-const maxMachine = 128 << 20
+// maxReport bounds a report, and maxMachine its tree. That of a host with 1,016 HCAs has 12 MiB.
+const (
+	maxReport  = 64 << 20
+	maxMachine = 128 << 20
+)
 
 func newUnpack() *cobra.Command {
 	var dir string
@@ -39,7 +43,11 @@ a report; - is standard input.`,
 			if err != nil {
 				return fmt.Errorf("unpack %q: %w", args[0], err)
 			}
-			return writeTree(t, dir)
+			err = t.Extract(dir)
+			if errors.Is(err, fs.ErrExist) {
+				return usagef("--to %q: it is there already: name a new directory", dir)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&dir, "to", "", "new `DIR` to write")
@@ -58,12 +66,11 @@ func oneFile(_ *cobra.Command, args []string) error {
 func readMachine(cmd *cobra.Command, file string) (*tree.Tree, error) {
 	in := cmd.InOrStdin()
 	if file != "-" {
-		f, err := os.Open(file)
+		report, err := hostfs.ReadLocal(file, maxReport)
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
-		in = f
+		in = bytes.NewReader(report)
 	}
 	data, err := machineOf(in)
 	if err != nil {
@@ -111,19 +118,4 @@ func machineOf(report io.Reader) ([]byte, error) {
 		}
 		return data, nil
 	}
-}
-
-// writeTree writes a tree below a new directory. After an error, nothing is left of it.
-func writeTree(t *tree.Tree, dir string) error {
-	err := os.Mkdir(dir, 0o755)
-	if errors.Is(err, fs.ErrExist) {
-		return usagef("--to %q: it is there already: name a new directory", dir)
-	}
-	if err != nil {
-		return fmt.Errorf("--to: %w", err)
-	}
-	if err := t.CopyTo(tree.NewDisk(dir)); err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
-	}
-	return nil
 }

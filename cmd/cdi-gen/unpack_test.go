@@ -50,7 +50,10 @@ func TestUnpackRefuses(t *testing.T) {
 			}
 		})
 	}
-	cdigen(t, "unpack", "/dev/null", "--to", filepath.Join(t.TempDir(), "host")).expect(t, exitInvalid, "it is no report")
+	no := filepath.Join(t.TempDir(), "no")
+	put(t, no, "no archive", 0o600)
+	cdigen(t, "unpack", no, "--to", no+".host").expect(t, exitInvalid, "it is no report")
+	cdigen(t, "unpack", "/dev/zero", "--to", no+".host").expect(t, exitIO, "not a regular file")
 	cdigen(t, "unpack", "--to", "x").expect(t, exitUsage, "want one report")
 	cdigen(t, "unpack", "x").expect(t, exitUsage, "--to: want a new directory")
 }
