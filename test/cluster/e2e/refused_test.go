@@ -61,11 +61,14 @@ func TestRefusedStart(t *testing.T) {
 	n.Pending("new")
 	nodeEvent(t, "RDMAConfigurationRefused", "rules[0].publish", "offers nothing to new claims")
 	metric(t, "rdma_driver_configuration_refused 1")
-	pod := bed.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "--selector=app.kubernetes.io/name="+deploy.Release, "-o",
-		"jsonpath={range .items[*].status.containerStatuses[*]}{.ready} {.started} {.restartCount}{end}")
-	if pod != "false true 0" {
-		t.Errorf("the driver is %q (ready, started, restarts), want it to be alive and not ready", pod)
-	}
+	testbed.Eventually(t, "a driver that is alive and not ready", func() error { // the startup probe has its own period
+		pod := bed.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "--selector=app.kubernetes.io/name="+deploy.Release, "-o",
+			"jsonpath={range .items[*].status.containerStatuses[*]}{.ready} {.started} {.restartCount}{end}")
+		if pod != "false true 0" {
+			return fmt.Errorf("it is %q (ready, started, restarts)", pod)
+		}
+		return nil
+	})
 
 	replaceFile(t, good)
 	n.Ready("new")
