@@ -6,56 +6,41 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 const devices = "bus/pci/devices"
 
-// Link is the state of a PCIe link.
-type Link struct {
-	MTs   int // the rate of a lane in units of 10^6 transfers a second: 32000
-	Lanes int
-}
-
-// maxLanes is the widest link of the standard.
-const maxLanes = 32
-
-// link makes a link from its rate in GT/s and its lanes. A link that is down has no rate, and 0 or 63 lanes.
-func link(rate, lanes string) (Link, bool) {
-	gts, err := strconv.ParseFloat(rate, 64)
-	n, errLanes := strconv.Atoi(lanes)
-	if err != nil || errLanes != nil || !(gts >= 1 && gts < 1000) || n < 1 || n > maxLanes {
-		return Link{}, false
-	}
-	return Link{int(gts * 1000), n}, true
-}
-
 // Narrowest returns the narrowest link on the way from a function to the root, and the address of the device at its
 // lower end. The path has the addresses of the function and of the bridges above it. Narrowest returns false if one link
 // cannot be read: another one could then be the narrowest.
-func Narrowest(sys fs.FS, path []string) (narrowest Link, at string, known bool) {
+func Narrowest(sys fs.FS, path []string) (narrowest rdma.PCIeLink, at string, known bool) {
 	for _, address := range path {
 		l, ok := readLink(sys, address)
 		if !ok {
-			return Link{}, "", false
+			return rdma.PCIeLink{}, "", false
 		}
-		if at == "" || l.MTs*l.Lanes < narrowest.MTs*narrowest.Lanes {
+		if at == "" || l.Capacity() < narrowest.Capacity() {
 			narrowest, at = l, address
 		}
 	}
 	return narrowest, at, at != ""
 }
 
-func readLink(sys fs.FS, address string) (Link, bool) {
+// readLink reads the link above a device. A link that is down has no rate, and 0 or 63 lanes.
+func readLink(sys fs.FS, address string) (rdma.PCIeLink, bool) {
 	speed, err := fs.ReadFile(sys, path.Join(devices, address, "current_link_speed"))
 	if err != nil {
-		return Link{}, false
+		return rdma.PCIeLink{}, false
 	}
 	rate, unit, _ := strings.Cut(strings.TrimSpace(string(speed)), " ")
 	width, err := fs.ReadFile(sys, path.Join(devices, address, "current_link_width"))
 	if err != nil || !strings.HasPrefix(unit, "GT/s") {
-		return Link{}, false
+		return rdma.PCIeLink{}, false
 	}
-	return link(rate, strings.TrimSpace(string(width)))
+	l, err := rdma.ParsePCIeLink(rate + "x" + strings.TrimSpace(string(width)))
+	return l, err == nil
 }
 
 // The names of the sums of Errors.

@@ -39,15 +39,17 @@ func (t Threshold) ofFalls() bool {
 	return t.Counter == "link_downed" || t.Counter == "link_error_recovery"
 }
 
-// PCIeThresholds returns limits for the errors of a PCIe link. An uncorrectable error of the link itself never happens on a
-// link that is well. The standard allows one wrong bit in 10^12 (PCI Express Base Specification, receiver bit error
+// seatRemedy is for a PCIe link that is narrow or makes errors.
+const seatRemedy = "seat the card again, or look at riser, slot and firmware"
+
+// PCIeThresholds returns limits for the errors of a PCIe link. An uncorrectable error of the link itself never happens on
+// a link that is well. The standard allows one wrong bit in 10^12 (PCI Express Base Specification, receiver bit error
 // ratio), which is one error in two seconds at 32 GT/s and 16 lanes.
 func PCIeThresholds() []Threshold {
-	const remedy = "seat the card again, or look at riser, slot and firmware"
 	return []Threshold{
-		{"aer_fatal", 0.5, 12 * time.Hour, "the PCIe link of the card failed: " + remedy},
-		{"aer_nonfatal", 0.5, 12 * time.Hour, "the PCIe link of the card lost data: " + remedy},
-		{"aer_correctable", 3600, time.Hour, "the PCIe link of the card repeats what it sends: " + remedy},
+		{"aer_fatal", 0.5, 12 * time.Hour, "the PCIe link of the card failed: " + seatRemedy},
+		{"aer_nonfatal", 0.5, 12 * time.Hour, "the PCIe link of the card lost data: " + seatRemedy},
+		{"aer_correctable", 3600, time.Hour, "the PCIe link of the card repeats what it sends: " + seatRemedy},
 	}
 }
 

@@ -2,43 +2,21 @@ package health
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
-
-// Link is the state of a PCIe link. It is comparable.
-type Link struct {
-	MTs   int // the rate of a lane in units of 10^6 transfers a second: 32000
-	Lanes int
-}
-
-// Capacity is the product of rate and lanes, for comparisons. It ignores the encoding, which differs before PCIe 3.
-func (l Link) Capacity() int { return l.MTs * l.Lanes }
-
-// String formats a link as 32x16: GT/s and lanes.
-func (l Link) String() string { return gbps(l.MTs) + "x" + strconv.Itoa(l.Lanes) }
-
-// ParseLink parses the form of String.
-func ParseLink(s string) (Link, error) {
-	rate, lanes, _ := strings.Cut(s, "x")
-	gts, err := strconv.ParseFloat(rate, 64)
-	n, errLanes := strconv.Atoi(lanes)
-	if err != nil || errLanes != nil || !(gts >= 1 && gts < 1000) || n < 1 || n > 32 {
-		return Link{}, fmt.Errorf("want GT/s and lanes, as 32x16, not %q", s)
-	}
-	return Link{int(gts * 1000), n}, nil
-}
 
 // PCIe is what was read of the PCIe links of an HCA.
 type PCIe struct {
 	PCIeLink
-	// Errors are the sums of the errors at both ends of the HCA's own link, by name: aer_fatal and so on. One that cannot be read is absent.
+	// Errors are the sums of the errors at both ends of the HCA's own link, by name: aer_fatal and so on. One that
+	// cannot be read is absent.
 	Errors map[string]uint64
 }
 
 // PCIeLink is the narrowest PCIe link from an HCA up to the root, zero if one of the links cannot be read.
 type PCIeLink struct {
-	Link Link
+	Link rdma.PCIeLink
 	At   string // the address of the device at its lower end
 }
 
@@ -50,12 +28,11 @@ func judgePCIe(s standard) judgement {
 		return judgement{narrow, unknown, ""}
 	}
 	is := fmt.Sprintf("the PCIe link of %s has %v (GT/s x lanes)", s.pcie.At, s.pcie.Link)
-	const remedy = "seat the card again, or look at riser, slot and firmware"
 	switch {
 	case now < s.MinPCIe.Capacity():
-		return judgement{narrow, bad, fmt.Sprintf("%s, and the policy's minPCIe is %v: %s", is, s.MinPCIe, remedy)}
+		return judgement{narrow, bad, fmt.Sprintf("%s, and the policy's minPCIe is %v: %s", is, s.MinPCIe, seatRemedy)}
 	case s.peersPCIe > 0 && now < s.peersPCIe:
-		return judgement{narrow, bad, fmt.Sprintf("%s, and each other card of rule %s has more: %s", is, s.Peers, remedy)}
+		return judgement{narrow, bad, fmt.Sprintf("%s, and each other card of rule %s has more: %s", is, s.Peers, seatRemedy)}
 	case s.Peers != "" && s.peersPCIe == 0 && s.MinPCIe.Lanes == 0:
 		return judgement{narrow, unknown, ""} // the other cards are missing
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // linked sets the narrowest PCIe link of some HCAs: HCA 0 has the first one.
-func (w *watched) linked(rule health.Expected, links ...health.Link) {
+func (w *watched) linked(rule health.Expected, links ...rdma.PCIeLink) {
 	w.obs.Expected, w.obs.PCIe = map[string]health.Expected{}, map[string]health.PCIe{}
 	var hcas []rdma.HCA
 	for i, link := range links {
@@ -28,22 +28,22 @@ func (w *watched) linked(rule health.Expected, links ...health.Link) {
 // TestPCIeDegraded: a link below that of the rule, or below every other card of it, counts after two minutes. The same
 // link everywhere is the board, and one that cannot be read is not known.
 func TestPCIeDegraded(t *testing.T) {
-	full, half, none := health.Link{MTs: 32000, Lanes: 16}, health.Link{MTs: 32000, Lanes: 8}, health.Link{}
-	same := health.Link{MTs: 16000, Lanes: 16} // as much as half
+	full, half, none := rdma.PCIeLink{MTs: 32000, Lanes: 16}, rdma.PCIeLink{MTs: 32000, Lanes: 8}, rdma.PCIeLink{}
+	same := rdma.PCIeLink{MTs: 16000, Lanes: 16} // as much as half
 	peers, least := health.Expected{Peers: "compute", Alike: true}, health.Expected{MinPCIe: full}
 	for name, tc := range map[string]struct {
 		rule  health.Expected
-		links []health.Link
+		links []rdma.PCIeLink
 		sick  int // -1: none
 	}{
-		"peers":            {peers, []health.Link{full, full, half, full}, 2},
-		"all the same":     {peers, []health.Link{half, same, half, same}, -1},
-		"two of six":       {peers, []health.Link{full, half, full, half, full, full}, -1},
-		"few":              {peers, []health.Link{full, half, full}, -1},
-		"not known":        {peers, []health.Link{full, none, full, full}, -1},
-		"policy":           {least, []health.Link{full, same}, 1},
-		"no rule":          {health.Expected{}, []health.Link{full, full, full, full, half}, -1},
-		"rule lacks cards": {health.Expected{Peers: "compute"}, []health.Link{full, full, full, half}, -1},
+		"peers":            {peers, []rdma.PCIeLink{full, full, half, full}, 2},
+		"all the same":     {peers, []rdma.PCIeLink{half, same, half, same}, -1},
+		"two of six":       {peers, []rdma.PCIeLink{full, half, full, half, full, full}, -1},
+		"few":              {peers, []rdma.PCIeLink{full, half, full}, -1},
+		"not known":        {peers, []rdma.PCIeLink{full, none, full, full}, -1},
+		"policy":           {least, []rdma.PCIeLink{full, same}, 1},
+		"no rule":          {health.Expected{}, []rdma.PCIeLink{full, full, full, full, half}, -1},
+		"rule lacks cards": {health.Expected{Peers: "compute"}, []rdma.PCIeLink{full, full, full, half}, -1},
 	} {
 		w := watch(t)
 		w.linked(tc.rule, tc.links...)
@@ -162,17 +162,4 @@ func firstRate(h *rdma.HCA) int {
 		return p.RateMbps
 	}
 	return 0
-}
-
-// FuzzParseLink: a link is read from the text that it writes.
-func FuzzParseLink(f *testing.F) {
-	for _, text := range []string{"32x16", "2.5x1", "NaNx1", "16x", "x", "1e2x4", "-5x1"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		l, err := health.ParseLink(text)
-		if again, err2 := health.ParseLink(l.String()); err == nil && (err2 != nil || again != l) {
-			t.Errorf("%q is %v, and that is %v", text, l, again)
-		}
-	})
 }

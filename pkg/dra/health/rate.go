@@ -14,7 +14,7 @@ type Expected struct {
 	// MinRateMbps is the lowest good rate, 0 if the policy has none.
 	MinRateMbps int
 	// MinPCIe is the lowest good state of the PCIe links up to the root, zero if the policy has none.
-	MinPCIe Link
+	MinPCIe rdma.PCIeLink
 	// Peers is the rule whose cards should be alike, "" for none: a rule with rails.
 	Peers string
 	// Alike says that the rule has all of its cards, so that they can be compared.

@@ -27,7 +27,7 @@ func readPCIe(sys fs.FS, snap *rdma.Snapshot) map[string]health.PCIe {
 		}
 		one := health.PCIe{Errors: pcie.Errors(sys, ends...)}
 		if link, at, ok := pcie.Narrowest(sys, append([]string{h.PCI.Address}, h.PCI.Bridges...)); ok {
-			one.Link, one.At = health.Link(link), at
+			one.Link, one.At = link, at
 		}
 		out[h.Name] = one
 	}

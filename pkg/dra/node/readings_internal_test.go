@@ -54,7 +54,7 @@ func TestReadPCIe(t *testing.T) {
 	vf := h
 	vf.Name, vf.Function = "vf", rdma.VF
 	want := map[string]health.PCIe{"pf": {
-		PCIeLink: health.PCIeLink{Link: health.Link{MTs: 32000, Lanes: 8}, At: "up"}, Errors: map[string]uint64{pcie.Correctable: 2},
+		PCIeLink: health.PCIeLink{Link: rdma.PCIeLink{MTs: 32000, Lanes: 8}, At: "up"}, Errors: map[string]uint64{pcie.Correctable: 2},
 	}}
 	if diff := cmp.Diff(want, readPCIe(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}})); diff != "" {
 		t.Errorf("readings (-want +got):\n%s", diff)

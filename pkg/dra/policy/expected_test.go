@@ -8,6 +8,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // TestExpected: what rules expect of links. The cards of a rule are compared only if it numbers all of them.
@@ -17,7 +18,7 @@ func TestExpected(t *testing.T) {
 	for i := range snap.HCAs {
 		families[snap.HCAs[i].Family()] = true
 	}
-	link, err := health.ParseLink("32x16")
+	link, err := rdma.ParsePCIeLink("32x16")
 	if err != nil {
 		t.Fatal(err)
 	}

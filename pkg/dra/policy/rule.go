@@ -12,7 +12,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -31,7 +30,7 @@ type rule struct {
 	marks     v1alpha1.Marks
 	vlan      int // 0: none
 	unused    bool
-	minPCIe   health.Link
+	minPCIe   rdma.PCIeLink
 	minRate   int // in units of 10^9 bit/s, 0: none
 	extra     attributes
 }
@@ -113,7 +112,7 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	r.vlan = between(p, path+".vlan", e.VLAN, v1alpha1.MinVLAN, v1alpha1.MaxVLAN, 0)
 	r.unused = e.Unused
 	if e.MinPCIe != "" {
-		link, err := health.ParseLink(e.MinPCIe)
+		link, err := rdma.ParsePCIeLink(e.MinPCIe)
 		if err != nil {
 			p.add(path+".minPCIe", "%w", err)
 		}

@@ -1,0 +1,35 @@
+package rdma
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// PCIeLink is the state of a PCIe link. It is comparable.
+type PCIeLink struct {
+	MTs   int // the rate of a lane in units of 10^6 transfers a second: 32000
+	Lanes int
+}
+
+// maxLanes is the widest link of the standard.
+const maxLanes = 32
+
+// Capacity is the product of rate and lanes, for comparisons. It ignores the encoding, which differs before PCIe 3.
+func (l PCIeLink) Capacity() int { return l.MTs * l.Lanes }
+
+// String formats a link as 32x16: GT/s and lanes.
+func (l PCIeLink) String() string {
+	return strconv.FormatFloat(float64(l.MTs)/1000, 'f', -1, 64) + "x" + strconv.Itoa(l.Lanes)
+}
+
+// ParsePCIeLink parses the form of String.
+func ParsePCIeLink(s string) (PCIeLink, error) {
+	rate, lanes, _ := strings.Cut(s, "x")
+	gts, err := strconv.ParseFloat(rate, 64)
+	n, errLanes := strconv.Atoi(lanes)
+	if err != nil || errLanes != nil || !(gts >= 1 && gts < 1000) || n < 1 || n > maxLanes {
+		return PCIeLink{}, fmt.Errorf("want GT/s and lanes, as 32x16, not %q", s)
+	}
+	return PCIeLink{int(gts * 1000), n}, nil
+}
