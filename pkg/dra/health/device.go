@@ -15,7 +15,6 @@ type device struct {
 	ports       []int                   // numbers of its own ports at the last observation
 	present     bool                    // in the last observation, and usable or held
 	held        bool
-	uncabled    bool      // the kernel says that no port has a cable
 	absentSince time.Time // when the HCA was found neither present nor held, else zero
 	probes      map[probe]*debounce
 	buckets     map[counter]*bucket
@@ -70,9 +69,7 @@ func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg
 		settling := now.Sub(d.came) < cfg.Sick
 		d.take([]judgement{d.judgeRises(PCIeErrors, 0, p.Errors, cfg.PCIe, settling, now)}, now, cfg)
 	}
-	d.uncabled = len(h.Ports) > 0
 	for p := range h.OwnPorts() {
-		d.uncabled = d.uncabled && o.Readings[PortID{d.name, p.Number}].NoCable
 		d.ports = append(d.ports, p.Number)
 		reading := o.Readings[PortID{d.name, p.Number}]
 		d.take([]judgement{

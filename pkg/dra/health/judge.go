@@ -48,8 +48,6 @@ type Reading struct {
 	// RoutableGID is whether the port has a RoCE v2 GID that is not link-local, nil if the
 	// table was not read (ports/<n>/gids, gid_attrs/types).
 	RoutableGID *bool
-	// NoCable says that the kernel reports that the port has no cable.
-	NoCable bool
 	// Falls is how often the kernel has seen the port fall, nil if it does not count that
 	// (carrier_down_count of the interface, link_downed).
 	Falls *uint64

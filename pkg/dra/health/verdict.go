@@ -12,7 +12,7 @@ type Verdict struct {
 	Device string // rdma.HCA.Name
 	IBDev  string // the kernel's name at the last observation
 	Card   string // the physical card: the PCI slot, or the device for software
-	// Unused says that the ports are down, and that nobody cabled them: the policy or the kernel says so.
+	// Unused says that the ports are down, and that the policy says that nobody cabled them.
 	Unused bool
 	// Faults are the conditions that hold, in order of importance.
 	Faults []Fault
@@ -70,7 +70,7 @@ func (d *device) verdict(cfg *Config) Verdict {
 			v.Faults = append(v.Faults, f)
 		}
 	}
-	v.Unused = v.has(PortDown) && (d.standard.Unused || d.uncabled)
+	v.Unused = v.has(PortDown) && d.standard.Unused
 	return v
 }
 
