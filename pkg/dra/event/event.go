@@ -20,6 +20,7 @@ type Event struct {
 	Pod              types.UID          // only this pod of the claim; empty for all
 	PodName          string             // of Pod; empty if the API server has to be asked
 	Start            bool               // the start of a container is the cause
+	Fault            string             // what all pods of a workload have in common, empty for a fault of one pod
 }
 
 // OfClaim returns an event of a claim and its pods.

@@ -64,12 +64,7 @@ func (r Reporter) ContainerReported(hooked hook.Report, p *plan.Plan) {
 	r.ContainerStarted(p.UID)
 	for _, e := range r.eventsOf(hooked, p) {
 		e.Pod, e.Start = types.UID(hooked.PodUID), true
-		r.Record(e)
-	}
-	events, keys := unusableEvents(hooked, p, containerOf(hooked))
-	for i, e := range events {
-		e.Pod, e.Start = types.UID(hooked.PodUID), true
-		r.Record(r.unusables.merged(e, keys[i], r.Recorder.cfg.Now()))
+		r.Record(r.unusables.merged(e, r.Recorder.cfg.Now()))
 	}
 }
 
@@ -87,6 +82,7 @@ func (r Reporter) eventsOf(hooked hook.Report, p *plan.Plan) (out []event.Event)
 	if !r.Recorder.cfg.LimitsIgnored {
 		out = limitEvents(hooked, p, container)
 	}
+	out = append(out, unusableEvents(hooked, p, container)...)
 	if hooked.HostNetwork == nil || *hooked.HostNetwork {
 		return out
 	}

@@ -30,12 +30,14 @@ const (
 	maxUnusables   = 256
 )
 
-// merged returns the event to record: that of an earlier pod of the namespace with the same fault, or e. key is the
-// fault without the names of HCA, claim and pod.
-func (u *unusables) merged(e event.Event, key string, now time.Time) event.Event {
+// merged returns the event to record: that of an earlier pod of the namespace with the same fault, or e.
+func (u *unusables) merged(e event.Event, now time.Time) event.Event {
+	if e.Fault == "" {
+		return e
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key = e.Namespace + "/" + key
+	key := e.Namespace + "/" + e.Fault
 	if f, ok := u.first[key]; ok && now.Sub(f.at) < unusableWindow {
 		return f.event
 	}
@@ -46,9 +48,9 @@ func (u *unusables) merged(e event.Event, key string, now time.Time) event.Event
 	return e
 }
 
-// unusableEvents returns an event for each kind of fault, with its key. A limit of locked memory that the hook could not
-// raise has an event of its own.
-func unusableEvents(hooked hook.Report, p *plan.Plan, container string) (events []event.Event, keys []string) {
+// unusableEvents returns an event for each kind of fault. A limit of locked memory that the hook could not raise has an
+// event of its own.
+func unusableEvents(hooked hook.Report, p *plan.Plan, container string) (events []event.Event) {
 	var faults []usable.Check
 	hcas := map[usable.Kind][]string{}
 	for _, c := range hooked.Checks {
@@ -71,8 +73,9 @@ func unusableEvents(hooked hook.Report, p *plan.Plan, container string) (events 
 		if f.Remedy != "" {
 			message += ". Remedy: " + f.Remedy
 		}
-		events = append(events, event.OfClaim(p, event.NotUsable, message))
-		keys = append(keys, string(f.Kind)+"/"+container+"/"+f.Remedy)
+		e := event.OfClaim(p, event.NotUsable, message)
+		e.Fault = string(f.Kind) + "/" + container + "/" + f.Remedy // without the names of HCA, claim and pod
+		events = append(events, e)
 	}
-	return events, keys
+	return events
 }
