@@ -128,26 +128,18 @@ func (d *drainer) run(ctx context.Context) error {
 		}
 	}
 	author := drain.Author(ctx, d.client)
-	for _, rule := range plan.Rules {
+	for i := range plan.Rules {
+		rule := plan.Rules[i].DeepCopy()
 		if author != "" {
-			rule.Annotations = with(rule.Annotations, inspect.DrainAuthor, author)
+			metav1.SetMetaDataAnnotation(&rule.ObjectMeta, inspect.DrainAuthor, author)
 		}
-		result, err := d.rules.Apply(ctx, rule)
+		result, err := d.rules.Apply(ctx, *rule)
 		if err != nil {
 			return partly(err, len(done.Results), len(plan.Rules))
 		}
 		done.Results = append(done.Results, result)
 	}
 	return d.report(done)
-}
-
-// with returns annotations with one more.
-func with(annotations map[string]string, key, value string) map[string]string {
-	out := map[string]string{key: value}
-	for k, v := range annotations {
-		out[k] = v
-	}
-	return out
 }
 
 // partly adds to an error how much was done before it.

@@ -77,7 +77,7 @@ func chosen(c *inspect.Cluster, node string, hcas []string) (out []*resourceapi.
 		}
 	}
 	for _, hca := range hcas {
-		hca = strings.TrimPrefix(hca, "shared-")
+		hca = inspect.HCAOf(hca)
 		named := func(o inspect.Drain) bool { return o.HCA != "" && (o.HCA == hca || o.IBDev == hca) }
 		i := slices.IndexFunc(drains, named)
 		if i < 0 {

@@ -140,17 +140,16 @@ func (c *Cluster) unread(kind string) bool {
 	return slices.ContainsFunc(c.Unread, func(u string) bool { return strings.Contains(u, kind) })
 }
 
-// driverOn returns the driver's pod on a node. During an update there may be two; it prefers a
-// ready one.
-func driverOn(pods []corev1.Pod, node string) *corev1.Pod {
-	var found *corev1.Pod
+// driverPods returns the driver's pods by their nodes. During an update a node may have two, and a ready one counts.
+func driverPods(pods []corev1.Pod) map[string]*corev1.Pod {
+	out := map[string]*corev1.Pod{}
 	for i := range pods {
 		p := &pods[i]
-		if p.Spec.NodeName == node && isDriver(p) && (found == nil || podReady(p)) {
-			found = p
+		if isDriver(p) && (out[p.Spec.NodeName] == nil || podReady(p)) {
+			out[p.Spec.NodeName] = p
 		}
 	}
-	return found
+	return out
 }
 
 // isDriver reports whether a pod belongs to the DaemonSet. The chart's jobs have its label

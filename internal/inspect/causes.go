@@ -196,7 +196,7 @@ func (c *causes) driver() {
 	if !slices.ContainsFunc(c.wanted, func(w *wanted) bool { return claimNode(w.claim) != "" }) {
 		return
 	}
-	d := driverOn(c.Pods, name)
+	d := c.drivers[name]
 	switch {
 	case d == nil && c.unread("pods"):
 	case d == nil:

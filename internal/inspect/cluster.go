@@ -60,7 +60,8 @@ type view struct {
 	// extended is made by extendedClasses.
 	extended *extendedresourcecache.ExtendedResourceCache
 	nodes    map[string]*corev1.Node
-	guessed  bool // the nodes come from slices, and only their names are known
+	drivers  map[string]*corev1.Pod // by node
+	guessed  bool                   // the nodes come from slices, and only their names are known
 }
 
 // poolID identifies a pool. pool has its slices and devices.
@@ -86,7 +87,7 @@ func (c *Cluster) view() *view {
 		Cluster: c, features: featuresOf(c), holders: holdings{},
 		classes: classes{}, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{},
 		nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
-		known: map[structured.DeviceID]*device{},
+		known: map[structured.DeviceID]*device{}, drivers: driverPods(c.Pods),
 	}
 	v.cel.Cache = cel.NewCache(1000, cel.Features{
 		EnableConsumableCapacity: v.features.ConsumableCapacity, EnableListTypeAttributes: v.features.ListTypeAttributes,

@@ -19,6 +19,9 @@ import (
 // sharedPrefix begins the name of an HCA's device for many claims.
 const sharedPrefix = "shared-"
 
+// HCAOf returns the name of the HCA of a device: that of its device for one claim.
+func HCAOf(device string) string { return strings.TrimPrefix(device, sharedPrefix) }
+
 // DrainPlan is what draining a node, or HCAs of it, would do.
 type DrainPlan struct {
 	Node string `json:"node"`
@@ -92,7 +95,7 @@ func targetIn(ours []*device, node, name string) (*DrainTarget, error) {
 	if err != nil {
 		return nil, err
 	}
-	hca := strings.TrimPrefix(found.Name, sharedPrefix)
+	hca := HCAOf(found.Name)
 	out := &DrainTarget{Name: hca, IBDev: found.text("ibdev"), Devices: []string{hca, sharedPrefix + hca}}
 	if n := len(sharedPrefix + hca); n > validation.DNS1123LabelMaxLength {
 		out.Devices = out.Devices[:1] // no device can have that name
@@ -116,12 +119,12 @@ func findHCA(ours []*device, node, name string) (found *device, _ error) {
 		if d.text("group") != "" {
 			continue
 		}
-		hca, ibdev := strings.TrimPrefix(d.Name, sharedPrefix), d.text("ibdev")
+		hca, ibdev := HCAOf(d.Name), d.text("ibdev")
 		known = appendNew(known, cmp.Or(ibdev, hca))
-		if hca != strings.TrimPrefix(name, sharedPrefix) && ibdev != name {
+		if hca != HCAOf(name) && ibdev != name {
 			continue
 		}
-		if found != nil && strings.TrimPrefix(found.Name, sharedPrefix) != hca {
+		if found != nil && HCAOf(found.Name) != hca {
 			return nil, fmt.Errorf("find HCA %q of node %q: %s and %s have this name: name the device",
 				name, node, found.Name, d.Name)
 		}

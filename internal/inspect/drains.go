@@ -95,7 +95,7 @@ func ibdevsOfHCAs(all []resourceapi.ResourceSlice) map[string]string {
 	for i := range all {
 		for j := range all[i].Spec.Devices {
 			if d := (&device{Device: &all[i].Spec.Devices[j]}); all[i].Spec.Driver == driver {
-				out[all[i].Spec.Pool.Name+"/"+strings.TrimPrefix(d.Name, sharedPrefix)] = d.text("ibdev")
+				out[all[i].Spec.Pool.Name+"/"+HCAOf(d.Name)] = d.text("ibdev")
 			}
 		}
 	}

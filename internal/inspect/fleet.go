@@ -48,36 +48,23 @@ func (c *Cluster) Fleet(pods []Pod) *Fleet {
 }
 
 func (f *Fleet) addNodes(v *view) {
-	drivers, published := driversByNode(v), map[string][]*resourceapi.ResourceSlice{}
+	published := map[string][]*resourceapi.ResourceSlice{}
 	for _, s := range v.slices {
 		if name := deref(s.Spec.NodeName); s.Spec.Driver == driver {
 			published[name] = append(published[name], s)
 		}
 	}
-	for name := range drivers {
+	for name := range v.drivers {
 		published[name] = append(published[name], nil...) // also a node without slices
 	}
 	for name, slices := range published {
-		if node := (Node{Name: name, Driver: drivers[name]}); name != "" {
+		if node := (Node{Name: name}); name != "" {
+			node.driver(v.drivers[name])
 			node.published(slices)
 			f.Nodes++
 			f.Drivers[node.driverWord()]++
 		}
 	}
-}
-
-// driversByNode returns the driver's pods. During an update a node may have two, and the ready one counts.
-func driversByNode(v *view) map[string]*DriverPod {
-	out := map[string]*DriverPod{}
-	for i := range v.Pods {
-		pod := &v.Pods[i]
-		if known := out[pod.Spec.NodeName]; known == nil || !known.Ready {
-			var node Node
-			node.driver(pod)
-			out[pod.Spec.NodeName] = node.Driver
-		}
-	}
-	return out
 }
 
 // addHCAs counts HCAs: one has several devices if claims can get it alone and in shares.
@@ -88,7 +75,7 @@ func (f *Fleet) addHCAs(v *view) {
 		if d.slice.Spec.Driver != driver || d.text("group") != "" {
 			continue
 		}
-		name := d.id.Pool.String() + "/" + strings.TrimPrefix(d.Name, sharedPrefix)
+		name := d.id.Pool.String() + "/" + HCAOf(d.Name)
 		hcas[name] |= isHCA
 		for _, t := range d.taints() {
 			switch {

@@ -35,8 +35,11 @@ func busy(t testing.TB, nodes int) *inspect.Cluster {
 	}
 	for i := range c.Nodes {
 		c.Pods = append(c.Pods, corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "driver-" + c.Nodes[i].Name, Namespace: "dra-driver-rdma"},
-			Spec:       corev1.PodSpec{NodeName: c.Nodes[i].Name},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "driver-" + c.Nodes[i].Name, Namespace: "dra-driver-rdma",
+				Labels: map[string]string{"app.kubernetes.io/name": "dra-driver-rdma"},
+			},
+			Spec: corev1.PodSpec{NodeName: c.Nodes[i].Name},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 			}},

@@ -62,7 +62,7 @@ func (c *Cluster) ListNodes(ctx context.Context, names ...string) ([]Node, error
 			continue
 		}
 		node := Node{Name: n.Name, Ready: nodeReady(n), Kubelet: n.Status.NodeInfo.KubeletVersion, Labels: n.Labels}
-		node.driver(driverOn(c.Pods, n.Name))
+		node.driver(v.drivers[n.Name])
 		node.published(v.slices)
 		if node.Driver == nil && !node.Published && len(names) == 0 {
 			continue
@@ -125,9 +125,8 @@ func (n *Node) count(devices []Device) {
 // node without one is an error, unless "" is among the names, which then are those of a selector. None at all is one, too.
 func (c *Cluster) DriverPods(names ...string) ([]corev1.Pod, error) {
 	found := map[string]corev1.Pod{}
-	for i := range c.Pods {
-		node := c.Pods[i].Spec.NodeName
-		if pod := driverOn(c.Pods, node); pod != nil && (len(names) == 0 || slices.Contains(names, node)) {
+	for node, pod := range driverPods(c.Pods) {
+		if len(names) == 0 || slices.Contains(names, node) {
 			found[node] = *pod
 		}
 	}

@@ -113,7 +113,7 @@ func (h holdings) names(id structured.DeviceID) (out []string) {
 	return out
 }
 
-func ibdevOf(d *resourceapi.Device) string { return facts(d)["ibdev"] }
+func ibdevOf(d *resourceapi.Device) string { return (&device{Device: d}).text("ibdev") }
 
 func drains(d *resourceapi.Device) bool {
 	return slices.ContainsFunc(d.Taints, func(t resourceapi.DeviceTaint) bool { return t.Key == drainingTaint })

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -64,7 +63,7 @@ type railCount struct {
 func (c *railCount) add(d *device) {
 	node := d.id.Pool.String()
 	c.nodes[node] = true
-	hca := node + "/" + strings.TrimPrefix(d.Name, sharedPrefix)
+	hca := node + "/" + HCAOf(d.Name)
 	if c.seen[hca] || d.text("group") != "" || d.text("function") == "vf" || d.text("function") == "sf" {
 		return
 	}
