@@ -36,8 +36,8 @@ func TestRefusedBesideAnother(t *testing.T) {
 	runtime.KeepAlive(other) // with its lock
 }
 
-// TestExplainStdin: kubectl exec -i passes the file that a user wants to try as standard input. Runtimes pass a pipe, and
-// other programs a socket, which no path opens.
+// TestExplainStdin: kubectl exec -i passes the file that a user wants to try as standard input. Runtimes pass a pipe,
+// and other programs a socket, which no path opens.
 func TestExplainStdin(t *testing.T) {
 	host := drivertest.NewHost(t, "roce-sriov")
 	explain := func(rules string) (out string, code int) {

@@ -55,8 +55,8 @@ func devicesOf(in []resourceapi.ResourceSlice) map[string]resourceapi.Device {
 	return out
 }
 
-// TestSlices: what dra-driver slices prints of a file is what the driver publishes once it has the file: for claims that it
-// has prepared, and for an API server without a feature. Asking changes nothing.
+// TestSlices: what dra-driver slices prints of a file is what the driver publishes once it has the file: for claims
+// that it has prepared, and for an API server without a feature. Asking changes nothing.
 func TestSlices(t *testing.T) {
 	const header = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 	files := []string{

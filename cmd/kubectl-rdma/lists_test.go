@@ -11,8 +11,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 )
 
-// TestNamesOfNodes: nodes are arguments, as of kubectl get. A name of no node is an error, also if it comes from --node.
-// Only for nodes without slices the API server is asked, and who may not list nodes gets no error.
+// TestNamesOfNodes: nodes are arguments, as of kubectl get. A name of no node is an error, also if it comes from
+// --node. Only for nodes without slices the API server is asked, and who may not list nodes gets no error.
 func TestNamesOfNodes(t *testing.T) {
 	s := newSession(t, fleet.Mixed(t))
 	const devices, topology = `devices -o jsonpath={.items[*].node}`, `topology -o jsonpath={.items[*].node}`

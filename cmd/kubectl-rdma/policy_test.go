@@ -18,8 +18,8 @@ import (
 
 const policyHeader = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 
-// drivers is a kubectl in PATH whose exec answers as dra-driver slices does in the pods of nodes with one machine. Tests of
-// cmd/dra-driver show that the driver answers so, and those on a real cluster have the real kubectl.
+// drivers is a kubectl in PATH whose exec answers as dra-driver slices does in the pods of nodes with one machine.
+// Tests of cmd/dra-driver show that the driver answers so, and those on a real cluster have the real kubectl.
 type drivers struct {
 	*testing.T
 	dir string

@@ -70,8 +70,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkUsable runs the hook with and without the checks of an HCA in turn, on an image with five providers. It reports
-// the median of both and their ratio.
+// BenchmarkUsable runs the hook with and without the checks of an HCA in turn, on an image with five providers. It
+// reports the median of both and their ratio.
 //
 //	go test -run '^$' -bench Usable -benchtime 500x ./cmd/rdma-hook
 func BenchmarkUsable(b *testing.B) {

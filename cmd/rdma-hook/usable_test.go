@@ -19,8 +19,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
 
-// These tests start containers with runc and crun whose images have rdma-core in many forms. What the hook finds must be
-// exactly the one fault that a case has, and nothing in a healthy one.
+// These tests start containers with runc and crun whose images have rdma-core in many forms. What the hook finds must
+// be exactly the one fault that a case has, and nothing in a healthy one.
 
 // use is one container.
 type use struct {

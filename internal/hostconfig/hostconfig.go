@@ -97,9 +97,9 @@ func (l *Limits) String() string {
 // Container is what every RDMA container gets besides its devices. The driver's
 // configuration file has the same fields (package policy).
 type Container struct {
-	// Memlock is the soft locked memory limit of containers for which nobody else sets one: unlimited,
-	// or a size such as 4Gi or 4g (4G is 4000000000 bytes, as in Kubernetes). It is no bound: a process may raise its own limit to the hard one. Defaults to
-	// what the flag --memlock says.
+	// Memlock is the soft locked memory limit of containers for which nobody else sets one: unlimited, or a size such
+	// as 4Gi or 4g (4G is 4000000000 bytes, as in Kubernetes). It is no bound: a process may raise its own limit to
+	// the hard one. Defaults to what the flag --memlock says.
 	Memlock string `yaml:"memlock,omitempty"`
 	// Env are environment variables of every container that gets an HCA, by name.
 	Env map[string]string `yaml:"env,omitempty"`

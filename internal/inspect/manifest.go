@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Manifest has objects that do not exist yet. Their fields have the API server's defaults, as far as [Cluster.Why] reads
-// them.
+// Manifest has objects that do not exist yet. Their fields have the API server's defaults, as far as [Cluster.Why]
+// reads them.
 type Manifest struct {
 	Pods      []PlannedPod
 	Claims    []resourceapi.ResourceClaim
@@ -34,8 +34,8 @@ type Planned struct {
 	Claims []resourceapi.ResourceClaim
 }
 
-// AddTo adds the classes and claims of a manifest to a cluster. A class of the manifest replaces that of the cluster, as
-// kubectl apply would; the spec of a claim never changes.
+// AddTo adds the classes and claims of a manifest to a cluster. A class of the manifest replaces that of the cluster,
+// as kubectl apply would; the spec of a claim never changes.
 func (m *Manifest) AddTo(c *Cluster) {
 	c.Classes = slices.DeleteFunc(c.Classes, func(old resourceapi.DeviceClass) bool {
 		return slices.ContainsFunc(m.Classes, func(n resourceapi.DeviceClass) bool { return n.Name == old.Name })

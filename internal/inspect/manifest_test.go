@@ -10,8 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// TestPlannedInput: a pod of a manifest gets the answer that it gets when it exists, for everything at which the scheduler
-// looks. The rows about what happened to an existing claim have no planned form.
+// TestPlannedInput: a pod of a manifest gets the answer that it gets when it exists, for everything at which the
+// scheduler looks. The rows about what happened to an existing claim have no planned form.
 func TestPlannedInput(t *testing.T) {
 	asked := 0
 	for _, r := range inputRows {
@@ -40,8 +40,8 @@ func TestPlannedInput(t *testing.T) {
 	}
 }
 
-// manifest returns the pod of the input as one of a manifest, with a template of its claim. It reports whether that says
-// the same.
+// manifest returns the pod of the input as one of a manifest, with a template of its claim. It reports whether that
+// says the same.
 func (in *input) manifest() (*Manifest, bool) {
 	if len(in.pod.Spec.ResourceClaims) != 1 || len(in.Claims) == 0 {
 		return nil, false

@@ -121,8 +121,9 @@ func (n *Node) count(devices []Device) {
 	n.Claims = len(claims)
 }
 
-// DriverPods returns a pod of the driver on each node, or on those with the given names, by the name of the node. A named
-// node without one is an error, unless "" is among the names, which then are those of a selector. None at all is one, too.
+// DriverPods returns a pod of the driver on each node, or on those with the given names, by the name of the node. A
+// named node without one is an error, unless "" is among the names, which then are those of a selector. None at all
+// is one, too.
 func (c *Cluster) DriverPods(names ...string) ([]corev1.Pod, error) {
 	found := map[string]corev1.Pod{}
 	for node, pod := range driverPods(c.Pods) {

@@ -78,8 +78,8 @@ func sharedOf[T comparable](devices []Device, list func(*args.Options) []T) (all
 	return all
 }
 
-// CheckUse makes the hook check that the container can use an HCA. An HCA without verbs, or with a driver or a name that
-// no argument can say, is not checked.
+// CheckUse makes the hook check that the container can use an HCA. An HCA without verbs, or with a driver or a name
+// that no argument can say, is not checked.
 func (h *Hook) CheckUse(hca *rdma.HCA) {
 	if hca.Uverbs == nil || h.Options.OnUnusable == args.IgnoreUnusable {
 		return

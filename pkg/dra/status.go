@@ -37,8 +37,8 @@ func (d *Driver) Measure(ctx context.Context) metrics.State {
 // for its pods.
 func (d *Driver) Status(ctx context.Context) *statuspage.Page { return report.Page(d.inputs(ctx)) }
 
-// Try returns the ResourceSlices that the driver would publish now with another configuration file, and what of its rails
-// and ipam does not apply on the node. It changes nothing.
+// Try returns the ResourceSlices that the driver would publish now with another configuration file, and what of its
+// rails and ipam does not apply on the node. It changes nothing.
 func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.ResourceSlice, unapplied []string) {
 	decided := offer.Try(ctx, d.offer, c)
 	for i, s := range decided.Slices() {

@@ -29,9 +29,9 @@ const (
 // ConnectX-8, ConnectX-9 and BlueField-3 (rdma-core, kernel-boot/rdma_topo). Nobody pays for the VPD of others.
 var vpdDevices = map[string]bool{"1021": false, "1023": true, "1025": true, "a2dc": false}
 
-// boards knows what is written on the cards of a host: it relates functions of a card that the PCIe tree separates, and
-// tells managers from network HCAs. It keeps what it has read until the function is gone: a read is slow, and the kernel
-// logs a warning for each one on some cards.
+// boards knows what is written on the cards of a host: it relates functions of a card that the PCIe tree separates,
+// and tells managers from network HCAs. It keeps what it has read until the function is gone: a read is slow, and the
+// kernel logs a warning for each one on some cards.
 type boards struct {
 	vpd    map[string]VPD          // by address of the PCI function
 	unread map[string]string       // files of VPD, by address of the PCI function

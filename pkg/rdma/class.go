@@ -20,8 +20,9 @@ const (
 // NodeClasses lists all classes, least privilege first.
 var NodeClasses = []NodeClass{ClassVerbs, ClassCM, ClassPSM, ClassMAD, ClassSM}
 
-// DefaultClasses are the classes without a configuration. ClassPSM is not among them: the rdma cgroup controller does not
-// count what a process holds of hfi1_N, so limits do not bound it, and exclusive network namespaces do not keep it apart.
+// DefaultClasses are the classes without a configuration. ClassPSM is not among them: the rdma cgroup controller does
+// not count what a process holds of hfi1_N, so limits do not bound it, and exclusive network namespaces do not keep
+// it apart.
 var DefaultClasses = []NodeClass{ClassVerbs, ClassCM}
 
 // Privileged reports whether the class opens the management interface of a fabric. A process

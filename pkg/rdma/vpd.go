@@ -42,8 +42,8 @@ const (
 	vpdEnd      = 0x78
 )
 
-// ReadVPD reads files of VPD, by PCI address, all at the same time. It returns when ctx ends: a file that is not read by
-// then has a problem. A reader that the kernel does not let go stays behind until the kernel does.
+// ReadVPD reads files of VPD, by PCI address, all at the same time. It returns when ctx ends: a file that is not read
+// by then has a problem. A reader that the kernel does not let go stays behind until the kernel does.
 func ReadVPD(ctx context.Context, sys fs.FS, files map[string]string) map[string]VPD {
 	type result struct {
 		address string

@@ -200,8 +200,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestAccessRoles: without the value there is none. The viewer's role is that of docs/kubectl-rdma.md, the operator's has
-// the rules of kubectl rdma drain as well, and nobody is bound to them.
+// TestAccessRoles: without the value there is none. The viewer's role is that of docs/kubectl-rdma.md, the operator's
+// has the rules of kubectl rdma drain as well, and nobody is bound to them.
 func TestAccessRoles(t *testing.T) {
 	args := []string{"--set", "accessRoles.create=true"}
 	roles := map[string][]string{}

@@ -42,9 +42,9 @@ func TestEveryClaimIsAligned(t *testing.T) {
 	}
 }
 
-// TestBlackwellBoards: on boards where the GPU is not below the nearest switch of the card, or has no root in common with
-// any PF, every GPU still gets an HCA: by the root of the DMA function with Data Direct, by the root of the card's own
-// switch, and by NUMA node where there is nothing else. Managers of NVSwitches are not given out.
+// TestBlackwellBoards: on boards where the GPU is not below the nearest switch of the card, or has no root in common
+// with any PF, every GPU still gets an HCA: by the root of the DMA function with Data Direct, by the root of the
+// card's own switch, and by NUMA node where there is nothing else. Managers of NVSwitches are not given out.
 func TestBlackwellBoards(t *testing.T) {
 	for _, tc := range []struct {
 		machine, example string

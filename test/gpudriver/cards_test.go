@@ -56,7 +56,8 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// TestCardAlone: after a pod took one HCA of a card, claims for two HCAs without the constraint get them from two cards.
+// TestCardAlone: after a pod took one HCA of a card, claims for two HCAs without the constraint get them from two
+// cards.
 func TestCardAlone(t *testing.T) {
 	for _, tc := range []struct {
 		constraints    bool

@@ -1,10 +1,10 @@
 // Package bytesize is the one parser of sizes in bytes that people write: on the command line of the hook, in the
 // configuration files of hosts and drivers, and in claims and classes.
 //
-// A suffix of Kubernetes quantities has its meaning there: Ki to Ei are powers of 1024, and k M G T P E, in this case,
-// powers of 1000. Any other one is read as podman and docker do: k m g t p are powers of 1024 in any case, and i, b and
-// ib may follow. So 4g, 4gb, 4GB, 4GiB and 4Gi are equal, and 4G is less. The suffixes of Kubernetes for parts of a byte
-// (m, u, n) make no sense in a size: 64m is 64 MiB.
+// A suffix of Kubernetes quantities has its meaning there: Ki to Ei are powers of 1024, and k M G T P E, in this
+// case, powers of 1000. Any other one is read as podman and docker do: k m g t p are powers of 1024 in any case, and
+// i, b and ib may follow. So 4g, 4gb, 4GB, 4GiB and 4Gi are equal, and 4G is less. The suffixes of Kubernetes for
+// parts of a byte (m, u, n) make no sense in a size: 64m is 64 MiB.
 //
 // It links only the standard library: the hook is part of every container start.
 package bytesize

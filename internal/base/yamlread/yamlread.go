@@ -53,8 +53,8 @@ func (l Limits) Read(path string) ([]byte, error) {
 }
 
 // ReadArgument is Read for a file that an argument of this process names. So it also reads standard input, as - or
-// /dev/stdin, and the pipe of a shell's <(...). Any other pipe could keep the process waiting. Standard input is read as
-// it was passed: a path would open it again, which fails for a socket and for another user's pipe.
+// /dev/stdin, and the pipe of a shell's <(...). Any other pipe could keep the process waiting. Standard input is read
+// as it was passed: a path would open it again, which fails for a socket and for another user's pipe.
 func (l Limits) ReadArgument(path string, stdin io.Reader) ([]byte, error) {
 	switch {
 	case path == "-" || path == "/dev/stdin":

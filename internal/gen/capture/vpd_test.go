@@ -22,9 +22,8 @@ func wholeVPD(uuid, purpose string) string {
 
 const boardUUID = "f13a7bda2bb4e8118000e4434b9ef4ae"
 
-// TestVPD: a capture keeps of VPD no more than what a function is for and the UUID of its card, or a hash of the UUID when
-// it is scrubbed.
-// Functions of a card stay related, and what is discovered stays the same.
+// TestVPD: a capture keeps of VPD no more than what a function is for and the UUID of its card, or a hash of the UUID
+// when it is scrubbed. Functions of a card stay related, and what is discovered stays the same.
 func TestVPD(t *testing.T) {
 	const card9 = "/0000:00:00.0/0000:01:00.0/0000:02:00.0/0000:03:00."
 	m, err := fixture.Load("gb300-cx8")

@@ -62,8 +62,8 @@ var unusableFixes = map[usable.Kind]string{
 	usable.Variables:  "podman inspect --format '{{.Config.Env}}' CONTAINER",
 }
 
-// addUnusable adds a finding for each check of an HCA that a container cannot use, or one that it can use them. The hook's limit of locked memory has
-// findings of its own.
+// addUnusable adds a finding for each check of an HCA that a container cannot use, or one that it can use them. The
+// hook's limit of locked memory has findings of its own.
 func addUnusable(out *findings, id string, checks []usable.Check, intro string) {
 	added := false
 	for _, c := range checks {

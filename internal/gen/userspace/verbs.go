@@ -11,8 +11,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 )
 
-// installed lists the files in the provider directory of libibverbs in a root: the names of providers with this ABI, and the paths of
-// files with other ABIs.
+// installed lists the files in the provider directory of libibverbs in a root: the names of providers with this ABI,
+// and the paths of files with other ABIs.
 func installed(root fs.ReadLinkFS, v *rdmacore.Verbs) (drivers, others []string) {
 	entries, _ := hostfs.ReadDir(root, v.ProviderDir, hostfs.MaxEntries)
 	for _, e := range entries {

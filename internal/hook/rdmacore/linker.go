@@ -68,7 +68,8 @@ func (l *Linker) Candidates(name string) []string {
 }
 
 // Find returns the first library of a name that is for the machine, and the path at which it was found. Like the
-// dynamic linker, it skips files of another class or machine. If it finds no library, the error names the skipped files.
+// dynamic linker, it skips files of another class or machine. If it finds no library, the error names the skipped
+// files.
 func (l *Linker) Find(name string) (*Object, string, error) {
 	var unfit []error
 	for _, p := range l.Candidates(name) {

@@ -26,8 +26,8 @@ const (
 // ErrNotVerbs is in the error for a libibverbs that is not built like that of rdma-core.
 var ErrNotVerbs = errors.New("no provider directory and no libibverbs.d compiled in: not the libibverbs of rdma-core")
 
-// ReadVerbs reads the provider settings that are compiled into libibverbs: the strings of load_driver and read_config in
-// rdma-core's libibverbs/dynamic_driver.c.
+// ReadVerbs reads the provider settings that are compiled into libibverbs: the strings of load_driver and read_config
+// in rdma-core's libibverbs/dynamic_driver.c.
 func ReadVerbs(o *Object, at string) (Verbs, error) {
 	v := Verbs{Path: at}
 	for text := range strings.SplitSeq(string(o.ROData), "\x00") {

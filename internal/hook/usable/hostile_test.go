@@ -54,7 +54,8 @@ func withEtc(i *rdmaimage.Image) *rdmaimage.Image {
 // secret is a file outside of the root that nothing may say a word of.
 const secret = "the-secret-of-the-host"
 
-// TestHostile: an image leads nowhere else, nothing of it is printed raw, and it has nothing that makes the checks long.
+// TestHostile: an image leads nowhere else, nothing of it is printed raw, and it has nothing that makes the checks
+// long.
 func TestHostile(t *testing.T) {
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "mlx5.driver"), []byte("driver mlx5 "+secret+"\n"), 0o644); err != nil {
@@ -159,8 +160,8 @@ func TestOpens(t *testing.T) {
 	}
 }
 
-// TestRemote: nothing on a file system that may not answer is opened, not even by a link, and what does not lead there is
-// still checked.
+// TestRemote: nothing on a file system that may not answer is opened, not even by a link, and what does not lead
+// there is still checked.
 func TestRemote(t *testing.T) {
 	dir := t.TempDir()
 	i := rdmaimage.Debian("mlx5")

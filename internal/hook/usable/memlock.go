@@ -2,8 +2,8 @@ package usable
 
 import "github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 
-// CheckMemlock checks the locked memory of a process before it starts. has is its present limit. A runtime whose state is
-// "creating" (runc) applies the limit of the OCI spec after its createRuntime hooks, others apply it before.
+// CheckMemlock checks the locked memory of a process before it starts. has is its present limit. A runtime whose
+// state is "creating" (runc) applies the limit of the OCI spec after its createRuntime hooks, others apply it before.
 func CheckMemlock(want, has args.Size, spec *uint64, status string) Check {
 	c := Check{Kind: Memlock, Result: OK, Message: "the process may lock " + has.String()}
 	switch {

@@ -48,8 +48,8 @@ type bundle struct {
 // maxBundle bounds config.json. It has the annotations of the pod: at most 256 KiB.
 const maxBundle = 8 << 20
 
-// ReadBundle reads config.json of an OCI bundle. pid is the container's process, whose user namespace tells which IDs of
-// the reader its IDs are. root is the path of the root file system on the host.
+// ReadBundle reads config.json of an OCI bundle. pid is the container's process, whose user namespace tells which IDs
+// of the reader its IDs are. root is the path of the root file system on the host.
 func ReadBundle(dir string, pid int) (p Process, root string, err error) {
 	data, err := readFile(dir+"/config.json", maxBundle)
 	if err != nil {

@@ -213,8 +213,8 @@ func (l *libraries) configured(name string) (bool, error) {
 	return slices.ContainsFunc(files, names), err
 }
 
-// missing returns a library that a library needs and the container lacks, "" for none. It is silent about a library that
-// names directories for what it needs.
+// missing returns a library that a library needs and the container lacks, "" for none. It is silent about a library
+// that names directories for what it needs.
 func (l *libraries) missing(lib *rdmacore.Object) string {
 	if lib.RunPath {
 		return ""

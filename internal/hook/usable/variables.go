@@ -74,8 +74,8 @@ func (c *Container) ownHCAs(hcas []args.HCA, nodes []string) (own []string, reas
 // maxNames bounds the names of a variable.
 const maxNames = 128
 
-// ncclNames returns the names in NCCL_IB_HCA and NVSHMEM_HCA_LIST: a list of HCA[:PORT]. "^" excludes them, "=" asks for
-// whole names.
+// ncclNames returns the names in NCCL_IB_HCA and NVSHMEM_HCA_LIST: a list of HCA[:PORT]. "^" excludes them, "=" asks
+// for whole names.
 func ncclNames(value string) []string {
 	if strings.HasPrefix(value, "^") {
 		return nil

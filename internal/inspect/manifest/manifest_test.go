@@ -49,7 +49,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestExamples: the project's own manifests are read whole and without a warning, and all but those without pods have some.
+// TestExamples: the project's own manifests are read whole and without a warning, and all but those without pods have
+// some.
 func TestExamples(t *testing.T) {
 	var files []string
 	for _, dir := range []string{"", "jobs", "rails-gpu"} {

@@ -13,8 +13,8 @@ import (
 const devices = "bus/pci/devices"
 
 // Narrowest returns the narrowest link on the way from a function to the root, and the address of the device at its
-// lower end. The path has the addresses of the function and of the bridges above it. Narrowest returns false if one link
-// cannot be read: another one could then be the narrowest.
+// lower end. The path has the addresses of the function and of the bridges above it. Narrowest returns false if one
+// link cannot be read: another one could then be the narrowest.
 func Narrowest(sys fs.FS, path []string) (narrowest rdma.PCIeLink, at string, known bool) {
 	for _, address := range path {
 		l, ok := readLink(sys, address)

@@ -1,5 +1,5 @@
-// Package rdmaimage makes root file systems of containers with rdma-core, as distributions lay it out, for tests of what
-// a container can use. The libraries have the tables that a dynamic linker reads, and no code.
+// Package rdmaimage makes root file systems of containers with rdma-core, as distributions lay it out, for tests of
+// what a container can use. The libraries have the tables that a dynamic linker reads, and no code.
 package rdmaimage
 
 import (

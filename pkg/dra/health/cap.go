@@ -58,8 +58,8 @@ func (v *View) HeldBack(p Policy) (devices []string, card string) {
 	return devices, card
 }
 
-// Strongest returns the most important taints of a device, at most a number of them, in their order: by effect, and then
-// by condition. An unknown key is more important than a condition.
+// Strongest returns the most important taints of a device, at most a number of them, in their order: by effect, and
+// then by condition. An unknown key is more important than a condition.
 func Strongest(taints []resourceapi.DeviceTaint, most int) []resourceapi.DeviceTaint {
 	if len(taints) <= most {
 		return taints

@@ -42,9 +42,9 @@ func (t Threshold) ofFalls() bool {
 // seatRemedy is for a PCIe link that is narrow or makes errors.
 const seatRemedy = "seat the card again, or look at riser, slot and firmware"
 
-// PCIeThresholds returns limits for the errors of a PCIe link. An uncorrectable error of the link itself never happens on
-// a link that is well. The standard allows one wrong bit in 10^12 (PCI Express Base Specification, receiver bit error
-// ratio), which is one error in two seconds at 32 GT/s and 16 lanes.
+// PCIeThresholds returns limits for the errors of a PCIe link. An uncorrectable error of the link itself never
+// happens on a link that is well. The standard allows one wrong bit in 10^12 (PCI Express Base Specification,
+// receiver bit error ratio), which is one error in two seconds at 32 GT/s and 16 lanes.
 func PCIeThresholds() []Threshold {
 	return []Threshold{
 		{"aer_fatal", 0.5, 12 * time.Hour, "the PCIe link of the card failed: " + seatRemedy},

@@ -76,7 +76,8 @@ func TestPCIeDegraded(t *testing.T) {
 	}
 }
 
-// TestPCIeErrors: an uncorrectable error of the link counts at once, for half a day, and correctable ones by their rate.
+// TestPCIeErrors: an uncorrectable error of the link counts at once, for half a day, and correctable ones by their
+// rate.
 func TestPCIeErrors(t *testing.T) {
 	w, h := watch(t), hca(1)
 	read := func(nonfatal, correctable uint64) {

@@ -98,8 +98,8 @@ func lowestOfOthers(values map[string]int, but string) int {
 // isPart reports whether an HCA has no link of its own.
 func isPart(h *rdma.HCA) bool { return h.Function == rdma.VF || h.Function == rdma.SF }
 
-// activeRate returns the highest rate of an HCA's ACTIVE ports, 0 if it is unknown. A port that is not ACTIVE has a rate
-// that means nothing, and the second port of a card may belong to a slower network.
+// activeRate returns the highest rate of an HCA's ACTIVE ports, 0 if it is unknown. A port that is not ACTIVE has a
+// rate that means nothing, and the second port of a card may belong to a slower network.
 func activeRate(h *rdma.HCA) int {
 	rate := 0
 	for p := range h.OwnPorts() {

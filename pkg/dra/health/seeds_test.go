@@ -62,8 +62,8 @@ func (w *sickWorld) flaps(i int, now time.Time) bool {
 	return n >= 3
 }
 
-// TestSickSeeds: whatever links do, the conditions are what a reader of the history says, the policy's effects hold for at
-// most one card, each change is told once, and nothing is left after the recovery.
+// TestSickSeeds: whatever links do, the conditions are what a reader of the history says, the policy's effects hold
+// for at most one card, each change is told once, and nothing is left after the recovery.
 func TestSickSeeds(t *testing.T) {
 	seeds := uint64(150)
 	if needs.IsLong() {

@@ -15,9 +15,9 @@ import (
 )
 
 // A driver stores four things for the next driver of the same boot (docs/adr/0013). The first is the last known state
-// of HCAs, because HCAs that claims hold may be missing at the start. The second is their taints, so that a flapping link
-// stays known after a restart. The third is the past of their health: a link may fall only once
-// in hours. The fourth is the VPD of cards, because it is read once a boot.
+// of HCAs, because HCAs that claims hold may be missing at the start. The second is their taints, so that a flapping
+// link stays known after a restart. The third is the past of their health: a link may fall only once in hours. The
+// fourth is the VPD of cards, because it is read once a boot.
 const (
 	memoryHCAs   = "hcas"
 	memoryTaints = "taints"

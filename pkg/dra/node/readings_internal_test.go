@@ -40,7 +40,8 @@ func TestReadFalls(t *testing.T) {
 	}
 }
 
-// TestReadPCIe: the narrowest link of a card up to the root, and the errors of both ends of its own link. VFs have none.
+// TestReadPCIe: the narrowest link of a card up to the root, and the errors of both ends of its own link. VFs have
+// none.
 func TestReadPCIe(t *testing.T) {
 	sys := fstest.MapFS{}
 	for device, lanes := range map[string]string{"card": "16", "port": "16", "up": "8", "root": "16"} {

@@ -18,8 +18,8 @@ func recallVPD(m claimstore.Memory) (vpd map[string]rdma.VPD) {
 	return vpd
 }
 
-// readVPD reads the VPD of functions that are new. It may take [rdma.VPDTime], and holds no lock meanwhile: a claim that
-// is prepared never waits for it. Until then nobody gets the HCAs of these functions.
+// readVPD reads the VPD of functions that are new. It may take [rdma.VPDTime], and holds no lock meanwhile: a claim
+// that is prepared never waits for it. Until then nobody gets the HCAs of these functions.
 func (n *Node) readVPD(ctx context.Context) error {
 	n.scan.Lock()
 	files := n.scanner.UnreadVPD()

@@ -37,8 +37,8 @@ func (o *Offer) Decision(ctx context.Context) *Decision {
 	return o.decide(o.cfg.Node.View(ctx))
 }
 
-// Try returns what the node would publish with another policy: for its claims, its health and its API server as they are
-// now. It changes nothing.
+// Try returns what the node would publish with another policy: for its claims, its health and its API server as they
+// are now. It changes nothing.
 func Try(ctx context.Context, o *Offer, p *policy.Config) *Decision {
 	return decideBy(o, p, o.cfg.Node.View(ctx))
 }
@@ -46,8 +46,8 @@ func Try(ctx context.Context, o *Offer, p *policy.Config) *Decision {
 // decide applies the present policy.
 func (o *Offer) decide(view node.View) *Decision { return decideBy(o, o.policy.Load(), view) }
 
-// decideBy applies a policy. HCAs that claims hold stay published while they are missing. The plans come from the records
-// of claims, so they survive a restart.
+// decideBy applies a policy. HCAs that claims hold stay published while they are missing. The plans come from the
+// records of claims, so they survive a restart.
 func decideBy(o *Offer, p *policy.Config, view node.View) *Decision {
 	snap, missing := view.Snapshot, view.Missing()
 	if len(missing) > 0 {

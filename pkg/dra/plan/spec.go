@@ -118,8 +118,9 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 	return out, nil
 }
 
-// owners returns, for each node of an HCA, the HCA and the slot that the node must belong to. rdma_cm belongs to none.
-// Sysfs does not say whose a node for PSM is. The kernel renumbers it with the uverbs node of the HCA, which stands for it.
+// owners returns, for each node of an HCA, the HCA and the slot that the node must belong to. rdma_cm belongs to
+// none. Sysfs does not say whose a node for PSM is. The kernel renumbers it with the uverbs node of the HCA, which
+// stands for it.
 func owners(h *rdma.HCA, nodes []rdma.Node) (out []args.NodeOwner) {
 	sf := ""
 	if h.Identity.SF != nil {

@@ -93,15 +93,15 @@ type FileRule struct {
 	// VLAN is the VLAN of the network interfaces that pods get of the HCAs, 1 to 4094. A class, and a claim where the
 	// class allows it, can name another one. Defaults to none.
 	VLAN *int `yaml:"vlan" jsonschema:"minimum=1,maximum=4094"`
-	// Unused is true for HCAs that nobody has cabled. They keep the taint port-down while their ports are down, which raises no
-	// alert and no event of type Warning. Defaults to false.
+	// Unused is true for HCAs that nobody has cabled. They keep the taint port-down while their ports are down, which
+	// raises no alert and no event of type Warning. Defaults to false.
 	Unused bool `yaml:"unused"`
 	// MinRateGbps is the lowest good rate of an HCA's link, in units of 10^9 bits per second. Below it, the HCA has the
 	// condition port-slow. Defaults to a comparison with the other cards, if the rule has rails.
 	MinRateGbps *int `yaml:"minRateGbps" jsonschema:"minimum=1,maximum=100000"`
-	// MinPCIe is the lowest good state of an HCA's PCIe link and of those up to the root, as GT/s and lanes, such as 32x16.
-	// Below their product, the HCA has the condition pcie-degraded. Defaults to a comparison with the other cards, if the
-	// rule has rails.
+	// MinPCIe is the lowest good state of an HCA's PCIe link and of those up to the root, as GT/s and lanes, such as
+	// 32x16. Below their product, the HCA has the condition pcie-degraded. Defaults to a comparison with the other
+	// cards, if the rule has rails.
 	MinPCIe string `yaml:"minPCIe" jsonschema:"pattern=^[0-9]+([.][0-9]+)?x[0-9]+$"`
 	// Attributes are additional attributes of the HCAs, by name.
 	Attributes map[string]FileAttribute `yaml:"attributes"`

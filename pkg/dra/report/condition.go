@@ -14,15 +14,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
-// The condition of an allocated device that says whether the containers can use it, with its reasons. It is absent while
-// nothing was checked.
+// The condition of an allocated device that says whether the containers can use it, with its reasons. It is absent
+// while nothing was checked.
 const (
 	conditionUsable = "Usable"
 	reasonChecked   = "Checked"
 )
 
-// unusableReasons are the reasons of a condition Usable that is false. If several kinds of checks found an HCA unusable,
-// the first of usable.Kinds counts.
+// unusableReasons are the reasons of a condition Usable that is false. If several kinds of checks found an HCA
+// unusable, the first of usable.Kinds counts.
 var unusableReasons = map[usable.Kind]string{
 	usable.Provider: "ProviderUnusable", usable.Permission: "PermissionDenied",
 	usable.Memlock: "LockedMemoryLow", usable.Variables: "VariablesWrong",

@@ -18,8 +18,8 @@ func TestAlignment(t *testing.T) {
 	n.Align("aligned-pairs", 2, 8, bed.SameRoot)
 }
 
-// TestAlignmentDataDirect: on a board whose PFs and GPUs have no PCIe root in common, every GPU gets the HCA of the card
-// whose DMA function is beside it.
+// TestAlignmentDataDirect: on a board whose PFs and GPUs have no PCIe root in common, every GPU gets the HCA of the
+// card whose DMA function is beside it.
 func TestAlignmentDataDirect(t *testing.T) {
 	needs.Long(t, "TestBlackwellBoards counts the same claims by the scheduler's allocator, and TestAlignment runs the scheduler")
 	bed.SwitchHost(t, "gb300-cx8", "")

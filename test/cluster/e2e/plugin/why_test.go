@@ -257,8 +257,8 @@ func (b *bed) explained(name string, w waiting) {
 	}
 }
 
-// planned checks that the manifests of the pods that wait are judged as these pods, which have the defaults that the API
-// server sets.
+// planned checks that the manifests of the pods that wait are judged as these pods, which have the defaults that the
+// API server sets.
 func (b *bed) planned(newer bool) {
 	b.Helper()
 	var all strings.Builder
