@@ -170,7 +170,8 @@ that works without capabilities:
 	})
 	root.SetHelpFunc(help)
 	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(),
-		newUserspace(), newTopology(), newDoctor(), newReport(), newUnpack(), newConfigure(), newApply(), newArgs(), newVersion(),
+		newUserspace(), newTopology(), newDoctor(), newReport(), newUnpack(), newConfigure(), newApply(), newArgs(),
+		newVersion(),
 		newExitCodes())
 	refuseEmpty(root)
 	return root

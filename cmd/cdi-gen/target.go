@@ -59,7 +59,9 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	if o.toStdout() {
 		return nil, format, nil
 	}
-	t := &target{store: cdi.Store{Dir: o.path, Sync: true, Kind: kind}, base: cdi.SpecName(kind, ""), flag: o.flag, quiet: o.quiet}
+	t := &target{
+		store: cdi.Store{Dir: o.path, Sync: true, Kind: kind}, base: cdi.SpecName(kind, ""), flag: o.flag, quiet: o.quiet,
+	}
 	ext := strings.TrimPrefix(filepath.Ext(o.path), ".")
 	info, err := os.Stat(o.path)
 	switch {

@@ -86,7 +86,8 @@ func unapplied(where string, reasons []string) error {
 	if len(reasons) == 0 {
 		return nil
 	}
-	return unappliedError{fmt.Errorf("the configuration does not apply on this %s: %s", where, strings.Join(reasons, "; "))}
+	all := strings.Join(reasons, "; ")
+	return unappliedError{fmt.Errorf("the configuration does not apply on this %s: %s", where, all)}
 }
 
 // tryFile asks the driver about a file.

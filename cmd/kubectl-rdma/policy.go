@@ -139,7 +139,9 @@ func (t *policyTest) print(tests []inspect.PolicyTest) error {
 }
 
 // ask asks the drivers. If the first one refuses the file, the others are not asked: they would, too.
-func (t *policyTest) ask(ctx context.Context, pods []corev1.Pod, file []byte) (out []inspect.PolicyAnswer, refused bool) {
+func (t *policyTest) ask(
+	ctx context.Context, pods []corev1.Pod, file []byte,
+) (out []inspect.PolicyAnswer, refused bool) {
 	out = make([]inspect.PolicyAnswer, len(pods))
 	if out[0], refused = t.askOne(ctx, &pods[0], file); refused {
 		return out[:1], true

@@ -202,7 +202,8 @@ func (p *PolicyTest) text(most int) string {
 		out.WriteString("  With it, the node publishes ")
 	}
 	what := []string{
-		fmt.Sprintf("%d new", len(p.Added)), fmt.Sprintf("%d gone", len(p.Removed)), fmt.Sprintf("%d changed", len(p.Changed)),
+		fmt.Sprintf("%d new", len(p.Added)), fmt.Sprintf("%d gone", len(p.Removed)),
+		fmt.Sprintf("%d changed", len(p.Changed)),
 	}
 	if len(p.Added)+len(p.Removed)+len(p.Changed) == 0 {
 		what = []string{"nothing changes"}

@@ -191,7 +191,8 @@ func (s *Scanner) lookForDMA() {
 	if possible {
 		s.boards.findDMA(s.sys, withHCA)
 	}
-	for _, address := range slices.Concat(slices.Collect(maps.Keys(s.boards.vpd)), slices.Collect(maps.Keys(s.boards.unread))) {
+	read, unread := slices.Collect(maps.Keys(s.boards.vpd)), slices.Collect(maps.Keys(s.boards.unread))
+	for _, address := range slices.Concat(read, unread) {
 		if !withHCA.Has(address) {
 			s.boards.forget(s.sys, address)
 		}

@@ -25,7 +25,7 @@
 //	          Every RDMA program needs it, and most need nothing else.
 //	rdma_cm   the connection manager, one for the host, for programs that connect
 //	          by IP address. iWARP always needs it.
-//	hfi1_N    the user device of an Omni-Path HCA, in /dev: PSM2 and OPX, which MPI uses there, open it instead of uverbsN.
+//	hfi1_N    the user device of an Omni-Path HCA, in /dev, which PSM2 and OPX of MPI open instead of uverbsN.
 //	umadN     management datagrams on one port. A process that opens it can reconfigure
 //	          the fabric, so containers get it only when a class allows it.
 //	issmN     opening it announces a subnet manager on the port.

@@ -72,7 +72,7 @@ func (s *search) addProvider(name string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(f.Needs[rdmacore.VerbsLibrary], func(v string) bool { return v == rdmacore.PrivateVersion+s.verbs.ABI }) {
+	if !slices.Contains(f.Needs[rdmacore.VerbsLibrary], rdmacore.PrivateVersion+s.verbs.ABI) {
 		return s.otherABI(f)
 	}
 	lib := &Library{Name: path.Base(at[0]), HostPath: "/" + f.path, Provider: true, Needs: f.Needs, Defines: f.Defines,

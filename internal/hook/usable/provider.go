@@ -135,7 +135,8 @@ func (l *libraries) provider(name string) (result Result, message, remedy string
 		return NotChecked, "the provider " + quote(at) + " names no private ABI", ""
 	}
 	if lacks := l.missing(lib); lacks != "" {
-		return Unusable, "its provider " + quote(at) + " needs " + quote(lacks) + ", which the container lacks", installDependency
+		return Unusable, "its provider " + quote(at) + " needs " + quote(lacks) + ", which the container lacks",
+			installDependency
 	}
 	return OK, "provider " + quote(at), ""
 }

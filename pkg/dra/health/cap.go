@@ -69,8 +69,10 @@ func Strongest(taints []resourceapi.DeviceTaint, most int) []resourceapi.DeviceT
 	}
 	order := slices.Clone(taints)
 	slices.SortStableFunc(order, func(a, b resourceapi.DeviceTaint) int {
-		return cmp.Or(cmp.Compare(slices.Index(effects, b.Effect), slices.Index(effects, a.Effect)), cmp.Compare(rank(a), rank(b)))
+		byEffect := cmp.Compare(slices.Index(effects, b.Effect), slices.Index(effects, a.Effect))
+		return cmp.Or(byEffect, cmp.Compare(rank(a), rank(b)))
 	})
 	kept := order[:most]
-	return slices.DeleteFunc(slices.Clone(taints), func(t resourceapi.DeviceTaint) bool { return !slices.Contains(kept, t) })
+	weaker := func(t resourceapi.DeviceTaint) bool { return !slices.Contains(kept, t) }
+	return slices.DeleteFunc(slices.Clone(taints), weaker)
 }

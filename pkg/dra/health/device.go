@@ -122,7 +122,9 @@ func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 func (d *device) probe(key probe) *debounce {
 	if d.probes[key] == nil {
 		held := d.resumed[key.condition]
-		d.probes[key] = &debounce{faulty: held, confirmed: held, since: d.since[key.condition], patient: compares(key.condition)}
+		d.probes[key] = &debounce{
+			faulty: held, confirmed: held, since: d.since[key.condition], patient: compares(key.condition),
+		}
 	}
 	return d.probes[key]
 }

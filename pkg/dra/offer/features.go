@@ -75,7 +75,8 @@ func missingFeatures(err error, countersUsed bool) []string {
 		return []string{gateCounters}
 	}
 	// Such a server also takes fewer taints of a device, and says so first if that is the only mistake.
-	if apierrors.IsInvalid(err) && (strings.Contains(err.Error(), "effect") || strings.Contains(err.Error(), ".taints: Too many")) {
+	says := func(words string) bool { return strings.Contains(err.Error(), words) }
+	if apierrors.IsInvalid(err) && (says("effect") || says(".taints: Too many")) {
 		return []string{gateNone}
 	}
 	return nil

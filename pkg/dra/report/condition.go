@@ -80,8 +80,8 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 	c := metav1.Condition{Type: conditionUsable}
 	var good, bad []string
 	var kinds []usable.Kind
-	for _, of := range slices.SortedFunc(maps.Keys(all), func(a, b container) int { return strings.Compare(a.key(), b.key()) }) {
-		for _, check := range all[of].checks {
+	for of, last := range all {
+		for _, check := range last.checks {
 			mine := func(h HCAData) bool { return check.HCA == "" || check.HCA == h.IBDev }
 			if !slices.ContainsFunc(hcas, mine) {
 				continue
@@ -108,8 +108,6 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 	}
 	return &c
 }
-
-func (c container) key() string { return c.name + "/" + string(c.pod) }
 
 // joined makes one message of several, without duplicates: pods that share a claim have containers of the same names.
 func joined(texts []string) string {
