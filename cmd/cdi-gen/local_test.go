@@ -49,7 +49,8 @@ func TestValidateStdin(t *testing.T) {
 		err := root.ExecuteContext(t.Context())
 		return out.String(), err
 	}
-	if out, err := validate(spec); err != nil || !strings.HasPrefix(out, "standard input: valid, CDI 0.3.0, kind rdma.dev/hca, ") {
+	if out, err := validate(spec); err != nil ||
+		!strings.HasPrefix(out, "standard input: valid, CDI 0.3.0, kind rdma.dev/hca, ") {
 		t.Errorf("a good spec: %v, %s", err, out)
 	}
 	if out, err := validate("kind: x\n"); err == nil || !strings.Contains(err.Error(), "validate -: ") {

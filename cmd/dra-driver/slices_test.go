@@ -125,12 +125,14 @@ func TestSlicesRefused(t *testing.T) {
 		!strings.Contains(stderr, `read configuration "-": line 3: rules[0].publish: want none, exclusive`) {
 		t.Errorf("a bad file: exit code %d, %s", code, stderr)
 	}
-	if code, _, stderr := slicesOf(t, n, strings.Repeat("#", 1<<20)); code != exitUsage || !strings.Contains(stderr, "larger than 256 KiB") {
+	if code, _, stderr := slicesOf(t, n, strings.Repeat("#", 1<<20)); code != exitUsage ||
+		!strings.Contains(stderr, "larger than 256 KiB") {
 		t.Errorf("a large file: exit code %d, %s", code, stderr)
 	}
 	driver.Terminate()
 	good := strings.Replace(bad, "everyone", "shared", 1)
-	if code, _, stderr := slicesOf(t, n, good); code != exitError || !strings.Contains(stderr, "is it running, and is this its pod?") {
+	if code, _, stderr := slicesOf(t, n, good); code != exitError ||
+		!strings.Contains(stderr, "is it running, and is this its pod?") {
 		t.Errorf("without a driver: exit code %d, %s", code, stderr)
 	}
 	code, _, stderr := invoke(t, nil, "slices", "-o", "table")

@@ -402,7 +402,8 @@ func TestHints(t *testing.T) {
 		t.Errorf("a node that is not there: exit code %d, %s", r.code, r.stderr)
 	}
 	for line := range strings.Lines(s.ok("why", "--help")) {
-		if len(line) > 81 && !strings.HasPrefix(line, "  kubectl") && !strings.HasPrefix(line, "  helm") && !strings.Contains(line, "http://") {
+		if len(line) > 81 && !strings.HasPrefix(line, "  kubectl") && !strings.HasPrefix(line, "  helm") &&
+			!strings.Contains(line, "http://") {
 			t.Errorf("the line is longer than 80: %s", line)
 		}
 	}

@@ -127,7 +127,8 @@ func TestPlannedParts(t *testing.T) {
 		t.Errorf("of another namespace: %+v", r)
 	}
 	s.server.Forbidden = []string{"default/resourceclaimtemplates/one-nic", "default/resourceclaimtemplates"}
-	if r := ask(); r.code != exitError || !strings.Contains(r.stderr, "get ResourceClaimTemplate default/one-nic, which the file lacks: ") {
+	if r := ask(); r.code != exitError ||
+		!strings.Contains(r.stderr, "get ResourceClaimTemplate default/one-nic, which the file lacks: ") {
 		t.Errorf("without the right to read templates: %+v", r)
 	}
 }
@@ -150,7 +151,8 @@ func TestPlannedErrors(t *testing.T) {
 		}
 	}
 	unknown := write(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {resourceClaim: [], containers: []}\n")
-	if r := s.run("why", "-f", unknown); r.code != exitOK || r.stderr != "Warning: Pod/p: unknown field \"spec.resourceClaim\"\n" {
+	if r := s.run("why", "-f", unknown); r.code != exitOK ||
+		r.stderr != "Warning: Pod/p: unknown field \"spec.resourceClaim\"\n" {
 		t.Errorf("an unknown field: %+v", r)
 	}
 }

@@ -120,7 +120,8 @@ func TestPolicyTest(t *testing.T) {
 		t.Errorf("one node, for programs: %+v", r)
 	}
 	d.say("", "", driverRefuses, "dra-driver: read configuration \"-\": line 3: rules[0].publish: want none\n")
-	if r := test(""); r.code != exitError || r.stdout != "Node node1: read configuration \"-\": line 3: rules[0].publish: want none\n" ||
+	if r := test(""); r.code != exitError ||
+		r.stdout != "Node node1: read configuration \"-\": line 3: rules[0].publish: want none\n" ||
 		r.stderr != "error: the driver of node node1 refuses the configuration, and no other driver was asked\n" ||
 		strings.Count(d.read("asked"), "\n") != 1 {
 		t.Errorf("a bad file: %+v after %s", r, d.read("asked"))
@@ -132,11 +133,13 @@ func TestPolicyTest(t *testing.T) {
 		t.Errorf("rails that do not apply: %+v", r)
 	}
 	d.say("", "", driverRefuses, "dra-driver: unknown argument \"slices\"; see dra-driver --help\n")
-	if r := test(""); r.code != exitError || !strings.HasPrefix(r.stdout, "Node node1: its driver is too old to be asked: try the file by ") {
+	if r := test(""); r.code != exitError ||
+		!strings.HasPrefix(r.stdout, "Node node1: its driver is too old to be asked: try the file by ") {
 		t.Errorf("an old driver: %+v", r)
 	}
 	d.say("", "", 1, "Error from server (Forbidden): pods \"x\" is forbidden\n")
-	if r := test(""); r.code != exitError || r.stdout != "Nodes node1, node2: Error from server (Forbidden): pods \"x\" is forbidden\n" {
+	if r := test(""); r.code != exitError ||
+		r.stdout != "Nodes node1, node2: Error from server (Forbidden): pods \"x\" is forbidden\n" {
 		t.Errorf("without the right: %+v", r)
 	}
 }

@@ -49,7 +49,10 @@ func stateOf(members map[string]json.RawMessage) (st State, err error) {
 		key  string
 		into any
 		kind string
-	}{{"id", &st.ID, "a string"}, {"status", &st.Status, "a string"}, {"bundle", &st.Bundle, "a string"}, {"pid", &st.PID, "an integer"}} {
+	}{
+		{"id", &st.ID, "a string"}, {"status", &st.Status, "a string"}, {"bundle", &st.Bundle, "a string"},
+		{"pid", &st.PID, "an integer"},
+	} {
 		raw, ok := members[m.key]
 		if ok && len(raw) > maxText {
 			return State{}, fmt.Errorf("parse OCI state: key %q: longer than %s", m.key, args.Size(maxText))

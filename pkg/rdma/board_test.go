@@ -25,7 +25,8 @@ func TestDataDirect(t *testing.T) {
 			continue
 		}
 		if f.Address != want+":03:00.0" || f.Root != "pci"+want+":00" || f.Switch() != want+":01:00.0" || f.Device != "2100" ||
-			*f.NUMANode != i/4 || h.PCI.Root == f.Root || h.Unusable() != nil {
+			*f.NUMANode != i/4 || h.PCI.Root == f.Root ||
+			h.Unusable() != nil {
 			t.Errorf("%s of %s: DMA function %+v; want that in domain %s", h.IBDev, h.PCI.Address, f, want)
 		}
 	}
@@ -125,7 +126,8 @@ func TestDataDirectOfVF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := hca(t, snap, "vf0"); h.Function != rdma.VF || h.DataDirect == nil || h.DataDirect.Address != "0009:03:00.0" || h.Purpose != "" {
+	if h := hca(t, snap, "vf0"); h.Function != rdma.VF || h.DataDirect == nil || h.DataDirect.Address != "0009:03:00.0" ||
+		h.Purpose != "" {
 		t.Errorf("VF: %+v", h)
 	}
 }

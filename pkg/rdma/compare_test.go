@@ -124,7 +124,8 @@ func TestChanges(t *testing.T) {
 	first := Changes{IBDevs: NamesOf("mlx5_1", ""), Netdevs: NamesOf("eth0")}
 	c.Merge(first)
 	c.Merge(Changes{Host: true, IBDevs: NamesOf("mlx5_0"), Nodes: NamesOf("uverbs3"), Functions: NamesOf("0000:3b:00.0")})
-	if got, want := c.String(), "host, HCAs mlx5_0 mlx5_1, nodes uverbs3, interfaces eth0, PCI functions 0000:3b:00.0"; got != want || c.Empty() {
+	if got, want := c.String(), "host, HCAs mlx5_0 mlx5_1, nodes uverbs3, interfaces eth0, PCI functions 0000:3b:00.0"; got != want ||
+		c.Empty() {
 		t.Errorf("merged: %s; want %s", got, want)
 	}
 	if got := first.IBDevs.Sorted(); !slices.Equal(got, []string{"mlx5_1"}) {

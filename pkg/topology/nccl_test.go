@@ -71,7 +71,8 @@ func TestNCCL(t *testing.T) {
 // TestNCCLOfSF: an SF is at its card, where NCCL by itself would not look.
 func TestNCCLOfSF(t *testing.T) {
 	text := ncclFile(t, "mlx5-sf")
-	if !regexp.MustCompile(`(?s)<pci busid="0000:c1:00\.0"[^>]*>\s*<nic>(\s*<net name="[^"]*"/>){2,}\s*</nic>`).MatchString(text) {
+	if !regexp.MustCompile(`(?s)<pci busid="0000:c1:00\.0"[^>]*>\s*<nic>(\s*<net name="[^"]*"/>){2,}\s*</nic>`).
+		MatchString(text) {
 		t.Errorf("no card with several nets:\n%s", text)
 	}
 }

@@ -97,7 +97,8 @@ func TestWholeNodeByGroups(t *testing.T) {
 	}
 	for i := 0; i < len(results); i += 2 {
 		gpu, group := n.device(results[i]), n.device(results[i+1])
-		if value(gpu, pcieRoot) == "" || value(gpu, pcieRoot) != value(group, pcieRoot) || value(group, "rdma.dev/group") == "" {
+		if value(gpu, pcieRoot) == "" || value(gpu, pcieRoot) != value(group, pcieRoot) ||
+			value(group, "rdma.dev/group") == "" {
 			t.Errorf("%s has %s", gpu.Name, group.Name)
 		}
 	}

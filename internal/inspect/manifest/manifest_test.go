@@ -116,7 +116,8 @@ spec:
 		t.Errorf("requests %v", requests)
 	}
 	got := m.Claims[0].Spec.Devices.Requests
-	if one := got[0].Exactly; one.AllocationMode != "ExactCount" || one.Count != 1 || one.Tolerations[0].Operator != "Equal" {
+	if one := got[0].Exactly; one.AllocationMode != "ExactCount" || one.Count != 1 ||
+		one.Tolerations[0].Operator != "Equal" {
 		t.Errorf("one: %+v", one)
 	}
 	if all := got[1].Exactly; all.AllocationMode != "All" || all.Count != 0 {
@@ -162,7 +163,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("a field that nobody knows: %v, %q", err, r.Warnings)
 	}
 	many := strings.Repeat("---\na: [1, 2, 3, 4, 5, 6, 7, 8, 9]\n", manifest.Limits.Values/10)
-	if err := r.Read([]byte(many)); err == nil || !strings.Contains(err.Error(), "it has more than 500000 keys and values") {
+	if err := r.Read([]byte(many)); err == nil ||
+		!strings.Contains(err.Error(), "it has more than 500000 keys and values") {
 		t.Errorf("many documents: %v", err)
 	}
 }

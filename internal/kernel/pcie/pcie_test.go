@@ -41,7 +41,8 @@ func TestNarrowest(t *testing.T) {
 			all[name] = content
 		}
 		link, at, known := pcie.Narrowest(sysOf(all), []string{"card", "port", "root"})
-		if got := fmt.Sprintf("%vx%d %s %v", float64(link.MTs)/1000, link.Lanes, at, known); got != want && got+want[min(len(got), len(want)):] != want {
+		if got := fmt.Sprintf("%vx%d %s %v", float64(link.MTs)/1000, link.Lanes, at, known); got != want &&
+			got+want[min(len(got), len(want)):] != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -45,7 +45,8 @@ func TestDrain(t *testing.T) {
 	plugin.run(t, n.Name, "drain", drained.Pool, drained.Device, "--reason=cable 17")
 	n.Apply(requestFor("this-one", "hca.rdma.dev", busIDs[drained.Device]) + podFor("late", "this-one"))
 	n.Pending("late")
-	if now := serverOf(t, n); now.Metadata.UID != first.Metadata.UID || now.Status.ContainerStatuses[0].ContainerID != first.Status.ContainerStatuses[0].ContainerID {
+	if now := serverOf(t, n); now.Metadata.UID != first.Metadata.UID ||
+		now.Status.ContainerStatuses[0].ContainerID != first.Status.ContainerStatuses[0].ContainerID {
 		t.Errorf("the pod was %+v and is %+v", first, now)
 	}
 	n.Expect(first.Metadata.Name, "app", drained.Device)

@@ -119,7 +119,8 @@ func TestSRIOV(t *testing.T) {
 	n.Example("card")
 	n.Ready("card")
 	both := []string{pf, "pci-0000-3b-00-1"} // the PFs of the card
-	if r := n.ClaimOf("card").Results(); len(r) != 2 || !slices.Contains(both, r[0].Device) || !slices.Contains(both, r[1].Device) {
+	if r := n.ClaimOf("card").Results(); len(r) != 2 || !slices.Contains(both, r[0].Device) ||
+		!slices.Contains(both, r[1].Device) {
 		t.Errorf("card has %+v, want %v", r, both)
 	}
 	n.Delete("card")

@@ -17,7 +17,8 @@ func TestPlugin(t *testing.T) {
 	rdma := func(args ...string) string { return plugin.run(t, n.Name, args...) }
 	n.Apply(testbed.Template("inherits", "hca.rdma.dev", inherit) + testbed.Pod("good", "resourceClaimTemplateName: inherits"))
 	n.Ready("good")
-	if out := rdma("nodes", "--no-headers"); !strings.Contains(out, "Ready") || strings.Contains(out, "NotReady") || strings.Contains(out, "Missing") {
+	if out := rdma("nodes", "--no-headers"); !strings.Contains(out, "Ready") || strings.Contains(out, "NotReady") ||
+		strings.Contains(out, "Missing") {
 		t.Errorf("kubectl rdma nodes:\n%s", out)
 	}
 	if out := rdma("claims", "--no-headers"); !strings.Contains(out, "InUse") || !strings.Contains(out, "mlx5_") {

@@ -52,7 +52,8 @@ func TestRefusedStart(t *testing.T) {
 	bed.Gone(t, bed.Record(ends))
 	device := held.Results()[0].Device
 	testbed.Eventually(t, "publication of the held device alone", func() error {
-		if devices := bed.Devices(t); len(devices) != 1 || !strings.Contains(fmt.Sprint(devices[device].Taints), "rdma.dev/draining") {
+		if devices := bed.Devices(t); len(devices) != 1 ||
+			!strings.Contains(fmt.Sprint(devices[device].Taints), "rdma.dev/draining") {
 			return fmt.Errorf("published are %v", devices)
 		}
 		return nil

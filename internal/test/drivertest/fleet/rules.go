@@ -90,7 +90,8 @@ func (s *Server) serveReviews(mux *http.ServeMux) {
 			return
 		}
 		a := review.Spec.ResourceAttributes
-		review.Status.Allowed = !slices.Contains(s.Forbidden, a.Verb+" "+a.Resource) && !slices.Contains(s.Forbidden, a.Resource)
+		forbidden := slices.Contains(s.Forbidden, a.Verb+" "+a.Resource) || slices.Contains(s.Forbidden, a.Resource)
+		review.Status.Allowed = !forbidden
 		review.TypeMeta = metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}
 		answer(w, http.StatusCreated, review)
 	})

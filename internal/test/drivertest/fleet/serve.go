@@ -122,14 +122,16 @@ func serveNewest[T any, P interface {
 		}
 		s.Asked = append(s.Asked, verb+" "+scope)
 		if slices.Contains(s.Forbidden, scope) || slices.Contains(s.Forbidden, verb+" "+resource) {
-			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, group, resource, name, fmt.Sprintf("%s is forbidden: User \"jane\" cannot %s resource %q", resource, verb, resource))
+			says := fmt.Sprintf("%s is forbidden: User \"jane\" cannot %s resource %q", resource, verb, resource)
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, group, resource, name, says)
 			return
 		}
 		items := choose[T, P](objects(), namespace, name, r)
 		if name == "" {
 			answer(w, http.StatusOK, map[string]any{"kind": kindOf[T]() + "List", "metadata": map[string]any{}, "items": items})
 		} else if len(items) == 0 {
-			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, group, resource, name, fmt.Sprintf("%s %q not found", resource, name))
+			says := fmt.Sprintf("%s %q not found", resource, name)
+			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, group, resource, name, says)
 		} else {
 			answer(w, http.StatusOK, items[0])
 		}

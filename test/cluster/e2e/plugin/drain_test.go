@@ -131,7 +131,8 @@ func (b *bed) roles() {
 // withoutRules: an API server without DeviceTaintRules is named, with the alternative.
 func (b *bed) withoutRules() {
 	out, err := b.command("kubectl", "rdma", "drain", "train", "mlx5_0").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "serves no DeviceTaintRules") || !strings.Contains(string(out), "kubectl cordon train") {
+	if err == nil || !strings.Contains(string(out), "serves no DeviceTaintRules") ||
+		!strings.Contains(string(out), "kubectl cordon train") {
 		b.Errorf("drain without DeviceTaintRules: %v\n%s", err, out)
 	}
 }

@@ -32,8 +32,8 @@ func (b *Bed) Namespace(t *testing.T) *Namespace {
 			t.Log(tail(b.DriverLog(), 60))
 		}
 		// A wrong warning is the worst fault of the hook's checks.
-		if found, _ := b.Output("kubectl", "--namespace", n.Name, "get", "events", "--field-selector=reason=RDMANotUsable"); !n.Unusable &&
-			strings.Contains(found, "RDMANotUsable") {
+		found, _ := b.Output("kubectl", "--namespace", n.Name, "get", "events", "--field-selector=reason=RDMANotUsable")
+		if !n.Unusable && strings.Contains(found, "RDMANotUsable") {
 			t.Errorf("containers that can use their HCAs have events:\n%s", found)
 		}
 		// The devices must be free for the next test; the rest may take its time.
