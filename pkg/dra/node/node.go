@@ -99,7 +99,8 @@ func Open(cfg Config) (*Node, error) {
 	if err := n.Rescan(); err != nil {
 		return nil, err
 	}
-	return n, n.readVPD(context.Background())
+	_, err = n.readVPD(context.Background())
+	return n, err
 }
 
 // Host returns the last reading of the host.

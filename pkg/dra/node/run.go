@@ -66,7 +66,9 @@ func (n *Node) Run(ctx context.Context) {
 			n.adapt(ctx)
 		}
 		due.Stop()
-		n.looked(ctx, n.readVPD(ctx))
+		if read, err := n.readVPD(ctx); read {
+			n.looked(ctx, err)
+		}
 		changed := n.judge(ctx, n.cfg.Now()) || asks
 		if snap := n.Host().Snapshot; snap != followed {
 			followed = snap

@@ -19,23 +19,24 @@ func recallVPD(m claimstore.Memory) (vpd map[string]rdma.VPD) {
 }
 
 // readVPD reads the VPD of functions that are new. It may take [rdma.VPDTime], and holds no lock meanwhile: a claim
-// that is prepared never waits for it. Until then nobody gets the HCAs of these functions.
-func (n *Node) readVPD(ctx context.Context) error {
+// that is prepared never waits for it. Until then nobody gets the HCAs of these functions. read tells whether there
+// were any, and the host has been read with them.
+func (n *Node) readVPD(ctx context.Context) (read bool, err error) {
 	n.scan.Lock()
 	files := n.scanner.UnreadVPD()
 	n.scan.Unlock()
 	if len(files) == 0 {
-		return nil
+		return false, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, rdma.VPDTime)
 	defer cancel()
-	read := rdma.ReadVPD(limited, n.sys, files)
+	vpd := rdma.ReadVPD(limited, n.sys, files)
 	if ctx.Err() != nil {
-		return nil // the driver ends, which says nothing about a card
+		return false, nil // the driver ends, which says nothing about a card
 	}
 	var all map[string]rdma.VPD
-	err := n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) {
-		snap := s.Learn(read)
+	err = n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) {
+		snap := s.Learn(vpd)
 		all = s.VPD()
 		return snap, nil
 	})
@@ -43,5 +44,5 @@ func (n *Node) readVPD(ctx context.Context) error {
 	if err := n.cfg.Store.Memory().Remember(memoryVPD, all); err != nil {
 		klog.FromContext(ctx).Error(err, "After a restart the driver reads the VPD of the host's cards again")
 	}
-	return err
+	return true, err
 }

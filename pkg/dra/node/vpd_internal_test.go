@@ -87,7 +87,7 @@ func TestPrepareWaitsForNoVPD(t *testing.T) {
 		t.Errorf("%d HCAs, %d of them usable, VPD asked for %d times; want 12, 0 and 0", hcas, usable, len(asked))
 	}
 	done := make(chan error)
-	go func() { done <- n.readVPD(t.Context()) }()
+	go func() { _, err := n.readVPD(t.Context()); done <- err }()
 	<-asked
 	if err := n.Rescan(); err != nil { // returns, though a card hangs
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestVPDOfStoppedDriver(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := n.readVPD(ctx); err != nil || len(n.scanner.UnreadVPD()) != 12 {
+	if _, err := n.readVPD(ctx); err != nil || len(n.scanner.UnreadVPD()) != 12 {
 		t.Errorf("error %v, VPD to read %d; want none and 12", err, len(n.scanner.UnreadVPD()))
 	}
 }
