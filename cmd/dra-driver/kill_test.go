@@ -12,13 +12,19 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
-// TestKill kills the driver with kill -9 at a random moment of Prepare, 200 times
-// (DRA_TEST_ROUNDS; DRA_TEST_SEED repeats a run). Whatever the moment: no half
+// TestKill kills the driver with kill -9 at a random moment of Prepare, 40 times and 200 times in a long run
+// (DRA_TEST_ROUNDS; DRA_TEST_SEED repeats a run). TestKillAtEachCall of internal/test/drivertest/faults misses no
+// moment. Whatever the moment: no half
 // written spec, no lost claim, the same IDs from the next driver, which recovers by
 // itself what was prepared, and nothing left after Unprepare.
 func TestKill(t *testing.T) {
+	kills := 40
+	if needs.IsLong() {
+		kills = 200
+	}
 	random := seeded(t)
 	n := drivertest.NewNode(t, "hgx-h100")
 	live := drivertest.Claim(0, hcas[0])
@@ -27,7 +33,7 @@ func TestKill(t *testing.T) {
 	liveIDs := mustPrepare(t, n, live)
 	window := callTime(t, n)
 	answered := 0
-	for round := range rounds(t, 200) {
+	for round := range rounds(t, kills) {
 		victims := victimsOf(round)
 		n.AddClaim(victims...)
 		moment := time.Duration(random.Int64N(int64(window)))
@@ -48,7 +54,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("failed in round %d, killed after %v", round, moment)
 		}
 	}
-	t.Logf("%d calls were answered before the kill, %d were not", answered, rounds(t, 200)*len(victimsOf(0))-answered)
+	t.Logf("%d calls were answered before the kill, %d were not", answered, rounds(t, kills)*len(victimsOf(0))-answered)
 	mustUnprepare(t, n, live)
 	checkNothingLeft(t, n)
 	checkTemporaryFilesGo(t, n, driver)
