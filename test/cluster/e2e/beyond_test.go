@@ -57,7 +57,7 @@ var beyond = []attempt{
 // installs, which allows nothing of all this, nor of one that allows something else. The pod's event and kubectl rdma
 // why have the refusal, and name the field of the class.
 func TestBeyondClass(t *testing.T) {
-	rdma := buildPlugin(t)
+	rdma := bed.Plugin(t)
 	createClass(t, "bounded.example.com", boundedClass)
 	words := attempt{"env", "env: [ucx]", "env[0]", "env"} // the chart's class allows all words
 	for class, attempts := range map[string][]attempt{
@@ -73,7 +73,7 @@ func TestBeyondClass(t *testing.T) {
 			for _, a := range attempts {
 				want := a.refused + ": Forbidden: "
 				n.Event(a.name, want, "allow."+a.by)
-				if said := rdma.why(t, n.Name, a.name); said.Verdict != "unprepared" || !strings.Contains(said.Summary, want) {
+				if said := rdma.Why(t, n.Name, a.name); said.Verdict != "unprepared" || !strings.Contains(said.Summary, want) {
 					t.Errorf("kubectl rdma why %s: %+v, want %q", a.name, said, want)
 				}
 				n.Delete(a.name) // the last pods wait for an HCA

@@ -27,8 +27,8 @@ func TestExhaustion(t *testing.T) {
 		t.Errorf("there are %d claims, want %d", len(claims), shares)
 	}
 	for _, c := range claims {
-		if r := c.Results(); len(r) != 1 || r[0].Device != shared {
-			t.Errorf("claim %s has %v, want %s", c.Metadata.Name, r, shared)
+		if r := c.Results(); len(r) != 1 || r[0].Device != testbed.SharedStorage {
+			t.Errorf("claim %s has %v, want %s", c.Metadata.Name, r, testbed.SharedStorage)
 		}
 	}
 	n.Apply(idle("share", "late"))

@@ -16,7 +16,7 @@ var cni string
 func TestCNI(t *testing.T) {
 	bed.SwitchHost(t, "roce-sriov", cni)
 	const roce, infiniband = "pci-0000-3b-00-3", "pci-0000-3b-00-5"
-	bed.Published(t, []string{roce, infiniband}, []string{storage})
+	bed.Published(t, []string{roce, infiniband}, []string{testbed.Storage})
 	address := bed.Netdev(t, "0000:3b:00.3", "ens1f0v1")
 	bed.Multus(t)
 	n := bed.Namespace(t)

@@ -33,17 +33,17 @@ spec:
 // TestDrain: a running pod stays on a drained HCA, and keeps its container. --evict moves it to another HCA, as the
 // container itself says. After undrain the HCA is given out again. Package plugin has the rest.
 func TestDrain(t *testing.T) {
-	n, plugin := bed.Namespace(t), buildPlugin(t)
-	busIDs := map[string]string{hcaOne: addressOne, hcaOther: addressOther}
-	either := strings.ReplaceAll(requestFor("one", "hca.rdma.dev", "BUS"), `== "BUS"`, fmt.Sprintf(`in ["%s", "%s"]`, addressOne, addressOther))
+	n, plugin := bed.Namespace(t), bed.Plugin(t)
+	busIDs := map[string]string{testbed.HCAOne: testbed.AddressOne, testbed.HCAOther: testbed.AddressOther}
+	either := strings.ReplaceAll(testbed.RequestFor("one", "hca.rdma.dev", "BUS"), `== "BUS"`, fmt.Sprintf(`in ["%s", "%s"]`, testbed.AddressOne, testbed.AddressOther))
 	n.Apply(either + deployment)
 	n.Kubectl("rollout", "status", "deployment/server", "--timeout="+testbed.Patience.String())
 	first := serverOf(t, n)
 	drained := n.ClaimOf(first.Metadata.Name).Results()[0]
-	t.Cleanup(func() { plugin.run(t, n.Name, "undrain", drained.Pool) })
+	t.Cleanup(func() { plugin.Run(t, n.Name, "undrain", drained.Pool) })
 
-	plugin.run(t, n.Name, "drain", drained.Pool, drained.Device, "--reason=cable 17")
-	n.Apply(requestFor("this-one", "hca.rdma.dev", busIDs[drained.Device]) + podFor("late", "this-one"))
+	plugin.Run(t, n.Name, "drain", drained.Pool, drained.Device, "--reason=cable 17")
+	n.Apply(testbed.RequestFor("this-one", "hca.rdma.dev", busIDs[drained.Device]) + testbed.PodFor("late", "this-one"))
 	n.Pending("late")
 	if now := serverOf(t, n); now.Metadata.UID != first.Metadata.UID ||
 		now.Status.ContainerStatuses[0].ContainerID != first.Status.ContainerStatuses[0].ContainerID {
@@ -51,7 +51,7 @@ func TestDrain(t *testing.T) {
 	}
 	n.Expect(first.Metadata.Name, "app", drained.Device)
 
-	plugin.run(t, n.Name, "drain", drained.Pool, drained.Device, "--evict", "--yes")
+	plugin.Run(t, n.Name, "drain", drained.Pool, drained.Device, "--evict", "--yes")
 	var second server
 	testbed.Eventually(t, "another pod of the deployment", func() error {
 		if _, err := bed.Output("kubectl", "--namespace", n.Name, "get", "pod", first.Metadata.Name); err == nil {
@@ -70,7 +70,7 @@ func TestDrain(t *testing.T) {
 	}
 	n.Expect(second.Metadata.Name, "app", other)
 
-	plugin.run(t, n.Name, "undrain", drained.Pool, drained.Device)
+	plugin.Run(t, n.Name, "undrain", drained.Pool, drained.Device)
 	n.Ready("late")
 	n.Expect("late", "app", drained.Device)
 }

@@ -14,9 +14,9 @@ import (
 // goes on; when the link is back, so are the claims. The port of a fixture raises no
 // event, so this is the slow way: the driver's poll.
 func TestLinkDown(t *testing.T) {
-	const device = hcaOne
+	const device = testbed.HCAOne
 	n := bed.Namespace(t)
-	n.Apply(requestFor("this-one", "hca.rdma.dev", addressOne) + podFor("holder", "this-one"))
+	n.Apply(testbed.RequestFor("this-one", "hca.rdma.dev", testbed.AddressOne) + testbed.PodFor("holder", "this-one"))
 	n.Ready("holder")
 	process := n.Kubectl("get", "pod", "holder", "-o", "jsonpath={.status.containerStatuses[*].containerID}")
 
@@ -35,7 +35,7 @@ func TestLinkDown(t *testing.T) {
 		return nil
 	})
 	n.Delete("holder")
-	n.Apply(podFor("late", "this-one"))
+	n.Apply(testbed.PodFor("late", "this-one"))
 	n.Pending("late")
 
 	setPort(t, device, "4: ACTIVE", "5: LinkUp")

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 		Machine: "hgx-h100",
 		// The admission policies must hold for claims in the older versions too.
 		Cluster: cluster.Options{RuntimeConfig: "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true"},
-		Values:  values,
+		Values:  testbed.HGXValues,
 		GPUs:    true,
 	}, &bed)
 }

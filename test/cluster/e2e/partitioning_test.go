@@ -2,7 +2,6 @@ package e2e
 
 import (
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,40 +10,17 @@ import (
 )
 
 var (
-	//go:embed testdata/values.yaml
-	values string
 	//go:embed testdata/partitioning.yaml
 	partitioning string
 	//go:embed testdata/sriov.yaml
 	sriov string
 )
 
-// requestFor writes a ResourceClaimTemplate for one HCA, by its PCI address.
-func requestFor(name, class, address string) string {
-	return fmt.Sprintf(`
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: %s}
-spec:
-  spec:
-    devices:
-      requests:
-      - name: nic
-        exactly:
-          deviceClassName: %s
-          selectors: [{cel: {expression: 'device.attributes["resource.kubernetes.io"].?pciBusID.orValue("") == "%s"'}}]
----`, name, class, address)
-}
-
-func podFor(name, template string) string {
-	return testbed.Pod(name, "resourceClaimTemplateName: "+template)
-}
-
 // stillPending asserts that a waiting pod has not started since something changed: the
 // scheduler has had another one like it after that, and found nothing for it.
 func stillPending(n *testbed.Namespace, pod, template string) {
 	another := pod + "-again"
-	n.Apply(podFor(another, template))
+	n.Apply(testbed.PodFor(another, template))
 	n.Pending(another)
 	n.Pending(pod)
 	n.Delete(another)
@@ -54,20 +30,20 @@ func stillPending(n *testbed.Namespace, pod, template string) {
 // what excludes what holds.
 func TestPartitioning(t *testing.T) {
 	bed.Configure(t, partitioning)
-	bed.Published(t, []string{storage, shared, "group-all"}, nil)
+	bed.Published(t, []string{testbed.Storage, testbed.SharedStorage, "group-all"}, nil)
 	t.Run("whole waits for shares", func(t *testing.T) {
 		n := bed.Namespace(t)
-		n.Apply(requestFor("whole", "hca.rdma.dev", "0000:52:00.0") + requestFor("share", "shared.hca.rdma.dev", "0000:52:00.0") +
-			podFor("first", "share") + podFor("second", "share"))
+		n.Apply(testbed.RequestFor("whole", "hca.rdma.dev", "0000:52:00.0") + testbed.RequestFor("share", "shared.hca.rdma.dev", "0000:52:00.0") +
+			testbed.PodFor("first", "share") + testbed.PodFor("second", "share"))
 		n.Ready("first", "second")
-		n.Apply(podFor("whole", "whole"))
+		n.Apply(testbed.PodFor("whole", "whole"))
 		n.Pending("whole")
 		n.Delete("first")
 		stillPending(n, "whole", "whole")
 		n.Delete("second")
 		n.Ready("whole")
-		n.Expect("whole", "app", storage)
-		n.Apply(podFor("first", "share"))
+		n.Expect("whole", "app", testbed.Storage)
+		n.Apply(testbed.PodFor("first", "share"))
 		n.Pending("first")
 		n.Delete("whole")
 		n.Ready("first")
@@ -79,8 +55,8 @@ func TestPartitioning(t *testing.T) {
 		if got := strings.Fields(n.Look("group", "app").Nodes); len(got) != 10 {
 			t.Errorf("the group's container sees %q, want nine HCAs and rdma_cm", got)
 		}
-		n.Apply(requestFor("whole", "hca.rdma.dev", "0000:52:00.0") + requestFor("share", "shared.hca.rdma.dev", "0000:52:00.0") +
-			podFor("share", "share") + podFor("whole", "whole"))
+		n.Apply(testbed.RequestFor("whole", "hca.rdma.dev", "0000:52:00.0") + testbed.RequestFor("share", "shared.hca.rdma.dev", "0000:52:00.0") +
+			testbed.PodFor("share", "share") + testbed.PodFor("whole", "whole"))
 		n.Ready("share")
 		n.Pending("whole")
 		n.Delete("group", "share")
@@ -94,11 +70,11 @@ func TestPartitioning(t *testing.T) {
 // fails, the fix is there: correct docs/sharing.md.
 func monitoringNeedsCounters(t *testing.T) {
 	n := bed.Namespace(t)
-	bed.Kubectl(t, "label", "namespace", n.Name, adminLabel+"=true")
-	n.Apply(requestFor("whole", "hca.rdma.dev", "0000:52:00.0") + podFor("whole", "whole"))
+	bed.Kubectl(t, "label", "namespace", n.Name, testbed.AdminLabel+"=true")
+	n.Apply(testbed.RequestFor("whole", "hca.rdma.dev", "0000:52:00.0") + testbed.PodFor("whole", "whole"))
 	n.Ready("whole")
-	monitor := strings.Replace(requestFor("monitor", "hca.rdma.dev", "0000:52:00.0"), "deviceClassName:", "adminAccess: true\n          deviceClassName:", 1)
-	n.Apply(monitor + podFor("monitor", "monitor"))
+	monitor := strings.Replace(testbed.RequestFor("monitor", "hca.rdma.dev", "0000:52:00.0"), "deviceClassName:", "adminAccess: true\n          deviceClassName:", 1)
+	n.Apply(monitor + testbed.PodFor("monitor", "monitor"))
 	n.Pending("monitor")
 	n.Delete("whole")
 	n.Ready("monitor")
@@ -109,7 +85,7 @@ func monitoringNeedsCounters(t *testing.T) {
 func TestSRIOV(t *testing.T) {
 	bed.SwitchHost(t, "roce-sriov", sriov)
 	const pf, vf, unconfigured = "pci-0000-3b-00-0", "pci-0000-3b-00-2", "pci-0000-3b-01-1"
-	bed.Published(t, []string{pf, "shared-" + pf, vf, unconfigured}, []string{storage})
+	bed.Published(t, []string{pf, "shared-" + pf, vf, unconfigured}, []string{testbed.Storage})
 	for name, d := range bed.Devices(t) {
 		if tainted := len(d.Taints) > 0; tainted != (name == unconfigured) {
 			t.Errorf("%s has taints %v", name, d.Taints)
@@ -124,19 +100,19 @@ func TestSRIOV(t *testing.T) {
 		t.Errorf("card has %+v, want %v", r, both)
 	}
 	n.Delete("card")
-	n.Apply(requestFor("pf", "hca.rdma.dev", "0000:3b:00.0") + requestFor("share", "shared.hca.rdma.dev", "0000:3b:00.0") +
-		testbed.Template("vf", "vf.hca.rdma.dev", "") + podFor("vf-1", "vf") + podFor("vf-2", "vf") + podFor("share", "share"))
+	n.Apply(testbed.RequestFor("pf", "hca.rdma.dev", "0000:3b:00.0") + testbed.RequestFor("share", "shared.hca.rdma.dev", "0000:3b:00.0") +
+		testbed.Template("vf", "vf.hca.rdma.dev", "") + testbed.PodFor("vf-1", "vf") + testbed.PodFor("vf-2", "vf") + testbed.PodFor("share", "share"))
 	n.Ready("vf-1", "vf-2", "share")
 	n.Expect("vf-1", "app", n.ClaimOf("vf-1").Results()[0].Device)
 	n.Expect("share", "app", "shared-"+pf)
-	n.Apply(podFor("pf", "pf"))
+	n.Apply(testbed.PodFor("pf", "pf"))
 	n.Pending("pf")
 	n.Delete("vf-1", "share")
 	stillPending(n, "pf", "pf")
 	n.Delete("vf-2")
 	n.Ready("pf")
 	n.Expect("pf", "app", pf)
-	n.Apply(podFor("vf-1", "vf") + podFor("share", "share"))
+	n.Apply(testbed.PodFor("vf-1", "vf") + testbed.PodFor("share", "share"))
 	n.Pending("vf-1")
 	n.Pending("share")
 	n.Delete("pf")

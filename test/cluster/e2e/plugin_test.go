@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,9 +10,9 @@ import (
 // TestPlugin: kubectl rdma on a cluster whose kubelet and driver work. What it says of
 // pods that the scheduler leaves waiting is proved in package plugin.
 func TestPlugin(t *testing.T) {
-	plugin := buildPlugin(t)
+	plugin := bed.Plugin(t)
 	n := bed.Namespace(t)
-	rdma := func(args ...string) string { return plugin.run(t, n.Name, args...) }
+	rdma := func(args ...string) string { return plugin.Run(t, n.Name, args...) }
 	n.Apply(testbed.Template("inherits", "hca.rdma.dev", inherit) + testbed.Pod("good", "resourceClaimTemplateName: inherits"))
 	n.Ready("good")
 	if out := rdma("nodes", "--no-headers"); !strings.Contains(out, "Ready") || strings.Contains(out, "NotReady") ||
@@ -30,37 +28,9 @@ func TestPlugin(t *testing.T) {
 	n.Apply(testbed.Template("bad", "hca.rdma.dev", `{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, nodes: [verbs, mad]}`) + testbed.Pod("bad", "resourceClaimTemplateName: bad"))
 	n.Event("bad", "nodes[1]", "mad")
 	for pod, want := range map[string]string{"good": "fine", "bad": "unprepared"} {
-		answer := plugin.why(t, n.Name, pod)
+		answer := plugin.Why(t, n.Name, pod)
 		if answer.Verdict != want || pod == "bad" && !strings.Contains(answer.Summary, "mad") {
 			t.Errorf("why %s: %+v, want %s", pod, answer, want)
 		}
 	}
-}
-
-// plugin is the path of kubectl rdma.
-type plugin string
-
-// buildPlugin builds kubectl rdma.
-func buildPlugin(t *testing.T) plugin {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubectl-rdma")
-	if err := bed.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", path); err != nil {
-		t.Fatal(err)
-	}
-	return plugin(path)
-}
-
-// run returns what a command says in a namespace.
-func (p plugin) run(t *testing.T, namespace string, args ...string) string {
-	t.Helper()
-	return bed.Inside(t, string(p), append(args, "--namespace="+namespace)...)
-}
-
-// why returns what kubectl rdma why says of a pod.
-func (p plugin) why(t *testing.T, namespace, pod string) (answer struct{ Verdict, Summary string }) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(p.run(t, namespace, "why", pod, "-o", "json")), &answer); err != nil {
-		t.Fatal(err)
-	}
-	return answer
 }

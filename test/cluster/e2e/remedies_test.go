@@ -132,7 +132,7 @@ spec:
 // TestRemedies: of pods that do not run for other reasons than their devices, why names the reason that Kubernetes has,
 // status has a problem, and the remedy is one: the pod runs after it.
 func TestRemedies(t *testing.T) {
-	plugin := buildPlugin(t)
+	plugin := bed.Plugin(t)
 	n := bed.Namespace(t)
 	bed.Kubectl(t, "create", "-f", runtimeClassFile(t))
 	t.Cleanup(func() { bed.Kubectl(t, "delete", "runtimeclass", noHandler) })
@@ -144,7 +144,7 @@ func TestRemedies(t *testing.T) {
 	for _, s := range stuckPods {
 		testbed.Eventually(t, "the reason of pod "+s.name, func() error { return s.explained(t, plugin, n.Name) })
 	}
-	status := plugin.run(t, n.Name, "status", "--no-headers")
+	status := plugin.Run(t, n.Name, "status", "--no-headers")
 	for _, s := range stuckPods {
 		if !lineHas(status, s.name, s.status) {
 			t.Errorf("status does not say %q of pod %s:\n%s", s.status, s.name, status)
@@ -156,7 +156,7 @@ func TestRemedies(t *testing.T) {
 	for _, s := range stuckPods {
 		if s.remedy != nil {
 			n.Ready(s.name)
-			if a := plugin.why(t, n.Name, s.name); a.Verdict != "fine" {
+			if a := plugin.Why(t, n.Name, s.name); a.Verdict != "fine" {
 				t.Errorf("pod %s after its remedy: %s, %s", s.name, a.Verdict, a.Summary)
 			}
 		}
@@ -179,8 +179,8 @@ func runtimeClassFile(t *testing.T) string {
 }
 
 // explained checks the verdict, the findings and the first line of why.
-func (s *stuck) explained(t *testing.T, p plugin, namespace string) error {
-	out := p.run(t, namespace, "why", s.name, "-o", "json")
+func (s *stuck) explained(t *testing.T, p testbed.Plugin, namespace string) error {
+	out := p.Run(t, namespace, "why", s.name, "-o", "json")
 	var a struct {
 		Verdict, Summary string
 		Findings         []struct{ Reason string }
@@ -207,15 +207,15 @@ func lineHas(table, pod, words string) bool {
 
 // TestQuota: a claim that a quota refuses is no fault of its template, and the pod starts by itself when there is room.
 func TestQuota(t *testing.T) {
-	plugin := buildPlugin(t)
+	plugin := bed.Plugin(t)
 	n := bed.Namespace(t)
 	n.Apply("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: fabric}\nspec: {hard: {hca.rdma.dev.deviceclass.resource.k8s.io/devices: \"1\"}}\n---\n" +
-		testbed.Template("one", "hca.rdma.dev", inherit) + podFor("first", "one"))
+		testbed.Template("one", "hca.rdma.dev", inherit) + testbed.PodFor("first", "one"))
 	n.Ready("first")
-	n.Apply(podFor("second", "one"))
+	n.Apply(testbed.PodFor("second", "one"))
 	s := stuck{name: "second", verdict: "broken", reason: "QuotaExceeded", says: `ResourceQuota "fabric"`}
 	testbed.Eventually(t, "the quota", func() error { return s.explained(t, plugin, n.Name) })
-	if out := plugin.run(t, n.Name, "status", "--no-headers"); !lineHas(out, "second", "ResourceQuota") {
+	if out := plugin.Run(t, n.Name, "status", "--no-headers"); !lineHas(out, "second", "ResourceQuota") {
 		t.Errorf("status:\n%s", out)
 	}
 	n.Delete("first")
@@ -225,7 +225,7 @@ func TestQuota(t *testing.T) {
 // TestNamespaceDeleted: the way out of docs/operate.md when somebody deletes the namespace of the driver.
 func TestNamespaceDeleted(t *testing.T) {
 	needs.Long(t, "it installs the driver twice; TestUninstallCheck shows what stops a removal")
-	plugin := buildPlugin(t)
+	plugin := bed.Plugin(t)
 	n := bed.Namespace(t)
 	n.Running("app")
 	// A pod with a claim lives in the namespace of the driver, so that it cannot end.

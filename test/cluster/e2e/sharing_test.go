@@ -9,12 +9,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
-// shared is the HCA that the policy shares, and its device.
-const (
-	storage = "pci-0000-52-00-0"
-	shared  = "shared-" + storage
-)
-
 // TestShares: claims with and without a wish share an HCA; each says what it got.
 func TestShares(t *testing.T) {
 	n := bed.Namespace(t)
@@ -26,8 +20,8 @@ func TestShares(t *testing.T) {
 		"two-shares": {"shares": "2", "bandwidth": "25G", "handles": "100", "objects": "10k"},
 	} {
 		r := n.ClaimOf(pod).Results()[0]
-		if r.Device != shared {
-			t.Errorf("%s has %s, want %s", pod, r.Device, shared)
+		if r.Device != testbed.SharedStorage {
+			t.Errorf("%s has %s, want %s", pod, r.Device, testbed.SharedStorage)
 		}
 		for name, amount := range want {
 			if !testbed.SameQuantity(t, r.ConsumedCapacity[name], amount) {
@@ -80,16 +74,16 @@ func TestOldAndNew(t *testing.T) {
 	n.Apply(testbed.Template("share", "shared.hca.rdma.dev", "") + testbed.Pod("new", "resourceClaimTemplateName: share"))
 	n.Kubectl("rollout", "status", "deployment/rdma-test", "--timeout="+testbed.Patience.String())
 	n.Ready("mofed-test-pod", "new")
-	n.Expect("new", "app", shared)
+	n.Expect("new", "app", testbed.SharedStorage)
 	pods := strings.Fields(n.Kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.name}"))
 	if len(pods) != 4 {
 		t.Fatalf("pods %q, want 4", pods)
 	}
-	want := bed.HostHCA(t, shared)
+	want := bed.HostHCA(t, testbed.SharedStorage)
 	for _, pod := range pods {
 		r := n.ClaimOf(pod).Results()
-		if len(r) != 1 || r[0].Device != shared || !testbed.SameQuantity(t, r[0].ConsumedCapacity["shares"], "1") {
-			t.Errorf("%s has %+v, want one share of %s", pod, r, shared)
+		if len(r) != 1 || r[0].Device != testbed.SharedStorage || !testbed.SameQuantity(t, r[0].ConsumedCapacity["shares"], "1") {
+			t.Errorf("%s has %+v, want one share of %s", pod, r, testbed.SharedStorage)
 		}
 		out := n.Kubectl("exec", pod, "--", "sh", "-c", "ls /dev/infiniband; awk '/locked memory/ {print $4}' /proc/1/limits")
 		if got, want := strings.Fields(out), []string{"rdma_cm", want.Uverbs, testbed.RaisedLimit(t)}; !slices.Equal(got, want) {
@@ -131,7 +125,7 @@ func TestPluginWins(t *testing.T) {
 	n.Event("second", "Insufficient rdma/hca")
 	advertise(`[{"op": "replace", "path": "/status/capacity/rdma~1hca", "value": "0"}, {"op": "replace", "path": "/status/allocatable/rdma~1hca", "value": "0"}]`)
 	n.Ready("second")
-	if r := n.ClaimOf("second").Results(); len(r) != 1 || r[0].Device != shared {
+	if r := n.ClaimOf("second").Results(); len(r) != 1 || r[0].Device != testbed.SharedStorage {
 		t.Errorf("the second pod has %v", r)
 	}
 }
@@ -162,8 +156,8 @@ func TestOneHCAManyClaims(t *testing.T) {
 	n.Apply(testbed.Template("small", "shared.hca.rdma.dev", "{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlock: 1Mi, nodes: [verbs]}") +
 		testbed.Template("large", "shared.hca.rdma.dev", "{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlock: 2Mi, env: [ucx]}") + twoClaims)
 	n.Ready("app")
-	h := bed.HostHCA(t, shared)
-	device := "RDMA_DEVICE_" + strings.ToUpper(strings.ReplaceAll(storage, "-", "_")) + "=" + h.IBDev
+	h := bed.HostHCA(t, testbed.SharedStorage)
+	device := "RDMA_DEVICE_" + strings.ToUpper(strings.ReplaceAll(testbed.Storage, "-", "_")) + "=" + h.IBDev
 	for container, want := range map[string]testbed.View{
 		"small": {Nodes: h.Uverbs, Memlock: "1048576", Env: device},
 		"large": {Nodes: "rdma_cm " + h.Uverbs, Memlock: "2097152", Env: device + " UCX_NET_DEVICES=" + h.IBDev + ":1"},

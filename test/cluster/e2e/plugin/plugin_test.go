@@ -24,7 +24,8 @@ const objects = "../../../../internal/test/drivertest/fleet/testdata/"
 // bed is an API server with nodes, and kubectl with the plugin.
 type bed struct {
 	*testing.T
-	env []string
+	kubeconfig string
+	env        []string
 }
 
 // newBed starts a version of Kubernetes, the newest for "", with nodes.
@@ -33,8 +34,8 @@ func newBed(t *testing.T, version string, nodes ...string) *bed {
 	if err := install(); err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{T: t}
-	b.env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig(), "HOME="+t.TempDir(), "PATH="+programs+":"+path+":"+os.Getenv("PATH"))
+	b := &bed{T: t, kubeconfig: cp.Kubeconfig()}
+	b.env = append(os.Environ(), "KUBECONFIG="+b.kubeconfig, "HOME="+t.TempDir(), "PATH="+programs+":"+path+":"+os.Getenv("PATH"))
 	if err := cp.Schedule(); err != nil {
 		t.Fatal(err)
 	}

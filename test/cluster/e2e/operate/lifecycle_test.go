@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func TestSpecsAreRestored(t *testing.T) {
 // the spec of the pod that lives, whose container restarts; nothing stays of the others.
 func TestDriverAway(t *testing.T) {
 	n := bed.Namespace(t)
-	n.Apply(testbed.Template("one", "hca.rdma.dev", "") + podFor("app", "one") + podFor("deleted", "one") + podFor("forced", "one"))
+	n.Apply(testbed.Template("one", "hca.rdma.dev", "") + testbed.PodFor("app", "one") + testbed.PodFor("deleted", "one") + testbed.PodFor("forced", "one"))
 	n.Ready("app", "deleted", "forced")
 	c, deleted, forced := n.ClaimOf("app"), n.ClaimOf("deleted"), n.ClaimOf("forced")
 
@@ -76,7 +76,7 @@ func TestDriverKilled(t *testing.T) {
 		return nil
 	})
 	bed.Kubectl(t, "--namespace", deploy.Namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout="+testbed.Patience.String())
-	n.Apply(podFor("next", "one"))
+	n.Apply(testbed.PodFor("next", "one"))
 	n.Ready("next")
 	n.Expect("next", "app", n.ClaimOf("next").Results()[0].Device)
 }

@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"strings"
@@ -7,16 +7,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
-const adminLabel = "resource.kubernetes.io/admin-access"
-
 // TestMonitoring: a monitor opens all exclusive HCAs with their management nodes,
 // beside the pods that have them, if its namespace has the label of Kubernetes.
 func TestMonitoring(t *testing.T) {
 	n := bed.Namespace(t)
-	if out, err := bed.KubectlInput(t, adminClaim, "--namespace", n.Name, "create", "--dry-run=server", "-f", "-"); err == nil || !strings.Contains(out, adminLabel) {
+	if out, err := bed.KubectlInput(t, adminClaim, "--namespace", n.Name, "create", "--dry-run=server", "-f", "-"); err == nil || !strings.Contains(out, testbed.AdminLabel) {
 		t.Errorf("without the label: %v: %s", err, out)
 	}
-	bed.Kubectl(t, "label", "namespace", n.Name, adminLabel+"=true")
+	bed.Kubectl(t, "label", "namespace", n.Name, testbed.AdminLabel+"=true")
 	n.Apply(testbed.Template("one", "hca.rdma.dev", "") + testbed.Pod("before", "resourceClaimTemplateName: one"))
 	n.Ready("before")
 	n.Example("monitoring")

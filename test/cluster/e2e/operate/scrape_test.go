@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"encoding/base64"
@@ -18,7 +18,7 @@ import (
 
 // scraped are the values for a Prometheus that is told what to do by the chart's ServiceMonitor.
 func scraped(tlsSecret string) string {
-	return fmt.Sprintf("metrics: {enabled: true, serviceMonitor: true, tlsSecret: %q}\n%s", tlsSecret, values)
+	return fmt.Sprintf("metrics: {enabled: true, serviceMonitor: true, tlsSecret: %q}\n%s", tlsSecret, testbed.HGXValues)
 }
 
 // TestServiceMonitor: Prometheus itself, with what the ServiceMonitor says, reads the driver's metrics by a token that can

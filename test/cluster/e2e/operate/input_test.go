@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"fmt"
@@ -62,7 +62,7 @@ func TestFullDirectory(t *testing.T) {
 	before := n.Running("before")
 	bed.Inside(t, "chattr", "+i", "/var/run/cdi")
 	t.Cleanup(func() { _, _ = bed.Output("chattr", "-i", "/var/run/cdi") })
-	n.Apply(podFor("app", "one"))
+	n.Apply(testbed.PodFor("app", "one"))
 	n.RestartContainer("before")
 	n.Expect("before", "app", before.Results()[0].Device)
 	n.Event("app", n.Name+"/app-hca", "/var/run/cdi", "writable CDI directory")

@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"fmt"
@@ -14,22 +14,22 @@ import (
 func TestPolicyReload(t *testing.T) {
 	process := driverProcess(t)
 	n := bed.Namespace(t)
-	n.Apply(testbed.Template("share", "shared.hca.rdma.dev", "") + podFor("holder", "share"))
+	n.Apply(testbed.Template("share", "shared.hca.rdma.dev", "") + testbed.PodFor("holder", "share"))
 	n.Ready("holder")
-	exclusive := strings.Replace(values, "publish: shared\n    handles: 6300\n    objects: 630k", "publish: exclusive\n    attributes: {tier: {string: gold}}", 1)
+	exclusive := strings.Replace(testbed.HGXValues, "publish: shared\n    handles: 6300\n    objects: 630k", "publish: exclusive\n    attributes: {tier: {string: gold}}", 1)
 	bed.Configure(t, exclusive)
 	testbed.Eventually(t, "attribute of the new policy", func() error {
-		if got := bed.Devices(t)[shared].Attributes["tier"]["string"]; got != "gold" {
+		if got := bed.Devices(t)[testbed.SharedStorage].Attributes["tier"]["string"]; got != "gold" {
 			return fmt.Errorf("tier is %v", got)
 		}
 		return nil
 	})
-	bed.Published(t, []string{shared}, []string{storage})
-	n.Apply(podFor("late", "share"))
+	bed.Published(t, []string{testbed.SharedStorage}, []string{testbed.Storage})
+	n.Apply(testbed.PodFor("late", "share"))
 	n.Pending("late")
-	n.Expect("holder", "app", shared)
+	n.Expect("holder", "app", testbed.SharedStorage)
 	n.Delete("late", "holder")
-	bed.Published(t, []string{storage}, []string{shared})
+	bed.Published(t, []string{testbed.Storage}, []string{testbed.SharedStorage})
 	if got := driverProcess(t); got != process {
 		t.Errorf("the driver's process was %s and is %s", process, got)
 	}

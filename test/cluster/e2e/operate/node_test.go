@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ func TestKubeletRestart(t *testing.T) {
 	if after := bed.Inside(t, "cat", c.Spec()); after != before {
 		t.Errorf("the spec changed from %s to %s", before, after)
 	}
-	n.Apply(podFor("new", "one"))
+	n.Apply(testbed.PodFor("new", "one"))
 	n.Ready("new")
 }
 
@@ -45,34 +45,28 @@ func TestContainerdRestart(t *testing.T) {
 	}
 	n.RestartContainer("app")
 	n.Expect("app", "app", c.Results()[0].Device)
-	n.Apply(podFor("next", "one"))
+	n.Apply(testbed.PodFor("next", "one"))
 	n.Ready("next")
 	n.Expect("next", "app", n.ClaimOf("next").Results()[0].Device)
 }
-
-// Two HCAs of the host, and where they are.
-const (
-	hcaOne, addressOne     = "pci-0000-19-00-0", "0000:19:00.0"
-	hcaOther, addressOther = "pci-0000-29-00-0", "0000:29:00.0"
-)
 
 // TestReboot: after a reboot with another order of the uverbs nodes a pod runs again, with
 // the claim and the HCA that it had, by the node's new number. Nothing stays in the way of
 // the claim's end, or of the next claim.
 func TestReboot(t *testing.T) {
 	n := bed.Namespace(t)
-	n.Apply(requestFor("one", "hca.rdma.dev", addressOne) + podFor("app", "one"))
+	n.Apply(testbed.RequestFor("one", "hca.rdma.dev", testbed.AddressOne) + testbed.PodFor("app", "one"))
 	n.Ready("app")
 	c := n.ClaimOf("app")
-	bed.Reboot(t, func() { bed.SwapUverbs(t, hcaOne, hcaOther) })
+	bed.Reboot(t, func() { bed.SwapUverbs(t, testbed.HCAOne, testbed.HCAOther) })
 	n.Restarted("app")
-	n.Expect("app", "app", hcaOne)
+	n.Expect("app", "app", testbed.HCAOne)
 	if now := n.ClaimOf("app"); now.Metadata.UID != c.Metadata.UID {
 		t.Errorf("the pod has claim %v, and had %v", now.Metadata, c.Metadata)
 	}
-	n.Apply(requestFor("other", "hca.rdma.dev", addressOther) + podFor("next", "other"))
+	n.Apply(testbed.RequestFor("other", "hca.rdma.dev", testbed.AddressOther) + testbed.PodFor("next", "other"))
 	n.Ready("next")
-	n.Expect("next", "app", hcaOther)
+	n.Expect("next", "app", testbed.HCAOther)
 	n.Delete("app")
 	bed.Gone(t, c.Spec())
 	bed.Gone(t, bed.Record(c))
@@ -83,11 +77,11 @@ func TestReboot(t *testing.T) {
 // that has the old number now.
 func TestUverbsRenumbered(t *testing.T) {
 	n := bed.Namespace(t)
-	n.Apply(requestFor("one", "hca.rdma.dev", addressOne) + podFor("app", "one"))
+	n.Apply(testbed.RequestFor("one", "hca.rdma.dev", testbed.AddressOne) + testbed.PodFor("app", "one"))
 	n.Ready("app")
 	c := n.ClaimOf("app")
 	before := bed.Inside(t, "cat", c.Spec())
-	bed.SwapUverbs(t, hcaOne, hcaOther)
+	bed.SwapUverbs(t, testbed.HCAOne, testbed.HCAOther)
 	testbed.Eventually(t, "another spec", func() error {
 		after, err := bed.Output("cat", c.Spec())
 		if err == nil && after == before {
@@ -96,5 +90,5 @@ func TestUverbsRenumbered(t *testing.T) {
 		return err
 	})
 	n.RestartContainer("app")
-	n.Expect("app", "app", hcaOne)
+	n.Expect("app", "app", testbed.HCAOne)
 }

@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ func replaceFile(t *testing.T, text string) {
 // TestRefusedStart: the node's only driver starts with a bad file. It restores and unprepares the claims that it finds,
 // offers nothing else, and says why. When the file is right, it offers everything again, without a restart.
 func TestRefusedStart(t *testing.T) {
-	bed.Configure(t, "metrics: {enabled: true, bindAddress: 127.0.0.1:9485}\n"+values)
+	bed.Configure(t, "metrics: {enabled: true, bindAddress: 127.0.0.1:9485}\n"+testbed.HGXValues)
 	n := bed.Namespace(t)
 	held, ends := n.Running("held"), n.Running("ends")
 	all := len(bed.Devices(t))
@@ -112,7 +112,7 @@ func metric(t *testing.T, line string) {
 // TestPolicyTest: kubectl rdma policy test asks the driver by the real kubectl and API server, with the rights that its
 // document names and no others.
 func TestPolicyTest(t *testing.T) {
-	plugin := buildPlugin(t)
+	plugin := bed.Plugin(t)
 	n := bed.Namespace(t)
 	held := n.Running("held")
 	roles := strings.Split(testbed.ReadFile(t, bed.Checkout.Path("docs", "kubectl-rdma.md")), "```yaml\n")[1:]
@@ -140,7 +140,7 @@ func TestPolicyTest(t *testing.T) {
 		if err := os.WriteFile(file, []byte(policyHeader+rules), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		cmd := bed.Command(t.Context(), string(plugin), "policy", "test", "-f", file, "-o", "wide", "--as=jane")
+		cmd := bed.Command(t.Context(), plugin.Path, "policy", "test", "-f", file, "-o", "wide", "--as=jane")
 		var out strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &out
 		err := bed.Run(cmd)

@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 
 // TestHelmTest: helm test says that a pod gets an HCA, or why not and what to do. It leaves nothing but a failed check.
 func TestHelmTest(t *testing.T) {
-	good := "lockedMemory: {limit: '" + testbed.RaisedLimit(t) + "'}\n" + values
+	good := "lockedMemory: {limit: '" + testbed.RaisedLimit(t) + "'}\n" + testbed.HGXValues
 	bed.Configure(t, good)
 	passes(t)
 
 	t.Run("no device is free", func(t *testing.T) {
-		bed.Configure(t, "testDeviceClasses: [hca.rdma.dev]\n"+values)
+		bed.Configure(t, "testDeviceClasses: [hca.rdma.dev]\n"+testbed.HGXValues)
 		n := bed.Namespace(t)
 		all := strings.Replace(testbed.Template("all", "hca.rdma.dev", ""),
 			"deviceClassName:", "allocationMode: All, deviceClassName:", 1)
@@ -26,7 +26,7 @@ func TestHelmTest(t *testing.T) {
 			"kubectl rdma claims")
 	})
 	t.Run("the hook cannot raise the limit", func(t *testing.T) {
-		bed.Configure(t, "lockedMemory: {limit: 8388607Ti}\n"+values) // more than any kernel allows but unlimited
+		bed.Configure(t, "lockedMemory: {limit: 8388607Ti}\n"+testbed.HGXValues) // more than any kernel allows but unlimited
 		if testbed.RaisedLimit(t) == "unlimited" {
 			t.Skip("here the hook can raise the limit to any value")
 		}

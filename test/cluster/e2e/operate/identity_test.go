@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"encoding/json"
@@ -74,7 +74,7 @@ func TestNodeCreatedAnew(t *testing.T) {
 		})
 	}
 	bed.Kubectl(t, "wait", "--for=condition=Ready", "node", "--all", "--timeout="+testbed.Patience.String())
-	n.Apply(podFor("next", "one"))
+	n.Apply(testbed.PodFor("next", "one"))
 	n.Ready("next")
 }
 
@@ -113,7 +113,7 @@ func TestEtcdRestored(t *testing.T) {
 	}
 	bed.Gone(t, lost.Spec())
 	bed.Gone(t, bed.Record(lost))
-	n.Apply(podFor("next", "one"))
+	n.Apply(testbed.PodFor("next", "one"))
 	n.Ready("next")
 }
 

@@ -1,4 +1,4 @@
-package e2e
+package operate
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ spec:
 // the pod is left.
 func TestKubeletLosesItsState(t *testing.T) {
 	n := bed.Namespace(t)
-	n.Apply(claimFor("own", addressOne) + testbed.Pod("app", "resourceClaimName: own"))
+	n.Apply(claimFor("own", testbed.AddressOne) + testbed.Pod("app", "resourceClaimName: own"))
 	n.Ready("app")
 	first := n.ClaimOf("app")
 
@@ -38,9 +38,9 @@ func TestKubeletLosesItsState(t *testing.T) {
 		n.Kubectl("delete", "resourceclaim", "own", "--timeout="+testbed.Patience.String()) // when it is deallocated
 	})
 	bed.Inside(t, "test", "-e", bed.Record(first)) // nobody has ended it
-	n.Apply(claimFor("own", addressOne) + testbed.Pod("next", "resourceClaimName: own"))
+	n.Apply(claimFor("own", testbed.AddressOne) + testbed.Pod("next", "resourceClaimName: own"))
 	n.Ready("next")
-	n.Expect("next", "app", hcaOne)
+	n.Expect("next", "app", testbed.HCAOne)
 	second := n.ClaimOf("next")
 	if second.Metadata.UID == first.Metadata.UID {
 		t.Errorf("the claim is not another one: %v", second.Metadata)
@@ -58,9 +58,9 @@ func TestKubeletLosesItsState(t *testing.T) {
 		})
 	})
 	bed.Inside(t, "test", "-e", bed.Record(second))
-	n.Apply(requestFor("one", "hca.rdma.dev", addressOne) + podFor("other", "one"))
+	n.Apply(testbed.RequestFor("one", "hca.rdma.dev", testbed.AddressOne) + testbed.PodFor("other", "one"))
 	n.Ready("other")
-	n.Expect("other", "app", hcaOne)
+	n.Expect("other", "app", testbed.HCAOne)
 	preparedAtOnce(t, n, "other")
 	bed.Gone(t, bed.Record(second))
 	bed.Gone(t, second.Spec())

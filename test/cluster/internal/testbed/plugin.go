@@ -1,0 +1,39 @@
+package testbed
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+)
+
+// Plugin is kubectl rdma, on a bed.
+type Plugin struct {
+	bed *Bed
+	// Path of the program.
+	Path string
+}
+
+// Plugin builds kubectl rdma.
+func (b *Bed) Plugin(t *testing.T) Plugin {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubectl-rdma")
+	if err := b.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", path); err != nil {
+		t.Fatal(err)
+	}
+	return Plugin{b, path}
+}
+
+// Run returns what a command says in a namespace.
+func (p Plugin) Run(t *testing.T, namespace string, args ...string) string {
+	t.Helper()
+	return p.bed.Inside(t, p.Path, append(args, "--namespace="+namespace)...)
+}
+
+// Why returns what kubectl rdma why says of a pod.
+func (p Plugin) Why(t *testing.T, namespace, pod string) (answer struct{ Verdict, Summary string }) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(p.Run(t, namespace, "why", pod, "-o", "json")), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
