@@ -2,6 +2,7 @@ package counters
 
 import (
 	"io/fs"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -113,6 +114,10 @@ func read(sys fs.FS, dir string) (found []Counter, unreadable int) {
 // kernel caches the values of hw_counters.
 func isCounter(name string) bool { return name != "lifespan" }
 
+// notRead is what a file contains if a driver passes on the error of its firmware as a number, such as ionic does. No
+// counter of 64 bits gets so far.
+const notRead = math.MaxUint64
+
 // parse reads the content of a counter's file. A port without a performance management agent has no such counter, and
 // its file contains the text "N/A (no PMA)".
 func parse(text string) (value uint64, absent bool, err error) {
@@ -121,6 +126,9 @@ func parse(text string) (value uint64, absent bool, err error) {
 		return 0, true, nil
 	}
 	value, err = strconv.ParseUint(text, 10, 64)
+	if err == nil && value == notRead {
+		return 0, true, nil
+	}
 	return value, false, err
 }
 

@@ -95,7 +95,7 @@ func TestUnits(t *testing.T) {
 		want  string
 	}{
 		{"words", map[string]string{"counters/port_rcv_data": "25\n", "counters/port_xmit_data": "0\n"}, "100 0"},
-		{"the most that 64 bits hold", map[string]string{"counters/port_rcv_data": "18446744073709551615\n"},
+		{"the most that 64 bits hold", map[string]string{"counters/port_rcv_data": "18446744073709551614\n"},
 			"73786976294838210000 absent"},
 		{"bytes", map[string]string{"hw_counters/rx_bytes": "25\n", "hw_counters/tx_bytes": "7"}, "25 7"},
 		{"both kinds", map[string]string{"hw_counters/rx_bytes": "101\n", "counters/port_rcv_data": "25\n"}, "100 absent"},
@@ -122,6 +122,7 @@ func TestAbsent(t *testing.T) {
 		"counters/link_downed":     "-1\n",
 		"counters/port_xmit_wait":  "0x10\n",
 		"counters/port_rcv_errors": "3\n",
+		"hw_counters/not_read":     "18446744073709551615\n",
 		"hw_counters/lifespan":     "10\n",
 		"hw_counters/too_large":    "18446744073709551616\n",
 		"hw_counters/sub/file":     "1\n",
