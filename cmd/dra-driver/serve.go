@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -44,7 +45,7 @@ var serveCodes = exitcode.List{
 }
 
 func newServe(env func(string) string) *cobra.Command {
-	s := &serve{cfg: dra.Config{Site: plan.DefaultSite()}}
+	s := &serve{cfg: dra.Config{Site: plan.DefaultSite(), Genl: &genl.Kernel{}}}
 	cmd := &cobra.Command{
 		Use:   "dra-driver",
 		Short: "Kubernetes DRA node driver for RDMA devices",

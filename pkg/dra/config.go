@@ -66,6 +66,8 @@ type Config struct {
 	// Mover moves HCAs into the network namespaces of pods, on a host whose RDMA subsystem is in exclusive mode. If it
 	// is nil, the driver publishes nothing on such a host.
 	Mover node.Mover
+	// Genl asks the kernel about the firmware, links and cables of cards. If it is nil, these are not known.
+	Genl node.Genl
 	// Interfaces attaches the network interfaces of claims to pods. If it is nil, the driver attaches none.
 	Interfaces *podnet.Host
 	// IPAM gets the addresses of these interfaces from CNI plugins. It may be nil.

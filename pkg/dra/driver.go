@@ -60,8 +60,8 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		return nil, err
 	}
 	d.node, err = node.Open(node.Config{
-		HostRoot: cfg.HostRoot, Sys: cfg.sys, Store: d.store, Mover: cfg.Mover, Health: *cfg.Health, Events: cfg.Events,
-		Source: cfg.source, Now: cfg.now,
+		HostRoot: cfg.HostRoot, Sys: cfg.sys, Store: d.store, Mover: cfg.Mover, Genl: cfg.Genl, Health: *cfg.Health,
+		Events: cfg.Events, Source: cfg.source, Now: cfg.now,
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 // raised is a policy that raises what informs by default.
 var raised = health.Policy{Informational: true, Effects: map[health.Condition]resourceapi.DeviceTaintEffect{
 	health.PortSlow: "NoExecute", health.PortFlapping: "NoExecute", health.PortErrors: "NoSchedule",
+	health.Firmware: "NoSchedule",
 }}
 
 // effectsOf returns the effects of each device with taints, in the order of keys.

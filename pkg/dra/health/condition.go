@@ -21,6 +21,7 @@ const (
 	PortDown      Condition = "port-down"      // no port is ACTIVE
 	Unmonitored   Condition = "unmonitored"    // no port's state can be read
 	PortDegraded  Condition = "port-degraded"  // one port of several is not ACTIVE
+	Firmware      Condition = "firmware"       // the kernel's driver says that the firmware is in error
 	PortFlapping  Condition = "port-flapping"  // a port fell several times within a day
 	PortSlow      Condition = "port-slow"      // the rate is lower than it should be
 	PortErrors    Condition = "port-errors"    // an error counter rises too fast
@@ -70,6 +71,7 @@ var consequences = []consequence{
 	{PortDown, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAPortDown", "RDMAPortActive", notSick},
 	{Unmonitored, Unknown, resourceapi.DeviceTaintEffectNone, "RDMAPortUnreadable", "RDMAPortReadable", notSick},
 	{PortDegraded, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortsDegraded", "RDMAPortsActive", notSick},
+	{Firmware, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAFirmwareFailed", "RDMAFirmwareRecovered", sick},
 	{PortFlapping, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortFlapping", "RDMAPortSteady", counted},
 	{PortSlow, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortSlow", "RDMAPortRateRestored", sick},
 	{PortErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortErrors", "RDMAPortErrorsEnded", counted},

@@ -24,6 +24,8 @@ type Config struct {
 	Stale time.Duration
 	// Thresholds limit how fast error counters may rise.
 	Thresholds []Threshold
+	// Ethernet limits how fast the errors that an interface counts of its link may rise.
+	Ethernet []Threshold
 	// PCIe limits how fast the errors of a PCIe link may rise.
 	PCIe []Threshold
 }
@@ -36,6 +38,6 @@ func DefaultConfig() Config {
 		Sick:  2 * time.Minute,
 		Falls: 3, FallWindow: 24 * time.Hour, Incident: 10 * time.Minute,
 		Stale:      3 * time.Minute,
-		Thresholds: DefaultThresholds(), PCIe: PCIeThresholds(),
+		Thresholds: DefaultThresholds(), Ethernet: EthernetThresholds(), PCIe: PCIeThresholds(),
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // Threshold limits how fast an error counter of a port may rise.
 type Threshold struct {
-	// Counter is the file's name in ports/<n>/counters or ports/<n>/hw_counters.
+	// Counter is the file's name in ports/<n>/counters or ports/<n>/hw_counters, or the name of what an interface counts.
 	Counter string
 	// Count in Per is the highest normal rate.
 	Count float64
@@ -31,6 +31,28 @@ func DefaultThresholds() []Threshold {
 		{"local_link_integrity_errors", 10, time.Hour, cable},
 		{"excessive_buffer_overrun_errors", 10, time.Hour,
 			"the other end sends more than its credits allow: check its firmware, or the link for damage"},
+	}
+}
+
+// The counters of an Ethernet interface's own link.
+const (
+	// FECUncorrectable are blocks that forward error correction could not correct (ETHTOOL_A_FEC_STAT_UNCORR).
+	FECUncorrectable = "fec_uncorrectable_blocks"
+	// PHYSymbolErrors are symbol errors of a link that is up (IEEE 802.3 30.3.2.1.5 aSymbolErrorDuringCarrier).
+	PHYSymbolErrors = "phy_symbol_errors"
+)
+
+// EthernetThresholds returns limits for what an Ethernet interface counts of its own link. No packet and no program
+// makes these counters rise.
+//
+// IEEE 802.3 allows a 100GBASE-R link with FEC to lose 6.2 of 10^10 frames (clause 91), which is 39 blocks of 5,280 bits
+// an hour; newer rates may lose fewer. It allows one wrong bit in 10^12 up to 100 Gb/s, which is 360 an hour. The limits
+// are three and ten times as high.
+func EthernetThresholds() []Threshold {
+	const cable = "a bad cable, connector or transceiver"
+	return []Threshold{
+		{FECUncorrectable, 120, time.Hour, "packets are lost on the link: " + cable},
+		{PHYSymbolErrors, 3600, time.Hour, cable},
 	}
 }
 

@@ -25,6 +25,7 @@ type device struct {
 	came     time.Time // since when the HCA is present
 	seen     *rdma.HCA // at the last observation, nil if absent
 	standard standard  // at the last observation
+	uncabled bool      // at the last observation, no own port had a cable
 	unsaved  bool      // the next driver does not know an incident in falls yet
 	stable   bool      // no fault and no pending change, so an equal observation needs no work
 	current  Verdict   // valid while stable
@@ -54,13 +55,14 @@ func (d *device) forgotten(now time.Time, cfg *Config) bool {
 func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg *Config) {
 	before, same := d.seen, d.standard == s
 	d.seen, d.standard = h, s
-	if d.stable && before != nil && same && before.Equal(h) && !o.hasReading(h) && len(o.PCIe[h.Name].Errors) == 0 {
+	reporters, told := o.Firmware[h.Name]
+	if d.stable && before != nil && same && before.Equal(h) && !told && !o.hasReading(h) && len(o.PCIe[h.Name].Errors) == 0 {
 		return
 	}
 	d.stable = false
 	d.present, d.ibdev, d.ports, d.card = true, h.IBDev, d.ports[:0], slotOf(h)
-	d.take(judgeHCA(h), now, cfg)
-	d.take([]judgement{judgeRate(h, s), judgePCIe(s)}, now, cfg)
+	d.take(judgeHCA(h, o), now, cfg)
+	d.take([]judgement{judgeRate(h, s), judgePCIe(s), judgeFirmware(reporters, told && !isPart(h))}, now, cfg)
 	if before == nil {
 		d.came = now
 	}
@@ -69,9 +71,11 @@ func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg
 		settling := now.Sub(d.came) < cfg.Sick
 		d.take([]judgement{d.judgeRises(PCIeErrors, 0, p.Errors, cfg.PCIe, settling, now)}, now, cfg)
 	}
+	d.uncabled = true
 	for p := range h.OwnPorts() {
 		d.ports = append(d.ports, p.Number)
 		reading := o.Readings[PortID{d.name, p.Number}]
+		d.uncabled = d.uncabled && reading.NoCable
 		d.take([]judgement{
 			judgeAddress(h, p, reading),
 			d.judgeFalls(before, h, p, reading, now, cfg), d.judgeCounters(p.Number, reading, now, cfg),
@@ -103,12 +107,13 @@ func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
 	}
 }
 
-// compares reports whether a condition depends on the policy, and on the other cards.
-func compares(c Condition) bool { return c == PortSlow || c == PCIeDegraded }
+// isPatient reports whether a condition must be seen for Config.Sick, and stays what it was while nothing is known: one
+// that depends on the policy and on the other cards, or on an answer of the firmware.
+func isPatient(c Condition) bool { return c == PortSlow || c == PCIeDegraded || c == Firmware }
 
 func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 	for _, j := range judged {
-		if j.signal == unknown && d.probes[j.probe] == nil && !(compares(j.condition) && d.resumed[j.condition]) {
+		if j.signal == unknown && d.probes[j.probe] == nil && !(isPatient(j.condition) && d.resumed[j.condition]) {
 			continue // no probe exists, and this signal needs none
 		}
 		p := d.probe(j.probe)
@@ -123,7 +128,7 @@ func (d *device) probe(key probe) *debounce {
 	if d.probes[key] == nil {
 		held := d.resumed[key.condition]
 		d.probes[key] = &debounce{
-			faulty: held, confirmed: held, since: d.since[key.condition], patient: compares(key.condition),
+			faulty: held, confirmed: held, since: d.since[key.condition], patient: isPatient(key.condition),
 		}
 	}
 	return d.probes[key]
@@ -132,7 +137,8 @@ func (d *device) probe(key probe) *debounce {
 // judgeCounters judges the error counters of a port.
 func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) judgement {
 	settling := d.falls[port] != nil && d.falls[port].settling(now, cfg)
-	return d.judgeRises(PortErrors, port, r.Counters, cfg.Thresholds, settling, now)
+	limits := slices.Concat(cfg.Thresholds, cfg.Ethernet)
+	return d.judgeRises(PortErrors, port, r.Counters, limits, settling, now)
 }
 
 // judgeRises judges how fast counters rise.

@@ -22,6 +22,9 @@ type Observation struct {
 	Expected map[string]Expected
 	// PCIe are the states of the HCAs' PCIe links, by name. The conditions of PCIe do not change without it.
 	PCIe map[string]PCIe
+	// Firmware are the health reporters of the HCAs' firmware that exist, by name of the HCA. The condition of an HCA that
+	// is absent does not change.
+	Firmware map[string][]Reporter
 	// Readings are the values of ports that the snapshot does not have. The conditions that
 	// depend on them do not change for a port without a reading.
 	Readings map[PortID]Reading
@@ -51,9 +54,11 @@ type Reading struct {
 	// Falls is how often the kernel has seen the port fall, nil if it does not count that
 	// (carrier_down_count of the interface, link_downed).
 	Falls *uint64
-	// Counters are error counters by name of their files; one that cannot be read is
-	// absent.
+	// Counters are error counters by name (see Threshold); one that cannot be read is absent.
 	Counters map[string]uint64
+	// NoCable says that the kernel finds no cable at the port, and that the port never had a link in this boot. A link
+	// that lost its cable is a fault.
+	NoCable bool
 }
 
 // probe identifies a debounced signal: a condition of the HCA (port 0) or of a port.
@@ -78,7 +83,7 @@ func judge(isBad bool, c Condition, port int, note string) judgement {
 }
 
 // judgeHCA judges an HCA that is present.
-func judgeHCA(h *rdma.HCA) []judgement {
+func judgeHCA(h *rdma.HCA, o *Observation) []judgement {
 	out := []judgement{
 		judge(false, DeviceGone, 0, ""),
 		judge(false, DriverUnbound, 0, ""),
@@ -87,12 +92,12 @@ func judgeHCA(h *rdma.HCA) []judgement {
 		judge(h.Port1() == nil, Unmonitored, 0, "no port can be read"),
 	}
 	for p := range h.OwnPorts() {
-		out = append(out, judgePort(p)...)
+		out = append(out, judgePort(p, o.Readings[PortID{h.Name, p.Number}])...)
 	}
 	return out
 }
 
-func judgePort(p *rdma.Port) []judgement {
+func judgePort(p *rdma.Port, r Reading) []judgement {
 	if p.State == "" {
 		return []judgement{
 			{probe{PortDown, p.Number}, unknown, ""},
@@ -100,7 +105,7 @@ func judgePort(p *rdma.Port) []judgement {
 		}
 	}
 	return []judgement{
-		judge(p.State != rdma.PortActive, PortDown, p.Number, explain(p)),
+		judge(p.State != rdma.PortActive, PortDown, p.Number, explain(p, r)),
 		judge(false, Unmonitored, p.Number, ""),
 	}
 }

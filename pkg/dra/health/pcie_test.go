@@ -125,9 +125,11 @@ func TestQuietWeek(t *testing.T) {
 		w, snap := watch(t), rdmatest.Snapshot(t, name)
 		w.obs.Snapshot, w.obs.Expected = snap, map[string]health.Expected{}
 		w.obs.Readings, w.obs.PCIe = map[health.PortID]health.Reading{}, map[string]health.PCIe{}
+		w.obs.Firmware = map[string][]health.Reporter{}
 		for _, h := range snap.Usable() {
 			w.obs.Expected[h.Name] = health.Expected{Peers: fmt.Sprint(h.Protocol, h.Model, firstRate(h)), Alike: true}
 			w.obs.PCIe[h.Name] = health.PCIe{Errors: map[string]uint64{"aer_fatal": 0, "aer_nonfatal": 0, "aer_correctable": 7}}
+			w.obs.Firmware[h.Name] = []health.Reporter{{Name: "fw"}, {Name: "fw_fatal"}}
 		}
 		w.look()
 		w.wait(time.Minute)
@@ -138,11 +140,21 @@ func TestQuietWeek(t *testing.T) {
 				for p := range h.OwnPorts() {
 					falls := hour / 72 // one in three days
 					w.obs.Readings[health.PortID{Device: h.Name, Port: p.Number}] = health.Reading{
-						Falls: &falls, Counters: map[string]uint64{"symbol_error": hour, "link_downed": falls},
+						Falls: &falls, Counters: map[string]uint64{"symbol_error": hour, "link_downed": falls,
+							health.FECUncorrectable: 39 * hour, health.PHYSymbolErrors: 360 * hour},
 					}
 				}
+				// Once a day a firmware is in error for a moment, and its driver recovers it.
+				w.obs.Firmware[h.Name] = []health.Reporter{{Name: "fw", Failed: hour%24 == 7}, {Name: "fw_fatal"}}
 			}
 			w.look()
+			if hour%24 == 7 {
+				w.wait(time.Minute)
+				for name := range w.obs.Firmware {
+					w.obs.Firmware[name] = []health.Reporter{{Name: "fw", Errors: 1, Recoveries: 1}, {Name: "fw_fatal"}}
+				}
+				w.look()
+			}
 			w.wait(time.Minute)
 		}
 		if len(w.all) > first {
@@ -150,7 +162,8 @@ func TestQuietWeek(t *testing.T) {
 		}
 		for _, tr := range w.all {
 			switch tr.Condition {
-			case health.PortFlapping, health.PortSlow, health.PortErrors, health.PCIeDegraded, health.PCIeErrors:
+			case health.PortFlapping, health.PortSlow, health.PortErrors, health.PCIeDegraded, health.PCIeErrors,
+				health.Firmware:
 				t.Errorf("%s: %s of %s: %s", name, tr.Reason(), tr.Device, tr.Message)
 			}
 		}

@@ -19,6 +19,7 @@ type sickWorld struct {
 	hcas  []rdma.HCA
 	count []uint64
 	falls [][]time.Time // by HCA
+	error []bool        // of the firmware
 }
 
 func newSickWorld(t *testing.T) *sickWorld {
@@ -30,15 +31,16 @@ func newSickWorld(t *testing.T) *sickWorld {
 		w.obs.Expected[h.Name] = health.Expected{MinRateMbps: 400_000}
 		w.hcas = append(w.hcas, h)
 	}
-	w.count, w.falls = make([]uint64, 6), make([][]time.Time, 6)
+	w.count, w.falls, w.error = make([]uint64, 6), make([][]time.Time, 6), make([]bool, 6)
 	w.show()
 	return w
 }
 
 // show observes the host as it is.
 func (w *sickWorld) show() {
-	w.obs.Readings = map[health.PortID]health.Reading{}
+	w.obs.Readings, w.obs.Firmware = map[health.PortID]health.Reading{}, map[string][]health.Reporter{}
 	for i, h := range w.hcas {
+		w.obs.Firmware[h.Name] = []health.Reporter{{Name: "fw", Failed: w.error[i]}, {Name: "fw_fatal"}}
 		count := w.count[i]
 		w.obs.Readings[health.PortID{Device: h.Name, Port: 1}] = health.Reading{Falls: &count}
 	}
@@ -74,9 +76,11 @@ func TestSickSeeds(t *testing.T) {
 		w := newSickWorld(t)
 		for range 12 {
 			i := r.IntN(len(w.hcas))
-			switch r.IntN(3) {
+			switch r.IntN(4) {
 			case 0:
 				w.hcas[i] = withRate(w.hcas[i], 100+100*r.IntN(5))
+			case 1:
+				w.error[i] = !w.error[i]
 			default:
 				w.count[i]++
 				w.falls[i] = append(w.falls[i], w.now)
@@ -89,7 +93,7 @@ func TestSickSeeds(t *testing.T) {
 			w.now = w.now.Add(time.Duration(r.IntN(240)) * time.Minute)
 		}
 		for i := range w.hcas {
-			w.hcas[i] = withRate(w.hcas[i], 400)
+			w.hcas[i], w.error[i] = withRate(w.hcas[i], 400), false
 		}
 		w.show()
 		for range 4 {
@@ -126,6 +130,9 @@ func (w *sickWorld) check() error {
 		flaps := w.flaps(i, w.now)
 		if before := w.flaps(i, w.now.Add(-time.Minute)); before != flaps {
 			return nil // an incident has become too old a moment ago, and the condition ends in another
+		}
+		if w.error[i] {
+			want += " firmware"
 		}
 		if flaps {
 			want += " port-flapping"

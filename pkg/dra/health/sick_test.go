@@ -346,12 +346,27 @@ func TestPowerCut(t *testing.T) {
 		w.obs.Expected[h.Name] = health.Expected{Peers: "compute", Alike: true, MinRateMbps: 400_000}
 		up, dark, starting = append(up, h), append(dark, down(h, 1)), append(starting, rated(i, 100))
 	}
+	lost := uint64(0) // blocks, since the host has started
+	count := func() {
+		lost += 100_000
+		for _, h := range up {
+			w.obs.Readings[health.PortID{Device: h.Name, Port: 1}] = health.Reading{
+				Counters: map[string]uint64{health.FECUncorrectable: lost, health.PHYSymbolErrors: 50 * lost}}
+		}
+	}
+	w.obs.Readings, w.obs.Firmware = map[health.PortID]health.Reading{}, map[string][]health.Reporter{}
+	for _, h := range up {
+		w.obs.Firmware[h.Name] = []health.Reporter{{Name: "fw"}}
+	}
+	count()
 	for range 2 { // a power cut a week after another one
 		w.see(up...)
 		w.poll(7 * 24 * time.Hour)
+		count()
 		w.see(dark...)
-		w.wait(3 * time.Minute)
+		w.poll(3 * time.Minute)
 		for range 5 {
+			count()
 			w.see(starting...)
 			w.wait(40 * time.Second)
 			w.see(dark...)

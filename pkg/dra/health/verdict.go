@@ -12,7 +12,7 @@ type Verdict struct {
 	Device string // rdma.HCA.Name
 	IBDev  string // the kernel's name at the last observation
 	Card   string // the physical card: the PCI slot, or the device for software
-	// Unused says that the ports are down, and that the policy says that nobody cabled them.
+	// Unused says that the ports are down, and that nobody has cabled them: by the policy, or by the kernel.
 	Unused bool
 	// Faults are the conditions that hold, in order of importance.
 	Faults []Fault
@@ -70,7 +70,7 @@ func (d *device) verdict(cfg *Config) Verdict {
 			v.Faults = append(v.Faults, f)
 		}
 	}
-	v.Unused = v.has(PortDown) && d.standard.Unused
+	v.Unused = v.has(PortDown) && (d.standard.Unused || d.uncabled)
 	return v
 }
 
@@ -81,7 +81,7 @@ func (d *device) sum(c Condition, cfg *Config) (Fault, bool) {
 	switch c {
 	case DeviceGone, DriverUnbound:
 		return Fault{}, false
-	case NoUverbs, NoGUID, PortSlow, PCIeDegraded, PCIeErrors:
+	case NoUverbs, NoGUID, Firmware, PortSlow, PCIeDegraded, PCIeErrors:
 		return d.fault(c, []int{0}, false, cfg)
 	case PortDown, NoAddress:
 		return d.fault(c, d.ports, true, cfg)

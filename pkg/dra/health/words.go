@@ -26,10 +26,13 @@ var physical = map[string]string{
 }
 
 // explain returns why a port is not ACTIVE, and the remedy.
-func explain(p *rdma.Port) string {
+func explain(p *rdma.Port, r Reading) string {
 	text := fmt.Sprintf("port %d is %s", p.Number, p.State)
 	if p.PhysState != "" {
 		text += fmt.Sprintf(" (%s)", p.PhysState)
+	}
+	if r.NoCable {
+		return text + ": it has no cable, and never had a link since the host has started"
 	}
 	if why := reason(p); why != "" {
 		text += ": " + why

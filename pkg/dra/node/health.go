@@ -19,6 +19,8 @@ type judge struct {
 	expected atomic.Pointer[map[string]health.Expected] // nil before the first decision of the policy
 	readings map[health.PortID]health.Reading           // of the last poll; only Run uses it
 	pcie     map[string]health.PCIe                     // the same of the PCIe links
+	firmware map[string][]health.Reporter               // the same of the firmware
+	asker    asker
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of health
@@ -77,7 +79,7 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	}
 	o := health.Observation{
 		Snapshot: view.Snapshot, Held: view.held(), Unbound: view.unbound(), Readings: n.health.readings,
-		PCIe: n.health.pcie,
+		PCIe: n.health.pcie, Firmware: n.health.firmware,
 	}
 	if expected := n.health.expected.Load(); expected != nil {
 		o.Expected = *expected

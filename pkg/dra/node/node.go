@@ -28,6 +28,8 @@ type Config struct {
 	HostRoot string
 	// Sys is the host's sys, nil for the directory below HostRoot.
 	Sys fs.ReadLinkFS
+	// Genl asks the kernel about firmware, links and cables, nil for nobody: they are not known.
+	Genl Genl
 	// Store has the records of claims.
 	Store *claimstore.Store
 	// Mover moves HCAs into the network namespaces of pods on a host in exclusive mode. It may be nil.
@@ -89,6 +91,7 @@ func Open(cfg Config) (*Node, error) {
 	if n.sys == nil {
 		n.sys = sysfs.DirFS(filepath.Join(cfg.HostRoot, "sys"))
 	}
+	n.health.asker.genl, n.health.asker.sys = cfg.Genl, n.sys
 	if n.cfg.Source == nil {
 		n.cfg.Source = kernelEvents(cfg.Events)
 	}

@@ -12,6 +12,7 @@ import (
 // read reads the data that health needs besides the snapshot.
 func (j *judge) read(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) {
 	j.readings, j.pcie = readPorts(sys, snap, thresholds), readPCIe(sys, snap)
+	j.firmware = j.asker.ask(snap, j.readings)
 }
 
 // readPCIe reads the PCIe links of the cards, and the errors at both ends of their own links.

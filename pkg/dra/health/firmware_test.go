@@ -1,0 +1,152 @@
+package health_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// reports sets the health reporters of an HCA's firmware, in error or not.
+func (w *watched) reports(h rdma.HCA, failed ...bool) {
+	var reporters []health.Reporter
+	for i, f := range failed {
+		reporters = append(reporters, health.Reporter{Name: health.Reporters()[i], Failed: f, Errors: 3, Recoveries: 2})
+	}
+	w.obs.Firmware = map[string][]health.Reporter{h.Name: reporters}
+	w.look()
+}
+
+// TestFirmware: a health reporter that is in error for two minutes counts, until all of them are well. What the kernel
+// does not tell changes nothing, and a card without reporters is well.
+func TestFirmware(t *testing.T) {
+	w, h := watch(t), hca(1)
+	w.see(h)
+	for range 3 { // recoveries that last
+		w.reports(h, false, true)
+		w.poll(90 * time.Second)
+		w.reports(h, false, false)
+		w.poll(time.Minute)
+	}
+	w.reports(h) // the driver of the card has none
+	w.poll(time.Hour)
+	if len(w.all) > 0 {
+		t.Errorf("before any lasting error: %v", w.transitions())
+	}
+	w.reports(h, false, true)
+	w.wait(2*time.Minute - time.Second)
+	w.want(h.Name, "Healthy")
+	w.wait(time.Second)
+	w.want(h.Name, "Healthy firmware")
+	if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message,
+		"devlink health reporter fw_fatal has had 3 errors and 2 recoveries") {
+		t.Errorf("message is %q", message)
+	}
+	w.obs.Firmware = nil // no answer
+	w.poll(time.Hour)
+	w.want(h.Name, "Healthy firmware")
+
+	next := watch(t) // another driver, which gets no answer at first
+	next.Resume(w.View().Taints(health.Policy{Informational: true}))
+	next.see(h)
+	next.poll(time.Hour)
+	next.want(h.Name, "Healthy firmware")
+	next.reports(h, false, false)
+	next.poll(time.Minute)
+	next.want(h.Name, "Healthy")
+
+	w.reports(h, true, false)
+	w.poll(10 * time.Minute)
+	w.reports(h, false, false)
+	w.poll(time.Minute)
+	w.want(h.Name, "Healthy")
+	if want := []string{"RDMAFirmwareFailed", "RDMAFirmwareRecovered"}; !slices.Equal(reasons(w), want) {
+		t.Errorf("transitions are %v", w.transitions())
+	}
+}
+
+// TestFirmwareOfParts: VFs and SFs have the firmware of their card, which has the condition.
+func TestFirmwareOfParts(t *testing.T) {
+	w, h := watch(t), hca(1)
+	h.Function = rdma.VF
+	w.see(h)
+	w.reports(h, true, true)
+	w.poll(time.Hour)
+	w.want(h.Name, "Healthy")
+}
+
+// TestLinkErrors: the errors that an interface counts of its link count above their limits, and not around a fall.
+func TestLinkErrors(t *testing.T) {
+	for counter, most := range map[string]uint64{health.FECUncorrectable: 120, health.PHYSymbolErrors: 3600} {
+		w, h := watch(t), hca(1)
+		read := func(n uint64) {
+			w.obs.Readings = map[health.PortID]health.Reading{
+				{Device: h.Name, Port: 1}: {Counters: map[string]uint64{counter: n}}}
+			w.look()
+		}
+		w.see(h)
+		read(1 << 40) // from before the driver started
+		for hour := range uint64(48) {
+			w.poll(time.Hour)
+			read(1<<40 + (hour+1)*most)
+		}
+		w.want(h.Name, "Healthy")
+		if len(w.all) > 0 {
+			t.Errorf("%s: at the limit there are %v", counter, w.transitions())
+		}
+		w.see(down(h, 1))
+		w.poll(time.Minute)
+		w.see(h)
+		read(1 << 41) // the link has lost its partner
+		w.poll(10 * time.Minute)
+		w.want(h.Name, "Healthy")
+		read(1<<41 + most + 1)
+		w.wait(5 * time.Second)
+		w.want(h.Name, "Healthy port-errors")
+		if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, "counter "+counter+" rises by more than") {
+			t.Errorf("message is %q", message)
+		}
+		w.obs.Readings = nil // not known
+		w.poll(10 * time.Hour)
+		w.want(h.Name, "Healthy port-errors")
+		read(1<<41 + most + 1)
+		w.poll(time.Minute)
+		w.want(h.Name, "Healthy")
+	}
+}
+
+// TestUncabled: a port without a cable keeps its taint, and is no alert. A second port that has a cable makes it one.
+func TestUncabled(t *testing.T) {
+	for name, ports := range map[string][]bool{"no cable": {true, true}, "one cable": {true, false}, "not known": {false, false}} {
+		w, h := watch(t), down(down(dualPort(1), 1), 2)
+		w.obs.Readings = map[health.PortID]health.Reading{}
+		for i, noCable := range ports {
+			w.obs.Readings[health.PortID{Device: h.Name, Port: i + 1}] = health.Reading{NoCable: noCable}
+		}
+		w.see(h)
+		w.wait(time.Minute)
+		v, _ := w.View().Verdict(h.Name)
+		if taints := effectsOf(w.View().Taints(raised))[h.Name]; taints != "rdma.dev/port-down:NoSchedule " {
+			t.Errorf("%s: taints are %q", name, taints)
+		}
+		for _, tr := range w.all {
+			if want := name == "no cable"; v.Unused != want || tr.Grave() == want {
+				t.Errorf("%s: unused is %v, and the event is a warning: %v", name, v.Unused, tr.Grave())
+			}
+		}
+		told := strings.Contains(v.Message(), "port 1 is DOWN (Polling): it has no cable")
+		if told != ports[0] {
+			t.Errorf("%s: message is %q", name, v.Message())
+		}
+		w.obs.Readings = nil
+		w.see(dualPort(1))
+		w.wait(time.Minute)
+		w.want(h.Name, "Healthy")
+		if v, _ := w.View().Verdict(h.Name); v.Unused {
+			t.Errorf("%s: a port with a link is unused", name)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// kernelAnswers is a kernel with the same answers for each card. It counts the questions.
+type kernelAnswers struct {
+	reporters []genl.Reporter
+	fec       *uint64
+	noCable   bool
+	err       error
+	hang      chan struct{} // the first card answers no sooner
+
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+func (a *kernelAnswers) ask(of string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asked == nil {
+		a.asked = map[string]int{}
+	}
+	a.asked[of]++
+	return a.err
+}
+
+func (a *kernelAnswers) Reporters(bus, device string, names ...string) ([]genl.Reporter, error) {
+	for range names {
+		a.ask(bus + "/" + device)
+	}
+	if a.hang != nil && device == "first" {
+		<-a.hang
+	}
+	return a.reporters, a.err
+}
+
+func (a *kernelAnswers) FECUncorrectable(netdev string) (*uint64, error) { return a.fec, a.ask(netdev) }
+func (a *kernelAnswers) SymbolErrors(netdev string) (*uint64, error)     { return nil, a.ask(netdev) }
+func (a *kernelAnswers) NoCable(netdev string) (bool, error)             { return a.noCable, a.ask(netdev) }
+
+func (a *kernelAnswers) total() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, one := range a.asked {
+		n += one
+	}
+	return n
+}
+
+// asked is a card with an Ethernet port, and what is read of it.
+func asked(a *kernelAnswers, state rdma.PortState, files map[string]string) (map[string][]health.Reporter, health.Reading) {
+	sys := fstest.MapFS{}
+	for name, content := range files {
+		sys[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	h := rdma.HCA{Name: "pf", IBDev: "mlx5_0", Function: rdma.PF, Uverbs: &rdma.Node{}, PCI: &rdma.PCIFunction{Address: "a"},
+		Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, State: state, Netdev: "ens1"}}}
+	vf := h
+	vf.Name, vf.Function = "vf", rdma.VF
+	id := health.PortID{Device: "pf", Port: 1}
+	readings := map[health.PortID]health.Reading{id: {Counters: map[string]uint64{"symbol_error": 1}}}
+	asker := asker{genl: a, sys: sys}
+	firmware := asker.ask(&rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, readings)
+	return firmware, readings[id]
+}
+
+// TestAsk: the kernel's answers about a card are part of its reading, and VFs are not asked about.
+func TestAsk(t *testing.T) {
+	const up = "class/net/ens1/carrier_up_count"
+	symbols := map[string]uint64{"symbol_error": 1}
+	failed := []genl.Reporter{{Name: "fw", Failed: true, Errors: 3, Recoveries: 2}}
+	known := map[string][]health.Reporter{"pf": {{Name: "fw", Failed: true, Errors: 3, Recoveries: 2}}}
+	for _, tc := range []struct {
+		name     string
+		kernel   *kernelAnswers
+		state    rdma.PortState
+		files    map[string]string
+		firmware map[string][]health.Reporter
+		want     health.Reading
+	}{
+		{"a link that is up", &kernelAnswers{reporters: failed, fec: new(uint64(7)), noCable: true}, rdma.PortActive, nil, known,
+			health.Reading{Counters: map[string]uint64{"symbol_error": 1, "fec_uncorrectable_blocks": 7}}},
+		{"no cable", &kernelAnswers{noCable: true}, rdma.PortDown, map[string]string{up: "0\n"}, map[string][]health.Reporter{"pf": nil},
+			health.Reading{Counters: symbols, NoCable: true}},
+		{"the cable was pulled", &kernelAnswers{noCable: true}, rdma.PortDown, map[string]string{up: "1\n"},
+			map[string][]health.Reporter{"pf": nil}, health.Reading{Counters: symbols}},
+		{"whether it ever had a link is not known", &kernelAnswers{noCable: true}, rdma.PortDown, nil,
+			map[string][]health.Reporter{"pf": nil}, health.Reading{Counters: symbols}},
+		{"no answer", &kernelAnswers{err: errors.New("busy"), fec: new(uint64(7)), noCable: true, reporters: failed}, rdma.PortActive, nil,
+			map[string][]health.Reporter{}, health.Reading{Counters: symbols}},
+	} {
+		firmware, got := asked(tc.kernel, tc.state, tc.files)
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: reading (-want +got):\n%s", tc.name, diff)
+		}
+		if diff := cmp.Diff(tc.firmware, firmware); diff != "" {
+			t.Errorf("%s: firmware (-want +got):\n%s", tc.name, diff)
+		}
+		if n := tc.kernel.asked["pci/a"]; n != 2 {
+			t.Errorf("%s: devlink was asked %d times, want 2: for the two reporters of the PF", tc.name, n)
+		}
+	}
+}
+
+// TestSilentCard: a card that does not answer delays no other, and is not asked again before it has answered.
+func TestSilentCard(t *testing.T) { synctest.Test(t, testSilentCard) }
+
+func testSilentCard(t *testing.T) {
+	a := &kernelAnswers{hang: make(chan struct{})}
+	snap := &rdma.Snapshot{}
+	for _, address := range []string{"first", "second"} {
+		snap.HCAs = append(snap.HCAs, rdma.HCA{
+			Name: address, IBDev: address, Function: rdma.PF, Uverbs: &rdma.Node{}, PCI: &rdma.PCIFunction{Address: address}})
+	}
+	asker := asker{genl: a}
+	want := map[string][]health.Reporter{"second": nil}
+	for range 2 {
+		if diff := cmp.Diff(want, asker.ask(snap, nil)); diff != "" {
+			t.Errorf("while a card is silent (-want +got):\n%s", diff)
+		}
+	}
+	if got := a.asked["pci/first"]; got != len(health.Reporters()) {
+		t.Errorf("the silent card was asked %d questions, want each of %v once", got, health.Reporters())
+	}
+	close(a.hang)
+	synctest.Wait()
+	want["first"] = nil
+	if diff := cmp.Diff(want, asker.ask(snap, nil)); diff != "" {
+		t.Errorf("when it has answered (-want +got):\n%s", diff)
+	}
+}
+
+// TestQuestionsOfAPoll: the number of questions is that of the cards, and VFs add none.
+func TestQuestionsOfAPoll(t *testing.T) {
+	counts := map[int]string{}
+	for _, functions := range []int{8, 1016} {
+		host, kernel := largehost.New(t, functions), &kernelAnswers{}
+		n := opened(t, Config{Sys: host, Genl: kernel})
+		cards := 0
+		for _, h := range n.Host().Usable() {
+			if h.Function == rdma.PF {
+				cards++
+			}
+		}
+		n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+		counts[functions] = fmt.Sprintf("%d questions about %d cards", kernel.total(), cards)
+		t.Logf("%d functions: %s", functions, counts[functions])
+	}
+	if counts[8] != counts[1016] {
+		t.Errorf("the questions are not the same: %v", counts)
+	}
+}
