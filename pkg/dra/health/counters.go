@@ -45,9 +45,9 @@ const (
 // EthernetThresholds returns limits for what an Ethernet interface counts of its own link. No packet and no program
 // makes these counters rise.
 //
-// IEEE 802.3 allows a 100GBASE-R link with FEC to lose 6.2 of 10^10 frames (clause 91), which is 39 blocks of 5,280 bits
-// an hour; newer rates may lose fewer. It allows one wrong bit in 10^12 up to 100 Gb/s, which is 360 an hour. The limits
-// are three and ten times as high.
+// IEEE 802.3 allows a 100GBASE-R link with FEC to lose 6.2 of 10^10 frames (clause 91), which is 39 blocks of 5,280
+// bits an hour; newer rates may lose fewer. It allows one wrong bit in 10^12 up to 100 Gb/s, which is 360 an hour. The
+// limits are three and ten times as high.
 func EthernetThresholds() []Threshold {
 	const cable = "a bad cable, connector or transceiver"
 	return []Threshold{

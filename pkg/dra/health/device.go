@@ -56,7 +56,8 @@ func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg
 	before, same := d.seen, d.standard == s
 	d.seen, d.standard = h, s
 	reporters, told := o.Firmware[h.Name]
-	if d.stable && before != nil && same && before.Equal(h) && !told && !o.hasReading(h) && len(o.PCIe[h.Name].Errors) == 0 {
+	news := told || o.hasReading(h) || len(o.PCIe[h.Name].Errors) > 0
+	if d.stable && before != nil && same && before.Equal(h) && !news {
 		return
 	}
 	d.stable = false

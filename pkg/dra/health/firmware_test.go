@@ -106,7 +106,8 @@ func TestLinkErrors(t *testing.T) {
 		read(1<<41 + most + 1)
 		w.wait(5 * time.Second)
 		w.want(h.Name, "Healthy port-errors")
-		if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, "counter "+counter+" rises by more than") {
+		want := "counter " + counter + " rises by more than"
+		if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, want) {
 			t.Errorf("message is %q", message)
 		}
 		w.obs.Readings = nil // not known
@@ -120,7 +121,9 @@ func TestLinkErrors(t *testing.T) {
 
 // TestUncabled: a port without a cable keeps its taint, and is no alert. A second port that has a cable makes it one.
 func TestUncabled(t *testing.T) {
-	for name, ports := range map[string][]bool{"no cable": {true, true}, "one cable": {true, false}, "not known": {false, false}} {
+	for name, ports := range map[string][]bool{
+		"no cable": {true, true}, "one cable": {true, false}, "not known": {false, false},
+	} {
 		w, h := watch(t), down(down(dualPort(1), 1), 2)
 		w.obs.Readings = map[health.PortID]health.Reading{}
 		for i, noCable := range ports {

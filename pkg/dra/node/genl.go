@@ -153,15 +153,15 @@ func (a *asker) askPort(p *rdma.Port) (t portTold) {
 	return t
 }
 
-// neverUp reports whether an interface has never had a link since it was made (Documentation/ABI/testing/sysfs-class-net,
-// carrier_up_count).
+// neverUp reports whether an interface has never had a link since it was made (carrier_up_count,
+// Documentation/ABI/testing/sysfs-class-net).
 func (a *asker) neverUp(netdev string) bool {
 	n, ok := counters.ReadNetdev(a.sys, netdev, "carrier_up_count")
 	return ok && n == 0
 }
 
-// devlink returns how devlink calls the device of an HCA: the PCI function, or what is below the interface of a software
-// device.
+// devlink returns how devlink calls the device of an HCA: the PCI function, or what is below the interface of a
+// software device.
 func (a *asker) devlink(h *rdma.HCA) (bus, device string, ok bool) {
 	if h.PCI != nil {
 		return "pci", h.PCI.Address, true

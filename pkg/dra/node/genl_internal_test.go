@@ -62,13 +62,17 @@ func (a *kernelAnswers) total() (n int) {
 }
 
 // asked is a card with an Ethernet port, and what is read of it.
-func asked(a *kernelAnswers, state rdma.PortState, files map[string]string) (map[string][]health.Reporter, health.Reading) {
+func asked(
+	a *kernelAnswers, state rdma.PortState, files map[string]string,
+) (map[string][]health.Reporter, health.Reading) {
 	sys := fstest.MapFS{}
 	for name, content := range files {
 		sys[name] = &fstest.MapFile{Data: []byte(content)}
 	}
-	h := rdma.HCA{Name: "pf", IBDev: "mlx5_0", Function: rdma.PF, Uverbs: &rdma.Node{}, PCI: &rdma.PCIFunction{Address: "a"},
-		Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, State: state, Netdev: "ens1"}}}
+	h := rdma.HCA{
+		Name: "pf", IBDev: "mlx5_0", Function: rdma.PF, Uverbs: &rdma.Node{}, PCI: &rdma.PCIFunction{Address: "a"},
+		Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, State: state, Netdev: "ens1"}},
+	}
 	vf := h
 	vf.Name, vf.Function = "vf", rdma.VF
 	id := health.PortID{Device: "pf", Port: 1}
@@ -84,6 +88,7 @@ func TestAsk(t *testing.T) {
 	symbols := map[string]uint64{"symbol_error": 1}
 	failed := []genl.Reporter{{Name: "fw", Failed: true, Errors: 3, Recoveries: 2}}
 	known := map[string][]health.Reporter{"pf": {{Name: "fw", Failed: true, Errors: 3, Recoveries: 2}}}
+	none := map[string][]health.Reporter{"pf": nil}
 	for _, tc := range []struct {
 		name     string
 		kernel   *kernelAnswers
@@ -92,16 +97,16 @@ func TestAsk(t *testing.T) {
 		firmware map[string][]health.Reporter
 		want     health.Reading
 	}{
-		{"a link that is up", &kernelAnswers{reporters: failed, fec: new(uint64(7)), noCable: true}, rdma.PortActive, nil, known,
-			health.Reading{Counters: map[string]uint64{"symbol_error": 1, "fec_uncorrectable_blocks": 7}}},
-		{"no cable", &kernelAnswers{noCable: true}, rdma.PortDown, map[string]string{up: "0\n"}, map[string][]health.Reporter{"pf": nil},
+		{"a link that is up", &kernelAnswers{reporters: failed, fec: new(uint64(7)), noCable: true}, rdma.PortActive, nil,
+			known, health.Reading{Counters: map[string]uint64{"symbol_error": 1, "fec_uncorrectable_blocks": 7}}},
+		{"no cable", &kernelAnswers{noCable: true}, rdma.PortDown, map[string]string{up: "0\n"}, none,
 			health.Reading{Counters: symbols, NoCable: true}},
-		{"the cable was pulled", &kernelAnswers{noCable: true}, rdma.PortDown, map[string]string{up: "1\n"},
-			map[string][]health.Reporter{"pf": nil}, health.Reading{Counters: symbols}},
-		{"whether it ever had a link is not known", &kernelAnswers{noCable: true}, rdma.PortDown, nil,
-			map[string][]health.Reporter{"pf": nil}, health.Reading{Counters: symbols}},
-		{"no answer", &kernelAnswers{err: errors.New("busy"), fec: new(uint64(7)), noCable: true, reporters: failed}, rdma.PortActive, nil,
-			map[string][]health.Reporter{}, health.Reading{Counters: symbols}},
+		{"the cable was pulled", &kernelAnswers{noCable: true}, rdma.PortDown, map[string]string{up: "1\n"}, none,
+			health.Reading{Counters: symbols}},
+		{"whether it ever had a link is not known", &kernelAnswers{noCable: true}, rdma.PortDown, nil, none,
+			health.Reading{Counters: symbols}},
+		{"no answer", &kernelAnswers{err: errors.New("busy"), fec: new(uint64(7)), noCable: true, reporters: failed},
+			rdma.PortActive, nil, map[string][]health.Reporter{}, health.Reading{Counters: symbols}},
 	} {
 		firmware, got := asked(tc.kernel, tc.state, tc.files)
 		if diff := cmp.Diff(tc.want, got); diff != "" {

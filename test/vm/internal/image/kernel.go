@@ -88,7 +88,7 @@ for deb in /kernel/linux-image-* /kernel/linux-headers-*; do
 	dpkg-deb --fsys-tarfile "$deb" | tar --extract --keep-directory-symlink --directory=/
 done
 dpkg-deb --fsys-tarfile /kernel/linux-source-* | tar --extract --to-stdout --wildcards '*.tar.xz' |
-	tar --extract --xz --directory=/kernel --strip-components=1 --wildcards '*/drivers/infiniband/sw/siw/*' '*/drivers/infiniband/sw/rxe/*'`
+	tar --extract --xz --directory=/kernel --strip-components=1 --wildcards '*/drivers/infiniband/sw/siw/*' '*/drivers/infiniband/sw/rxe/*' '*/drivers/net/netdevsim/*'`
 	if _, err := w.kit.run(ctx, "bash", "-o", "pipefail", "-c", unpack); err != nil {
 		return err
 	}
@@ -166,6 +166,20 @@ install -D --mode=644 "$2/rdma_rxm.ko" "/lib/modules/$1/extra/rdma_rxm.ko"`
 	if err := os.WriteFile(w.kit.path("kernel/rxm.patch"), rxmPatch, 0o644); err != nil {
 		return err
 	}
+	_, err := w.kit.run(ctx, "sh", "-c", build, "sh", w.kernel.version, source)
+	return err
+}
+
+// buildNetdevsim compiles the kernel's simulated network device, which Debian's configuration leaves out. Its devlink
+// health reporter "dummy" fails on request. It gets the name of the reporter of a card's firmware.
+func (w *work) buildNetdevsim(ctx context.Context) error {
+	const source = "/kernel/drivers/net/netdevsim"
+	const build = `set -e
+grep --quiet '"dummy"' "$2/health.c"
+sed --in-place 's/"dummy"/"fw"/' "$2/health.c"
+make --directory="/lib/modules/$1/build" M="$2" CONFIG_NETDEVSIM=m modules
+strip --strip-debug "$2/netdevsim.ko"
+install -D --mode=644 "$2/netdevsim.ko" "/lib/modules/$1/extra/netdevsim.ko"`
 	_, err := w.kit.run(ctx, "sh", "-c", build, "sh", w.kernel.version, source)
 	return err
 }

@@ -23,7 +23,7 @@ func (w *work) chooseModules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files, err := x.Files(append(slices.Concat(earlyModuleNames, kernelModules), "siw", "rdma_rxm")...)
+	files, err := x.Files(append(slices.Concat(earlyModuleNames, kernelModules), "siw", "rdma_rxm", "netdevsim")...)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 package image
 
 // format changes when the build does something else with the same lists.
-const format = 3
+const format = 4
 
 const (
 	// release is Debian 12: its podman 4.3.1 is the oldest that reads CDI specs
@@ -41,7 +41,7 @@ var earlyModuleNames = []string{"virtio_pci", "virtio_blk", "crc32c_generic", "e
 var kernelModules = []string{
 	"virtio_net", "virtio_console", "virtio_rng", "9p", "9pnet_virtio", "overlay", "fuse", "loop",
 	// Network devices, for RDMA devices and containers.
-	"dummy", "veth", "bridge", "br_netfilter", "macvlan", "ipvlan", "8021q", "bonding", "tun", "e1000e",
+	"dummy", "veth", "bridge", "br_netfilter", "macvlan", "ipvlan", "8021q", "bonding", "tun", "e1000e", "sch_netem",
 	// RDMA. The crc32 modules are asked for by name when a soft-RoCE device is made.
 	"ib_core", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm", "rdma_rxe",
 	"libcrc32c", "crc32_generic", "crc32_pclmul",

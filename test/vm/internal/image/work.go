@@ -35,6 +35,7 @@ func (w *work) run(ctx context.Context) error {
 		{"unpack the kernel", w.unpackKernel},
 		{"build soft-iWARP", w.buildSIW},
 		{"build a soft-RoCE that can be moved", w.buildRXM},
+		{"build a simulated network device", w.buildNetdevsim},
 		{"choose the modules", w.chooseModules},
 		{"make the container image", func(ctx context.Context) error {
 			return w.makeArchive(ctx, archive{name: ToolsImage, file: toolsFile, programs: toolPrograms, trees: providerDirs})
