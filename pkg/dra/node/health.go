@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,16 +20,13 @@ type judge struct {
 	pcie     map[string]health.PCIe                     // the same of the PCIe links
 	firmware map[string][]health.Reporter               // the same of the firmware
 	asker    asker
-
-	mu      sync.Mutex
-	changed chan struct{} // closed at the next change of health
 }
 
 // Times returns the times and limits of the policy. Its argument are the driver's own.
 type Times func(health.Config) health.Config
 
 func newJudge(cfg health.Config) *judge {
-	return &judge{model: health.New(cfg), changed: make(chan struct{})}
+	return &judge{model: health.New(cfg)}
 }
 
 // SetTimes sets the times for judging the health of HCAs. They apply at once.
@@ -56,13 +52,6 @@ func (n *Node) Expect(expected map[string]health.Expected) {
 	}
 }
 
-// HealthChanged returns a channel that is closed when the health of an HCA changes.
-func (n *Node) HealthChanged() <-chan struct{} {
-	n.health.mu.Lock()
-	defer n.health.mu.Unlock()
-	return n.health.changed
-}
-
 // due returns the time until the next look at HCAs in doubt, at most the given time.
 func (j *judge) due(now time.Time, most time.Duration) time.Duration {
 	if at, ok := j.model.Next(); ok {
@@ -71,33 +60,37 @@ func (j *judge) due(now time.Time, most time.Duration) time.Duration {
 	return most
 }
 
-// judge judges the health of the HCAs, and reports whether it changed. Only Start and Run call it.
+// judge judges the health of the newest Host, makes a View of both, and reports whether the health changed. Only Start
+// and Run call it. What the next driver must know of it is written by the caller after the listener was called: a disk
+// that hangs delays no taint.
 func (n *Node) judge(ctx context.Context, now time.Time) bool {
-	view, model := n.View(ctx), n.health.model
+	last, model := n.Judged(), n.health.model
+	next := View{Host: n.Host(), Plans: plansOf(ctx, n.cfg.Store)}
 	if times := n.health.times.Load(); times != nil {
 		model.Configure((*times)(n.cfg.Health))
 	}
 	o := health.Observation{
-		Snapshot: view.Snapshot, Held: view.held(), Unbound: view.unbound(), Readings: n.health.readings,
+		Snapshot: next.Snapshot, Held: next.held(), Unbound: next.unbound(), Readings: n.health.readings,
 		PCIe: n.health.pcie, Firmware: n.health.firmware,
 	}
 	if expected := n.health.expected.Load(); expected != nil {
 		o.Expected = *expected
 	}
 	transitions := model.Observe(o, now)
-	n.health.remember(ctx, n.cfg.Store.Memory())
+	next.Health = model.View() // the same health is of a later time
+	changed := !last.Health.Same(next.Health)
+	next.outdated = last.outdated
+	if changed {
+		next.outdated = make(chan struct{})
+	}
+	n.judged.Store(&View{Host: next.Host, Health: next.Health, outdated: next.outdated})
+	if changed {
+		close(last.outdated)
+	}
 	for _, t := range transitions {
 		klog.FromContext(ctx).Info("Health of an RDMA device",
 			"device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
 	}
-	n.listener.Health(ctx, len(model.Pending()), transitions, view.Plans)
-	n.replace(func(h *Host) { h.Health = model.View() }) // the same health is of a later time
-	if view.Health.Same(model.View()) {
-		return false
-	}
-	n.health.mu.Lock()
-	defer n.health.mu.Unlock()
-	close(n.health.changed)
-	n.health.changed = make(chan struct{})
-	return true
+	n.listener.Health(ctx, len(model.Pending()), transitions, next.Plans)
+	return changed
 }

@@ -3,11 +3,14 @@ package node
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // TestHealthStaysKnown: the health of a host on which nothing changes stays known, as long as it is read. And it is no
@@ -18,12 +21,12 @@ func TestHealthStaysKnown(t *testing.T) {
 	n.listener.Health = func(context.Context, int, []health.Transition, []*plan.Plan) {}
 	start := time.Now()
 	n.judge(t.Context(), start)
-	changed := n.HealthChanged()
+	changed := n.Judged().Outdated()
 	now := start.Add(2 * health.DefaultConfig().Stale)
 	if n.judge(t.Context(), now) {
 		t.Error("the health has changed")
 	}
-	if status, message := n.Host().Health.Report(host.Last.Name, now); status != health.Healthy {
+	if status, message := n.Judged().Health.Report(host.Last.Name, now); status != health.Healthy {
 		t.Errorf("the last HCA is %s: %s", status, message)
 	}
 	select {
@@ -31,4 +34,88 @@ func TestHealthStaysKnown(t *testing.T) {
 		t.Error("who waits for a change of health was woken")
 	default:
 	}
+}
+
+// TestViewIsJudged: a View has the health that was judged from its own host. A slice made from a link that fell just now
+// would be written once without the taint, and once with it.
+func TestViewIsJudged(t *testing.T) {
+	host := largehost.New(t, 8)
+	n := opened(t, Config{Sys: host})
+	n.listener.Health = func(context.Context, int, []health.Transition, []*plan.Plan) {}
+	now := time.Now()
+	n.judge(t.Context(), now)
+	before := n.View(t.Context())
+	host.Down.Store(true)
+	if err := n.Rescan(); err != nil {
+		t.Fatal(err)
+	}
+	look := func(what string, v View, want rdma.PortState, down bool) {
+		t.Helper()
+		verdict, _ := v.Health.Verdict(host.Last.Name)
+		if got := v.Lookup(host.Last.Name).Ports[0].State; got != want || (len(verdict.Faults) > 0) != down {
+			t.Errorf("%s: the port is %s, with the faults %v; want %s, faults %v", what, got, verdict.Faults, want, down)
+		}
+	}
+	look("read and not judged", n.View(t.Context()), rdma.PortActive, false)
+	if state := n.Host().Lookup(host.Last.Name).Ports[0].State; state != rdma.PortDown {
+		t.Errorf("the host has the port %s; want the last reading", state)
+	}
+	for range 2 {
+		n.judge(t.Context(), now)
+		now = now.Add(health.DefaultConfig().Down)
+	}
+	look("judged", n.View(t.Context()), rdma.PortDown, true)
+	look("the view that was taken before", before, rdma.PortActive, false)
+	select {
+	case <-before.Outdated():
+	default:
+		t.Error("who waits for another health was not woken")
+	}
+	select {
+	case <-n.Judged().Outdated():
+		t.Error("the last health is outdated")
+	default:
+	}
+}
+
+// TestAnnouncedBeforeWritten: a change of health is announced before it is written for the next driver. A disk that
+// hangs must not delay a taint.
+func TestAnnouncedBeforeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, signals := largehost.New(t, 8), make(chan watch.Signal)
+		n := opened(t, Config{Sys: host, Source: func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
+			return signals, func(*rdma.Snapshot) {}
+		}})
+		written := func() bool {
+			var past map[string]health.Past
+			if _, err := n.cfg.Store.Memory().Recall(memoryHealth, &past); err != nil {
+				t.Error(err)
+			}
+			_, fault := past[host.Last.Name].Since[health.PortDown]
+			return fault
+		}
+		announced, early := 0, false
+		l := Listener{
+			Reshaped: func(context.Context) error { return nil },
+			Health:   func(context.Context, int, []health.Transition, []*plan.Plan) {},
+			Changed: func() {
+				if v, _ := n.Judged().Health.Verdict(host.Last.Name); len(v.Faults) > 0 {
+					announced++
+					early = early || written()
+				}
+			},
+		}
+		if err := n.Start(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		go n.Run(t.Context())
+		host.Down.Store(true)
+		signals <- watch.Signal{Changes: rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}}
+		time.Sleep(2 * health.DefaultConfig().Down)
+		synctest.Wait()
+		if announced == 0 || early || !written() {
+			t.Errorf("announced %d times, written before: %v, written: %v; want both, the announcement first",
+				announced, early, written())
+		}
+	})
 }

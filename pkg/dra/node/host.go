@@ -14,8 +14,6 @@ import (
 type Host struct {
 	// Snapshot has the HCAs that are present or in the network namespace of a pod.
 	*rdma.Snapshot
-	// Health is the health of the HCAs.
-	Health *health.View
 	// Sys is the host's /sys. It is read for data that changes without an event, such as GIDs.
 	Sys fs.ReadLinkFS
 
@@ -23,12 +21,20 @@ type Host struct {
 	inPod map[string]bool      // HCAs in the network namespaces of pods
 }
 
-// View is a host with its prepared claims.
+// View is a host with the health that was judged from it, and with its prepared claims. It is immutable. Node replaces
+// host and health in one step, so a decision never has the link of one moment and the taint of another.
 type View struct {
 	*Host
+	// Health is the health of the HCAs, judged from this Host.
+	Health *health.View
 	// Plans are the plans of the prepared claims.
 	Plans []*plan.Plan
+
+	outdated chan struct{} // see Outdated
 }
+
+// Outdated returns a channel that is closed when an HCA has another health than in the View.
+func (v View) Outdated() <-chan struct{} { return v.outdated }
 
 // Known returns the last known state of an HCA, which may be absent now.
 func (h *Host) Known(name string) (rdma.HCA, bool) {

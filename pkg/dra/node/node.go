@@ -68,7 +68,8 @@ type Node struct {
 
 	scanner *rdma.Scanner
 	host    atomic.Pointer[Host]
-	writing sync.Mutex // held while the value of host changes
+	writing sync.Mutex           // held while the value of host changes
+	judged  atomic.Pointer[View] // the last judged host, without plans; only Open, Start and Run replace it
 
 	unsaved  atomic.Bool // an HCA is not stored for the next driver yet
 	reshaped atomic.Bool // specs of claims may not fit any more
@@ -97,25 +98,38 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n.verifier = verifier{root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}}
 	n.scanner = rdma.NewScanner(n.sys)
-	n.host.Store(&Host{Health: n.health.model.View(), Sys: n.sys, seen: map[string]*rdma.HCA{}})
+	n.host.Store(&Host{Sys: n.sys, seen: map[string]*rdma.HCA{}})
 	n.scanner.Learn(recallVPD(cfg.Store.Memory()))
 	if err := n.Rescan(); err != nil {
 		return nil, err
 	}
 	_, err = n.readVPD(context.Background())
+	n.judged.Store(&View{Host: n.Host(), Health: n.health.model.View(), outdated: make(chan struct{})})
 	return n, err
 }
 
-// Host returns the last reading of the host.
+// Host returns the last reading of the host. It may be newer than the last View: what is done for a claim needs the
+// newest, and no health.
 func (n *Node) Host() *Host { return n.host.Load() }
 
-// View returns the host with its prepared claims. It reads the records at each call, and omits unreadable ones.
+// Judged returns the last View, without the plans of claims. Unlike View it reads no file.
+func (n *Node) Judged() View { return *n.judged.Load() }
+
+// View returns the last host whose health was judged, with its prepared claims. It reads the records at each call, and
+// omits unreadable ones.
 func (n *Node) View(ctx context.Context) View {
-	plans, err := n.cfg.Store.List()
+	v := n.Judged()
+	v.Plans = plansOf(ctx, n.cfg.Store)
+	return v
+}
+
+// plansOf returns the plans of the prepared claims that can be read.
+func plansOf(ctx context.Context, store *claimstore.Store) []*plan.Plan {
+	plans, err := store.List()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Some records of claims are not read")
 	}
-	return View{n.Host(), plans}
+	return plans
 }
 
 // Sys returns the host's /sys.

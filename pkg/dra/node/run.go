@@ -34,6 +34,7 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 	n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 	n.judge(ctx, n.cfg.Now())
 	n.remember(ctx)
+	n.health.remember(ctx, n.cfg.Store.Memory())
 	return nil
 }
 
@@ -70,7 +71,7 @@ func (n *Node) Run(ctx context.Context) {
 			n.looked(ctx, err)
 		}
 		changed := n.judge(ctx, n.cfg.Now()) || asks
-		if snap := n.Host().Snapshot; snap != followed {
+		if snap := n.Judged().Snapshot; snap != followed {
 			followed = snap
 			changed = true
 			looked(snap)
@@ -78,6 +79,7 @@ func (n *Node) Run(ctx context.Context) {
 		if changed {
 			n.listener.Changed()
 		}
+		n.health.remember(ctx, n.cfg.Store.Memory()) // last: it waits for a disk
 	}
 }
 

@@ -27,8 +27,8 @@ func (o *Offer) WatchHealth(ctx context.Context, reports chan<- kubeletplugin.De
 	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()
 	for {
-		changed := o.cfg.Node.HealthChanged() // before the health is read
-		report := healthReport(o.cfg.NodeName, o.cfg.Node.Host().Health, o.Decision(ctx).Devices, o.cfg.Now())
+		judged := o.cfg.Node.Judged()
+		report := healthReport(o.cfg.NodeName, judged.Health, o.Decision(ctx).Devices, o.cfg.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -37,7 +37,7 @@ func (o *Offer) WatchHealth(ctx context.Context, reports chan<- kubeletplugin.De
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-changed:
+		case <-judged.Outdated():
 		case <-ticker.C:
 		}
 	}
