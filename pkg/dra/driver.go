@@ -196,9 +196,10 @@ func (d *Driver) reshaped(ctx context.Context) error {
 	return err
 }
 
-// healthChanged reports the transitions in the health of HCAs as events and in metrics.
+// healthChanged reports the transitions in the health of HCAs as events, in the status of claims and in metrics.
 func (d *Driver) healthChanged(_ context.Context, mayFollow int, transitions []health.Transition, plans []*plan.Plan) {
 	d.report.RecordHealth(mayFollow, transitions, plans)
+	d.report.HealthChanged(transitions, plans)
 	d.cfg.Metrics.Transitions(transitions)
 }
 

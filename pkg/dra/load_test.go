@@ -99,6 +99,17 @@ func (l *loaded) until(condition func() error) {
 	})
 }
 
+// untilSent lets time pass until so many events were sent, and so many writes of the status of claims.
+func (l *loaded) untilSent(events, statuses int) {
+	l.t.Helper()
+	l.until(func() error {
+		if got := l.sent(); got[drivertest.CreateEvent] < events || got[drivertest.ApplyStatus] < statuses {
+			return fmt.Errorf("%v were sent, want %d events and %d statuses", got, events, statuses)
+		}
+		return nil
+	})
+}
+
 // sent returns the requests that count, by kind.
 func (l *loaded) sent() map[string]int {
 	out := map[string]int{}
@@ -177,8 +188,8 @@ func (l *loaded) fail() {
 }
 
 // TestLoadOfAllLinks: when all links of a node fail, its slices are written at once, and all else waits for its turn:
-// one event on the node, one on each claim and one on each pod, and a GET for each claim whose pods only the API
-// server knows.
+// one event on the node, one on each claim and one on each pod, a GET for each claim whose pods only the API server
+// knows, and one write of the status of each claim.
 func TestLoadOfAllLinks(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -192,13 +203,8 @@ func TestLoadOfAllLinks(t *testing.T) {
 				t.Errorf("at once there are %v, want one or two writes of a slice", at)
 			}
 			l.inTurns()
-			l.until(func() error {
-				if got := l.sent()[drivertest.CreateEvent]; got < 1+9+9 {
-					return fmt.Errorf("%d events", got)
-				}
-				return nil
-			})
-			want := map[string]int{drivertest.CreateEvent: 1 + 9 + 9}
+			l.untilSent(1+9+9, 9)
+			want := map[string]int{drivertest.CreateEvent: 1 + 9 + 9, drivertest.ApplyStatus: 9}
 			if tc.gets > 0 {
 				want[drivertest.GetClaim] = tc.gets
 			}
@@ -222,7 +228,8 @@ func (l *loaded) namesAll() {
 	}
 }
 
-// TestLoadOfOneLink: the events of a link that fails alone wait for nothing, and neither do those of the next.
+// TestLoadOfOneLink: the events of a link that fails alone wait for nothing, and neither do those of the next. The
+// status of the claims waits for its turn, and takes nothing from the events.
 func TestLoadOfOneLink(t *testing.T) {
 	l := load(t, false, nil)
 	for i := range 2 {
@@ -231,6 +238,8 @@ func TestLoadOfOneLink(t *testing.T) {
 		waitTaints(t, l.node, l.names[i], "rdma.dev/port-down:NoSchedule")
 		l.sends(map[string]int{drivertest.GetClaim: i + 1, drivertest.CreateEvent: 3 * (i + 1)})
 	}
+	l.untilSent(2*3, 2)
+	l.sends(map[string]int{drivertest.GetClaim: 2, drivertest.CreateEvent: 2 * 3, drivertest.ApplyStatus: 2})
 }
 
 // TestLoadOfOnePod: a pod that has all HCAs of its node has one event of all of them.
@@ -240,16 +249,11 @@ func TestLoadOfOnePod(t *testing.T) {
 		reserve(l.node, c, nri.Pod{Name: "pod", UID: "uid-pod"})
 	}
 	l.fail()
-	l.until(func() error {
-		if got := l.sent()[drivertest.CreateEvent]; got < 1+9+1 {
-			return fmt.Errorf("%d events", got)
-		}
-		return nil
-	})
+	l.untilSent(1+9+1, 9)
 	if got := message(t, l.node, "Pod", "RDMAPortDown"); !strings.HasPrefix(got, "9 RDMA devices: ") {
 		t.Errorf("the pod has %q", got)
 	}
-	l.sends(map[string]int{drivertest.GetClaim: 9, drivertest.CreateEvent: 1 + 9 + 1})
+	l.sends(map[string]int{drivertest.GetClaim: 9, drivertest.CreateEvent: 1 + 9 + 1, drivertest.ApplyStatus: 9})
 }
 
 // TestLoadOfPods: what is told of pods that start waits for no turn, however fast they start: the status of their

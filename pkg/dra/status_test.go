@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -347,4 +348,62 @@ func wantIBDev(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, i
 		}
 		return nil
 	})
+}
+
+// TestStatusFollowsHealth: the status of a claim says that its HCA is sick, and that it is well again. Each costs one
+// write, whatever the kernel says of the link in between, and also over a restart of the driver. A claim on an HCA that
+// was never sick has no such condition.
+func TestStatusFollowsHealth(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	events := make(chan watch.Signal)
+	d := startHearing(t, n, events, quick, withStatus)
+	waitTaints(t, n, dev0, "")
+	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+	n.AddClaim(c, other)
+	prepare(t, n, c)
+	prepare(t, n, other)
+	for _, claim := range []*resourceapi.ResourceClaim{c, other} {
+		if got := healthyOf(waitStatus(t, n, claim)); got != nil {
+			t.Errorf("%s, whose HCA was never sick, has the condition %v", claim.Name, got)
+		}
+	}
+	wait := func(status metav1.ConditionStatus, reason, message string) {
+		t.Helper()
+		drivertest.Eventually(t, func() error {
+			got := healthyOf(n.DeviceStatus(c))
+			if got == nil || got.Status != status || got.Reason != reason || !strings.HasPrefix(got.Message, message) {
+				return fmt.Errorf("the condition is %v, want %s %s with %q", got, status, reason, message)
+			}
+			return nil
+		})
+	}
+	const down = "mlx5_0: port 1 is DOWN (Disabled)"
+	portDown(t, n, "mlx5_0")
+	events <- of("mlx5_0")
+	wait(metav1.ConditionFalse, "RDMAPortDown", down)
+	gets := n.Count(drivertest.GetClaim)
+	portPolls(t, n, "mlx5_0")
+	events <- of("mlx5_0")
+	d.stop()
+	events = make(chan watch.Signal)
+	startHearing(t, n, events, quick, withStatus)
+	drivertest.Eventually(t, func() error { // by the sweep of orphans and by the status, for each claim
+		if got := n.Count(drivertest.GetClaim) - gets; got < 4 {
+			return fmt.Errorf("the new driver has read claims %d times", got)
+		}
+		return nil
+	})
+	wait(metav1.ConditionFalse, "RDMAPortDown", down)
+	portUp(t, n, "mlx5_0")
+	events <- of("mlx5_0")
+	wait(metav1.ConditionTrue, "Recovered", "")
+	unprepare(t, n, c, other)
+	if got := n.Count(drivertest.ApplyStatus); got != 4 {
+		t.Errorf("the status was written %d times; want one for each of two claims, the fault and its end", got)
+	}
+}
+
+// healthyOf returns the condition Healthy of the first device, nil for none.
+func healthyOf(devices []resourceapi.AllocatedDeviceStatus) *metav1.Condition {
+	return meta.FindStatusCondition(devices[0].Conditions, "Healthy")
 }

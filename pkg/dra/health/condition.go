@@ -33,6 +33,15 @@ const (
 // Key is the key of the condition's taint.
 func (c Condition) Key() string { return rdma.Domain + "/" + string(c) }
 
+// Sick reports whether an HCA with the condition is worse than it should be, see [Verdict.Sick].
+func (c Condition) Sick() bool {
+	of := consequenceOf(c)
+	return of != nil && c != DeviceGone && c != DriverUnbound && (of.status != Healthy || of.sick != notSick)
+}
+
+// Reason is the reason of the event when the condition begins, such as RDMAPortSlow.
+func (c Condition) Reason() string { return consequenceOf(c).began }
+
 // Status is the health of a device in the kubelet's API.
 type Status string
 

@@ -22,11 +22,12 @@ type device struct {
 	resumed     map[Condition]bool   // conditions of an earlier instance of the driver
 	announced   map[Condition]string // conditions that announce returned, with their messages
 
+	changes  changes
 	came     time.Time // since when the HCA is present
 	seen     *rdma.HCA // at the last observation, nil if absent
 	standard standard  // at the last observation
 	uncabled bool      // at the last observation, no own port had a cable
-	unsaved  bool      // the next driver does not know an incident in falls yet
+	unsaved  bool      // the next driver does not know an incident or a change yet
 	stable   bool      // no fault and no pending change, so an equal observation needs no work
 	current  Verdict   // valid while stable
 }
@@ -42,7 +43,7 @@ type counter struct {
 func newDevice(name string) *device {
 	return &device{
 		name: name, probes: map[probe]*debounce{}, buckets: map[counter]*bucket{}, falls: map[int]*falls{},
-		resumed: map[Condition]bool{}, announced: map[Condition]string{},
+		resumed: map[Condition]bool{}, announced: map[Condition]string{}, changes: newChanges(),
 	}
 }
 
@@ -55,6 +56,7 @@ func (d *device) forgotten(now time.Time, cfg *Config) bool {
 func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg *Config) {
 	before, same := d.seen, d.standard == s
 	d.seen, d.standard = h, s
+	d.unsaved = d.changes.see(h, o.PCIe[h.Name].PCIeLink, now, cfg) || d.unsaved
 	reporters, told := o.Firmware[h.Name]
 	news := told || o.hasReading(h) || len(o.PCIe[h.Name].Errors) > 0
 	if d.stable && before != nil && same && before.Equal(h) && !news {

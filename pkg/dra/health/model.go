@@ -15,6 +15,7 @@ type Model struct {
 	devices map[string]*device
 	view    *View
 	last    time.Time
+	kept    time.Time // when Past has returned all repetitions of changes
 }
 
 // New makes a model without devices.
@@ -76,7 +77,20 @@ func (m *Model) Observe(o Observation, now time.Time) []Transition {
 	}
 	m.view = view
 	slices.Sort(judged)
-	return m.announce(judged)
+	transitions := m.announce(judged)
+	view.histories = m.histories(now)
+	return transitions
+}
+
+// histories returns the histories of the HCAs with a verdict that have one.
+func (m *Model) histories(now time.Time) map[string]History {
+	out := map[string]History{}
+	for name, v := range m.view.verdicts {
+		if h := m.devices[name].history(v, now, &m.cfg); len(h.Recent) > 0 || h.Falls > 0 {
+			out[name] = h
+		}
+	}
+	return out
 }
 
 // take takes the HCAs that are present, and returns their names.
@@ -107,7 +121,10 @@ func (m *Model) take(o *Observation, now time.Time) map[string]bool {
 func (m *Model) announce(judged []string) []Transition {
 	var out []Transition
 	for _, name := range judged {
-		out = append(out, m.devices[name].announce(m.view.verdicts[name], m.view.At)...)
+		d := m.devices[name]
+		of := d.announce(m.view.verdicts[name], m.view.At)
+		d.changes.note(of, &m.cfg)
+		out = append(out, of...)
 	}
 	return out
 }
@@ -143,9 +160,10 @@ func (m *Model) Pending() []string {
 // View is the health of all HCAs at one time. Nobody changes it.
 type View struct {
 	// At is the time of the observation, zero before the first.
-	At       time.Time
-	stale    time.Duration
-	verdicts map[string]Verdict
+	At        time.Time
+	stale     time.Duration
+	verdicts  map[string]Verdict
+	histories map[string]History
 }
 
 // Same reports whether two views have the same faults of the same HCAs.
@@ -158,6 +176,9 @@ func (v *View) Verdict(device string) (Verdict, bool) {
 	verdict, ok := v.verdicts[device]
 	return verdict, ok
 }
+
+// History returns what happened to an HCA lately.
+func (v *View) History(device string) History { return v.histories[device] }
 
 // Taints returns the taints of the HCAs that have any under a policy, by name.
 func (v *View) Taints(p Policy) map[string][]resourceapi.DeviceTaint {

@@ -20,11 +20,10 @@ type Transition struct {
 
 // Reason returns the reason of the transition's event.
 func (t Transition) Reason() string {
-	c := consequenceOf(t.Condition)
 	if t.Holds {
-		return c.began
+		return t.Condition.Reason()
 	}
-	return c.ended
+	return consequenceOf(t.Condition).ended
 }
 
 // Grave reports whether the event of the transition is a warning: the condition keeps traffic or

@@ -27,6 +27,8 @@ type Fault struct {
 	Confirmed bool
 	// Message is the fault and its remedy.
 	Message string
+	// Began is the message from when it began. It stays while the fault holds, also over a restart of the driver.
+	Began string
 }
 
 // Status returns the health of the HCA for the kubelet. An HCA that can carry traffic is
@@ -42,6 +44,21 @@ func (v Verdict) Status() Status {
 		}
 	}
 	return status
+}
+
+// Sick returns the faults that a claim with the HCA has to know: without them the HCA would be as good as it should be.
+// It has neither a missing address, which most pods do not need, nor a missing port of several. For an absent HCA it
+// returns false, because its health is not known.
+func (v Verdict) Sick() (faults []Fault, known bool) {
+	if v.has(DeviceGone) || v.has(DriverUnbound) {
+		return nil, false
+	}
+	for _, f := range v.Faults {
+		if f.Condition.Sick() {
+			faults = append(faults, f)
+		}
+	}
+	return faults, true
 }
 
 // Message returns all faults in at most 1024 bytes. It is empty without faults.
@@ -61,12 +78,14 @@ func (d *device) verdict(cfg *Config) Verdict {
 	v := Verdict{Device: d.name, IBDev: d.ibdev, Card: cmp.Or(d.card, d.name)}
 	for _, c := range []Condition{DeviceGone, DriverUnbound} {
 		if f, ok := d.fault(c, []int{0}, false, cfg); ok {
+			f.Began = cmp.Or(d.announced[c], f.Message)
 			v.Faults = []Fault{f} // the other conditions of an absent HCA are unknown
 			return v
 		}
 	}
 	for _, c := range consequences {
 		if f, ok := d.sum(c.condition, cfg); ok {
+			f.Began = cmp.Or(d.announced[f.Condition], f.Message)
 			v.Faults = append(v.Faults, f)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -82,6 +84,24 @@ func (s *ClaimStatus) HostChanged() {
 	if s != nil {
 		s.queue.Add(everyClaim)
 	}
+}
+
+// HealthChanged schedules the status of the claims that hold HCAs of these transitions. The requests wait for their
+// turns: the kubelet and events have told the pods, and the drivers of all nodes may see the same fault.
+func (s *ClaimStatus) HealthChanged(transitions []health.Transition, plans []*plan.Plan) {
+	if s == nil {
+		return
+	}
+	concerned := func(t health.Transition, p *plan.Plan) bool {
+		return t.Condition.Sick() && slices.Contains(p.HCAs(), t.Device)
+	}
+	var claims []types.UID
+	for _, p := range plans {
+		if slices.ContainsFunc(transitions, func(t health.Transition) bool { return concerned(t, p) }) {
+			claims = append(claims, p.UID)
+		}
+	}
+	s.scheduleAll(claims, false)
 }
 
 // ServerRestored drops what the API server has, and schedules a comparison: after the restoration of a backup it may have
@@ -173,8 +193,8 @@ func (s *ClaimStatus) compareAll(ctx context.Context) {
 
 // wanted returns the entries that the status of a claim should have.
 func (s *ClaimStatus) wanted(p *plan.Plan, stored []entry) ([]entry, error) {
-	host, now := s.cfg.Node.Host(), metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
-	return entriesFor(p, host.Snapshot, Addresses{host.Sys}, s.cfg.Attached, s.checksOf(p.UID), stored, now)
+	host, judged, now := s.cfg.Node.Host(), s.cfg.Node.Judged().Health, metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
+	return entriesFor(p, host, judged, s.cfg.Attached, s.checksOf(p.UID), stored, now)
 }
 
 // write writes the status of a claim unless it is right already, if a request may be sent now. After an error the

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -107,6 +108,48 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 		return nil
 	}
 	return &c
+}
+
+// The condition of an allocated device that says whether its HCAs are as good as they should be (docs/health.md), with
+// the reason for good ones. The reason for others is that of the event, such as RDMAPortSlow. The condition is absent
+// until an HCA of the device is sick for the first time, so a claim on HCAs that are well costs no write.
+const (
+	conditionHealthy = "Healthy"
+	reasonRecovered  = "Recovered"
+)
+
+// healthyCondition returns the condition Healthy of a device, without its time, and whether it has one. stored is what the API server has of it. The
+// message is that of the beginning of each fault, so it changes only when a fault begins or ends. Of an absent HCA
+// nothing is known, and what is stored stays.
+func healthyCondition(hcas []string, judged *health.View, stored *metav1.Condition) (metav1.Condition, bool) {
+	c := metav1.Condition{Type: conditionHealthy, Status: metav1.ConditionUnknown}
+	var texts []string
+	for _, name := range hcas {
+		v, judgedOne := judged.Verdict(name)
+		faults, known := v.Sick()
+		if !judgedOne || !known {
+			if stored == nil {
+				return c, false
+			}
+			return *stored, true
+		}
+		for _, f := range faults {
+			texts = append(texts, cmp.Or(v.IBDev, v.Device)+": "+f.Began)
+			c.Reason = cmp.Or(c.Reason, f.Condition.Reason())
+			if f.Condition != health.Unmonitored { // whose link nobody can see may be well
+				c.Status = metav1.ConditionFalse
+			}
+		}
+	}
+	switch {
+	case texts != nil:
+		c.Message = joined(texts)
+	case stored != nil:
+		c.Status, c.Reason = metav1.ConditionTrue, reasonRecovered
+	default:
+		return c, false
+	}
+	return c, true
 }
 
 // joined makes one message of several, without duplicates: pods that share a claim have containers of the same names.

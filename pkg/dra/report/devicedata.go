@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -58,15 +60,22 @@ const (
 	reasonMissing  = "DeviceMissing"
 )
 
+// ownConditions are the types of the conditions that the driver writes.
+var ownConditions = []string{conditionReady, conditionUsable, conditionHealthy}
+
 // entriesFor returns the entries in the status of a claim for the devices of its plan. A condition that is stored
 // already keeps its time. A stored condition Usable stays until a container of the claim is checked again, because an
 // earlier driver may have written it.
+//
+// The health is the last judged one. It may be of an earlier host than the names, which change only with the claim's
+// spec.
 func entriesFor(
-	p *plan.Plan, snap *rdma.Snapshot, gids Addresses,
+	p *plan.Plan, host *node.Host, judged *health.View,
 	attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData,
 	checks checked, stored []entry, now metav1.Time,
 ) ([]entry, error) {
 	var out []entry
+	snap, gids := host.Snapshot, Addresses{host.Sys}
 	for _, d := range p.Devices {
 		s := entry{Driver: rdma.Domain, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
 		same := func(o entry) bool { return sameDevice(s, o) }
@@ -91,6 +100,10 @@ func entriesFor(
 			s.Conditions = append(s.Conditions, *c)
 		} else if was := meta.FindStatusCondition(before, conditionUsable); was != nil {
 			s.Conditions = append(s.Conditions, *was)
+		}
+		if c, ok := healthyCondition(d.HCAs(), judged, meta.FindStatusCondition(before, conditionHealthy)); ok {
+			c.LastTransitionTime = now
+			s.Conditions = append(s.Conditions, c)
 		}
 		for i := range s.Conditions {
 			c := &s.Conditions[i]
@@ -216,7 +229,7 @@ func merged(devices, want []entry) []entry {
 			continue
 		}
 		foreign := slices.DeleteFunc(devices[i].Conditions, func(c metav1.Condition) bool {
-			return c.Type == conditionReady || c.Type == conditionUsable
+			return slices.Contains(ownConditions, c.Type)
 		})
 		s.Conditions = slices.Concat(s.Conditions, foreign)
 		devices[i] = s

@@ -1,0 +1,141 @@
+package health_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// lines returns the history of an HCA as people read it.
+func (w *watched) lines(h rdma.HCA) (out []string) {
+	for _, c := range w.View().History(h.Name).Recent {
+		out = append(out, c.Line())
+	}
+	return out
+}
+
+// TestRecent: what happened to an HCA is known in the order in which it happened, with the cause beside the effect, and
+// the next driver of the boot knows it too.
+func TestRecent(t *testing.T) {
+	w, h := watch(t), rated(1, 400)
+	narrow := func(lanes int) {
+		w.obs.PCIe = map[string]health.PCIe{h.Name: {PCIeLink: health.PCIeLink{
+			Link: rdma.PCIeLink{MTs: 32000, Lanes: lanes}, At: "0000:3a:00.0"}}}
+	}
+	w.obs.Expected = map[string]health.Expected{h.Name: {MinRateMbps: 400_000}}
+	narrow(16)
+	w.see(h)
+	w.poll(time.Hour)
+	if got := w.View().History(h.Name); got.Summary() != "" || len(got.Recent) > 0 {
+		t.Errorf("the history of an HCA to which nothing happened is %+v", got)
+	}
+	w.see(withRate(h, 200))
+	w.poll(time.Hour)
+	want := []string{
+		"Nov 21 13:00 UTC: rate of port 1 fell from 400 to 200 Gb/s",
+		"Nov 21 13:02 UTC: port-slow began",
+	}
+	if diff := cmp.Diff(want, w.lines(h)); diff != "" {
+		t.Errorf("after the rate fell (-want +got):\n%s", diff)
+	}
+	if got := w.View().History(h.Name).Summary(); got != "rate of port 1 fell from 400 to 200 Gb/s at Nov 21 13:00 UTC, PCIe fine" {
+		t.Errorf("in one line it is %q", got)
+	}
+	past, changed := w.Past()
+	if !changed {
+		t.Error("the next driver would not know")
+	}
+	kept, err := json.Marshal(past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read map[string]health.Past
+	if err := json.Unmarshal(kept, &read); err != nil {
+		t.Fatal(err)
+	}
+	next := watch(t)
+	next.now, next.obs = w.now, w.obs
+	next.Recall(read, next.now)
+	next.see(withRate(h, 200))
+	if diff := cmp.Diff(want, next.lines(h)); diff != "" || len(next.all) > 0 {
+		t.Errorf("the next driver has the transitions %v, and (-want +got):\n%s", next.transitions(), diff)
+	}
+	next.see(down(withRate(h, 200), 1))
+	next.wait(7 * time.Second)
+	next.see(withRate(h, 400))
+	next.wait(time.Hour)
+	narrow(8)
+	next.obs.PCIe = w.obs.PCIe
+	next.look()
+	want = append(want,
+		"Nov 21 14:00 UTC: link of port 1 changed 2 times, and is ACTIVE again",
+		"Nov 21 14:00 UTC: port-down changed 2 times, and ended last",
+		"Nov 21 14:00 UTC: rate of port 1 rose from 200 to 400 Gb/s",
+		"Nov 21 14:00 UTC: port-slow ended",
+		"Nov 21 15:00 UTC: PCIe link went from 32x16 to 32x8 GT/s",
+	)
+	if diff := cmp.Diff(want, next.lines(h)); diff != "" {
+		t.Errorf("a day (-want +got):\n%s", diff)
+	}
+	if got := next.View().History(h.Name).Summary(); got != "PCIe link went from 32x16 to 32x8 GT/s at Nov 21 15:00 UTC, "+
+		"PCIe fine, 1 fall in 24 h" {
+		t.Errorf("in one line it is %q", got)
+	}
+}
+
+// TestRecentIsBounded: a link that falls each second for a week, a rate that changes all day and a file that somebody
+// wrote take 16 changes of an HCA, and do not displace the one of another kind. A repetition costs a file at most once
+// a minute.
+func TestRecentIsBounded(t *testing.T) {
+	w, h := watch(t), rated(1, 400)
+	w.see(h)
+	w.see(withRate(h, 200)) // once
+	writes, repeated := 0, 0
+	for i := range 4000 {
+		w.now = w.now.Add(time.Second)
+		if i%2 == 0 {
+			w.see(down(withRate(h, 200), 1))
+		} else {
+			w.see(withRate(h, 200))
+		}
+		if _, changed := w.Past(); changed {
+			writes++
+		}
+		repeated++
+	}
+	if writes > repeated/60+20 {
+		t.Errorf("%d changes of a link cost %d files", repeated, writes)
+	}
+	for range 30 {
+		w.poll(time.Hour)
+		w.see(down(withRate(h, 200), 1))
+		w.poll(time.Hour)
+		w.see(withRate(h, 200))
+	}
+	recent := w.View().History(h.Name).Recent
+	if len(recent) != 16 || recent[0].What != "rate" {
+		t.Errorf("%d changes are kept: %v; want 16, and the only one of the rate", len(recent), w.lines(h))
+	}
+	past := map[string]health.Past{h.Name: {}}
+	one := past[h.Name]
+	for range 1000 {
+		one.Recent = append(one.Recent, health.Change{
+			At: w.now.Add(time.Hour), What: strings.Repeat("x", 1<<16), To: "\x1b[31m", Times: 1})
+	}
+	past[h.Name] = one
+	next := watch(t)
+	next.now = w.now
+	next.Recall(past, next.now)
+	next.see(h)
+	recent = next.View().History(h.Name).Recent
+	if len(recent) != 16 || len(recent[0].What) > 64 || recent[0].At.After(next.now) || strings.Contains(recent[0].Line(), "\x1b") {
+		t.Errorf("of a file that somebody wrote there are %d changes, the first is %q", len(recent), fmt.Sprint(recent[:1]))
+	}
+}
