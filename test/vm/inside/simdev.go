@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +30,12 @@ func NewNetdevsim(t *testing.T) *Netdevsim {
 	d.write("/sys/bus/netdevsim/new_device", "1 1")
 	t.Cleanup(func() {
 		d.write("/sys/bus/netdevsim/del_device", "1")
-		Must(t, "modprobe", "-r", "netdevsim")
+		Eventually(t, "the module goes", time.Minute, func() error {
+			if r := Run("modprobe", "-r", "netdevsim"); r.Code != 0 {
+				return errors.New(r.Out)
+			}
+			return nil
+		})
 	})
 	Eventually(t, "an interface of "+NetdevsimDevice, time.Minute, func() error {
 		names, err := os.ReadDir("/sys/bus/netdevsim/devices/" + NetdevsimDevice + "/net")
