@@ -48,7 +48,7 @@ func checkMemlock(f *facts, out *findings) {
 		// The report of a real container overrules a prediction from capabilities.
 		*out = slices.DeleteFunc(*out, func(f Finding) bool { return f.ID == "memlock-by-hook" })
 		out.add(found("memlock-clamped", Warning, "the hook could not raise the locked memory of the last container").
-			about("container "+r.ID[:min(len(r.ID), 12)]). // the part of the ID that runtimes show
+			about("container "+short(r.ID)).
 			because("at %s it said: %s", r.Time.UTC().Format("2006-01-02 15:04:05 MST"), r.Message).
 			fix(raiseCommands(unit)...))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 )
@@ -33,6 +34,8 @@ type Host struct {
 	NoSecondOpinion error
 	// Container is a running container of this host to look into: a process ID, or its ID. It is empty for none.
 	Container string
+	// Containers returns the running containers of this host. It is nil if there is no way to find them.
+	Containers func() ([]usable.Running, error)
 	// UID is the effective user of this process.
 	UID int
 	// User has the user's directories, in which rootless runtimes have their configuration. Open leaves it empty.
@@ -63,6 +66,9 @@ func Open(dir string) *Host {
 		h.NoSecondOpinion = err
 	} else {
 		h.SecondOpinion = m
+	}
+	if h.Local {
+		h.Containers = usable.FindContainers
 	}
 	return h
 }

@@ -1,7 +1,11 @@
 package usable
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"math"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -61,42 +65,112 @@ func parseStatus(text string) (p Process) {
 	return p
 }
 
+// Running is a running container.
+type Running struct {
+	ID  string
+	PID int // of its first process, as the reader sees it
+}
+
+// shortestID is how much of a container's ID its users must name. Runtimes show as much.
+const shortestID = 12
+
 // FindContainer returns the first process of a container. name is its process ID, or the beginning of the container's
 // ID, of at least 12 digits.
 func FindContainer(name string) (pid int, err error) {
 	if pid, err := strconv.Atoi(name); err == nil && pid > 0 && name[0] != '0' && len(name) < 10 {
 		return pid, nil
 	}
-	const shortest = 12
-	if len(name) < shortest || strings.Trim(name, "0123456789abcdef") != "" {
+	if len(name) < shortestID || strings.Trim(name, hexDigits) != "" {
 		return 0, errors.New("want a process ID, or at least 12 digits of a container's ID")
 	}
-	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	all, err := firstProcesses(func(ids []string) string {
+		if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, name) }) {
+			return name
+		}
+		return ""
+	})
+	if err == nil && len(all) == 0 {
+		err = errors.New("no process has a cgroup of this container: is it running on this host?")
+	}
 	if err != nil {
 		return 0, err
 	}
-	var pids []int
-	for _, file := range files {
-		text, err := readFile(file, 64<<10)
-		id, _ := strconv.Atoi(strings.Split(file, "/")[2])
-		if err == nil && hasContainer(string(text), name) {
-			pids = append(pids, id)
-		}
-	}
-	if len(pids) == 0 {
-		return 0, errors.New("no process has a cgroup of this container: is it running on this host?")
-	}
-	return slices.Min(pids), nil
+	return all[0].PID, nil
 }
 
-// hasContainer reports whether a component of a process's cgroup is that of a container: ID, docker-ID.scope,
-// libpod-ID, crio-ID.scope, or cri-containerd-ID.scope.
-func hasContainer(cgroup, id string) bool {
-	isEnd := func(r rune) bool { return r == '/' || r == '-' || r == '.' || r == ':' || r == '\n' }
-	for part := range strings.FieldsFuncSeq(cgroup, isEnd) {
-		if strings.HasPrefix(part, id) {
-			return true
+// FindContainers returns the running containers of this host whose runtimes give them IDs of 64 digits, as podman,
+// docker, containerd and CRI-O do. The innermost container of a process counts.
+func FindContainers() ([]Running, error) {
+	const length = 64
+	return firstProcesses(func(ids []string) string {
+		if n := len(ids); n > 0 && len(ids[n-1]) == length {
+			return ids[n-1]
+		}
+		return ""
+	})
+}
+
+// firstProcesses returns the process that started first for each ID that of returns for the IDs in a process's cgroup.
+func firstProcesses(of func(ids []string) string) ([]Running, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	first := map[string]Running{}
+	since := map[string]uint64{}
+	for _, file := range files {
+		cgroup, err := readFile(file, 64<<10)
+		if err != nil {
+			continue // it has ended
+		}
+		id := of(containerIDs(string(cgroup)))
+		if id == "" {
+			continue
+		}
+		stat, err := readFile(path.Dir(file)+"/stat", 4<<10)
+		began := startOf(string(stat))
+		if _, known := first[id]; err == nil && (!known || began < since[id]) {
+			pid, _ := strconv.Atoi(strings.Split(file, "/")[2])
+			first[id], since[id] = Running{id, pid}, began
 		}
 	}
-	return false
+	return slices.SortedFunc(maps.Values(first), func(a, b Running) int { return cmp.Compare(a.PID, b.PID) }), nil
 }
+
+// startOf returns when a process started, in clock ticks since the boot: field 22 of proc_pid_stat(5).
+func startOf(stat string) uint64 {
+	const afterName = 22 - 3 // the name of the program is field 2, and may have any characters
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= afterName {
+		return math.MaxUint64
+	}
+	n, err := strconv.ParseUint(fields[afterName], 10, 64)
+	if err != nil {
+		return math.MaxUint64
+	}
+	return n
+}
+
+const hexDigits = "0123456789abcdef"
+
+// containerIDs returns the IDs of containers in the text of a process's cgroup, the innermost last: of ID,
+// docker-ID.scope, libpod-ID, crio-ID.scope and cri-containerd-ID.scope. conmon is a process of the host that watches a
+// container of podman or CRI-O, in a cgroup libpod-conmon-ID.scope.
+func containerIDs(cgroup string) (ids []string) {
+	isEnd := func(r rune) bool { return r == '/' || r == ':' || r == '\n' }
+	for part := range strings.FieldsFuncSeq(cgroup, isEnd) {
+		if strings.Contains(part, "conmon-") {
+			continue
+		}
+		for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return r == '-' || r == '.' }) {
+			if len(word) >= shortestID && strings.Trim(word, hexDigits) == "" {
+				ids = append(ids, word)
+			}
+		}
+	}
+	return ids
+}
+
+// HasAllDevices reports whether the container has the devices of the whole host, as a privileged one has: it was given
+// no HCA, and may use none.
+func (c *Container) HasAllDevices() bool { return c.Root.exists("dev/kmsg") }

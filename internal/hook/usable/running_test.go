@@ -1,6 +1,7 @@
 package usable
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,21 +75,31 @@ func TestRunning(t *testing.T) {
 
 func TestFindContainer(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	for cgroup, want := range map[string]bool{
-		"0::/system.slice/docker-" + id + ".scope\n":                               true,
-		"0::/machine.slice/libpod-" + id + ".scope/container\n":                    true,
-		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope\n": true,
-		"12:rdma:/kubepods/pod1/" + id + "\n":                                      true,
-		"0::/system.slice/docker-1" + id + ".scope\n":                              false,
-		"0::/user.slice\n": false,
+	inner := "f" + id[1:]
+	for cgroup, want := range map[string][]string{
+		"0::/system.slice/docker-" + id + ".scope\n":                               {id},
+		"0::/machine.slice/libpod-" + id + ".scope/container\n":                    {id},
+		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope\n": {id},
+		"12:rdma:/kubepods/pod1/" + id + "\n":                                      {id},
+		"0::/docker/" + id + "/kubepods/pod1/" + inner + "\n":                      {id, inner},
+		"0::/machine.slice/libpod-conmon-" + id + ".scope\n":                       nil,
+		"0::/kubepods.slice/crio-conmon-" + id + ".scope\n":                        nil,
+		"0::/user.slice/user-1000.slice\n":                                         nil,
 	} {
-		if got := hasContainer(cgroup, id[:12]); got != want {
-			t.Errorf("%s: %t", cgroup, got)
+		if got := containerIDs(cgroup); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", cgroup, got, want)
 		}
 	}
 	for _, name := range []string{"", "web", "0123", "../../1", "0123456789ABCDEF"} {
 		if pid, err := FindContainer(name); err == nil {
 			t.Errorf("%q is process %d", name, pid)
+		}
+	}
+	for stat, want := range map[string]uint64{
+		"7 (a) b) 1) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 99 1": 4711, "": math.MaxUint64, "7 (x) S 1": math.MaxUint64,
+	} {
+		if got := startOf(stat); got != want {
+			t.Errorf("%q: began at %d, want %d", stat, got, want)
 		}
 	}
 }
