@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
@@ -32,6 +33,7 @@ type use struct {
 	mounts func(t *testing.T) []any       // more than the usual
 	userns bool                           // the container has a user namespace
 	raw    func(t *testing.T, dir string) // changes the root file system
+	shell  string                         // what the container runs, "true" by default
 }
 
 var all = []string{"mlx5", "mlx4", "efa", "irdma", "rxe"}
@@ -282,14 +284,21 @@ func unusable(r hook.Report) (out []usable.Check) {
 }
 
 // start starts the container, and returns the hook's report and the runtime's exit code.
-func (u use) start(t *testing.T, runtime, hookPath string) (r hook.Report, code int) {
+func (u use) start(t *testing.T, runtime, hookPath string) (hook.Report, int) {
+	t.Helper()
+	r, _, code := u.run(t, runtime, hookPath)
+	return r, code
+}
+
+// run starts the container, and returns the hook's report, what the container printed, and the runtime's exit code.
+func (u use) run(t *testing.T, runtime, hookPath string) (r hook.Report, out string, code int) {
 	t.Helper()
 	reports := t.TempDir()
 	if u.driver == "" {
 		u.driver = "mlx5_core"
 	}
 	args := append([]string{"--hca", "mlx5_0:uverbs0:" + u.driver, "--report", reports}, u.args...)
-	c := container{hookArgs: args, command: "true"}
+	c := container{hookArgs: args, command: cmp.Or(u.shell, "true")}
 	dir := c.bundle(t, hookPath)
 	root := filepath.Join(dir, "rootfs")
 	u.image.Make(t, root)
@@ -310,7 +319,7 @@ func (u use) start(t *testing.T, runtime, hookPath string) (r hook.Report, code 
 			break
 		}
 	}
-	out, code := runIn(t, runtime, dir)
+	out, code = runIn(t, runtime, dir)
 	files, _ := filepath.Glob(reports + "/*.json")
 	if len(files) != 1 {
 		t.Fatalf("%s: exit code %d, %d reports\n%s", runtime, code, len(files), out)
@@ -327,7 +336,7 @@ func (u use) start(t *testing.T, runtime, hookPath string) (r hook.Report, code 
 			t.Errorf("printed raw: %q", line)
 		}
 	}
-	return r, code
+	return r, out, code
 }
 
 // edit adds the node, mounts and what the case changes.
@@ -367,10 +376,11 @@ func (u use) edit(t *testing.T, spec map[string]any) {
 	}
 }
 
-// runIn runs a bundle. crun accepts no hybrid hierarchy of cgroups, so it gets its own view.
+// runIn runs a bundle, with the umask of container engines: runtimes make directories of /dev with it. crun accepts no
+// hybrid hierarchy of cgroups, so it gets its own view.
 func runIn(t *testing.T, runtime, dir string) (out string, code int) {
 	t.Helper()
-	script := `exec ` + runtime + ` --root "$1" run --bundle "$2" "$3"`
+	script := `umask 022 && exec ` + runtime + ` --root "$1" run --bundle "$2" "$3"`
 	if runtime == "crun" {
 		script = `mount -t cgroup2 none /sys/fs/cgroup && ` + script
 	}

@@ -2,25 +2,23 @@ package usable
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
 
-// TestPackages checks images of real packages: those that testdata/packages.sh of internal/gen/userspace has unpacked
-// where RDMA_PACKAGES says. Nothing is found in them as they are, and each driver is found without its provider.
+// TestPackages checks images of Debian's packages. Nothing is found in them as they are, and each driver is found
+// without its provider.
 func TestPackages(t *testing.T) {
-	packages := os.Getenv("RDMA_PACKAGES")
-	if packages == "" || runtime.GOARCH != "amd64" {
-		t.Skip("this test needs packages of Debian: run internal/gen/userspace/testdata/packages.sh DIR, and set RDMA_PACKAGES=DIR")
+	if runtime.GOARCH != "amd64" {
+		t.Skip("other processors have other providers")
 	}
-	for _, name := range []string{"bookworm-amd64", "trixie-amd64"} {
-		dir := filepath.Join(t.TempDir(), name)
-		if out, err := exec.Command("cp", "-a", filepath.Join(packages, name), dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+	for _, name := range []string{"bookworm", "trixie"} {
+		dir := t.TempDir()
+		rdmaimage.CopyPackages(t, name, dir)
 		c := containerOf(t, dir)
 		for driver, provider := range map[string]string{
 			"mlx5_core": "mlx5", "mlx5_core.sf": "mlx5", "mlx4_core": "mlx4", "bnxt_en": "bnxt_re", "ice": "irdma", "efa": "efa",

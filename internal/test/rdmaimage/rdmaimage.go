@@ -130,6 +130,10 @@ func (i *Image) Move(from, to string) *Image {
 // Make writes the image below a directory. Everybody can read it, whatever the umask.
 func (i *Image) Make(t testing.TB, dir string) {
 	t.Helper()
+	makeDir(t, dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, target := range i.Links {
 		at := filepath.Join(dir, name)
 		makeDir(t, filepath.Dir(at))
@@ -152,9 +156,14 @@ func (i *Image) Make(t testing.TB, dir string) {
 	}
 }
 
+// makeDir makes a directory and its parents. Everybody can read those that it makes, whatever the umask.
 func makeDir(t testing.TB, dir string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if _, err := os.Stat(dir); err == nil {
+		return
+	}
+	makeDir(t, filepath.Dir(dir))
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {

@@ -1,0 +1,98 @@
+package rdmaimage
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+)
+
+// unpack downloads and unpacks packages of a suite of Debian. Nothing is installed, and the lists and the configuration
+// of this machine's apt stay as they are; only its proxies count. What containers do not read is left out.
+const unpack = `set -eu
+umask 022
+suite=$1 arch=$2 to=$3
+rdmacm=librdmacm1t64
+[ "$suite" != bookworm ] || rdmacm=librdmacm1
+apt=$to.apt
+rm -rf "$to" "$apt"
+mkdir -p "$to/usr/bin" "$to/usr/lib" "$to/usr/lib64" "$to/etc" "$apt/state/lists/partial" "$apt/cache/archives/partial"
+: >"$apt/status"
+echo "deb [arch=$arch signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \
+	>"$apt/sources.list"
+cd "$apt"
+for action in update "download libc6 libibverbs1 ibverbs-providers ibverbs-utils libnl-3-200 libnl-route-3-200 $rdmacm"; do
+	apt-get -qq -o APT::Architecture="$arch" -o APT::Architectures="$arch" -o APT::Sandbox::User=root \
+		-o Acquire::Retries=5 -o Acquire::Languages=none -o Dir::Etc::SourceList="$apt/sources.list" \
+		-o Dir::Etc::SourceParts=/dev/null -o Dir::State="$apt/state" -o Dir::State::Lists="$apt/state/lists" \
+		-o Dir::State::Status="$apt/status" -o Dir::Cache="$apt/cache" $action
+done
+ln -s usr/lib "$to/lib" # as base-files has it
+ln -s usr/lib64 "$to/lib64"
+for package in *.deb; do
+	dpkg-deb --fsys-tarfile "$package" |
+		tar -x --no-same-owner --keep-directory-symlink --exclude ./usr/share --exclude '*/gconv' -C "$to"
+done
+rm -rf "$apt"
+`
+
+// Packages returns a directory with the files of rdma-core and of the C library, as the packages of a suite of Debian
+// have them: "bookworm", "trixie". It downloads them once into the user's cache. The caller must not change the files.
+func Packages(t testing.TB, suite string) string {
+	t.Helper()
+	needs.Root(t, "files of containers belong to root")
+	for _, program := range []string{"apt-get", "dpkg-deb", "tar"} {
+		needs.Program(t, program, "Debian and Ubuntu have it")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe := sha256.Sum256([]byte(unpack + runtime.GOARCH))
+	cache = filepath.Join(cache, "dra-driver-rdma", fmt.Sprintf("packages-%x", recipe[:6]))
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // other tests download the same
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, suite)
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	out, err := exec.Command("sh", "-c", unpack, "sh", suite, runtime.GOARCH, dir+".new").CombinedOutput()
+	if err == nil {
+		err = os.Rename(dir+".new", dir)
+	}
+	if err != nil {
+		t.Fatalf("unpack Debian's packages of %s: %v\n%s", suite, err, out)
+	}
+	return dir
+}
+
+// CopyPackages copies the files that Packages returns to a root file system.
+func CopyPackages(t testing.TB, suite, root string) {
+	t.Helper()
+	out, err := exec.Command("cp", "-a", Packages(t, suite)+"/.", root).CombinedOutput()
+	if err == nil {
+		err = os.Chmod(root, 0o755) // for the container's user
+	}
+	if err != nil {
+		t.Fatalf("copy Debian's packages: %v: %s", err, out)
+	}
+}
