@@ -78,6 +78,7 @@ imageGCLowThresholdPercent: 99
 kubeAPIBurst: 400
 kubeAPIQPS: 200
 makeIPTablesUtilChains: false
+maxPods: 250
 nodeStatusUpdateFrequency: 5s
 oomScoreAdj: 0
 readOnlyPort: 0

@@ -13,7 +13,7 @@ func TestEvents(t *testing.T) {
 	n := bed.Namespace(t)
 	claim := n.Running("app").Metadata.Name
 	// The host's HCAs are RoCE, and the pod has a network of its own.
-	want := []string{"RDMANetdevMissing", "container app has RoCE devices of claim " + claim, "stayed on the host"}
+	want := []string{"RDMANetdevMissing", "container app has devices of claim " + claim, "stayed on the host"}
 	if testbed.RaisedLimit(t) != "unlimited" {
 		want = append(want, "RDMAMemlockNotRaised", "container app has less locked memory than claim "+claim+" asks for")
 	}

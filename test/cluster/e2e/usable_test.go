@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -20,6 +23,93 @@ func library(t *testing.T, name, template string, image *rdmaimage.Image) string
 		"    resources:", "    volumeMounts:\n    - {name: usr, mountPath: /usr}\n"+
 			"    - {name: drivers, mountPath: /etc/libibverbs.d}\n    resources:",
 	).Replace(testbed.Pod(name, "resourceClaimTemplateName: "+template))
+}
+
+// workload is a Deployment with the pod of library.
+func workload(t *testing.T, name, claim string, image *rdmaimage.Image) string {
+	t.Helper()
+	_, spec, found := strings.Cut(library(t, name, claim, image), "spec:\n")
+	if !found {
+		t.Fatal("the pod has no spec")
+	}
+	spec = strings.ReplaceAll(strings.TrimSuffix(spec, "---"), "\n", "\n    ")
+	spec = strings.Replace(spec, "resourceClaimTemplateName", "resourceClaimName", 1)
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %s}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+    %s
+---`, name, spec)
+}
+
+// sharedClaim is one that all pods of a Deployment share.
+const sharedClaim = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: shared}
+spec: {devices: {requests: [{name: nic, exactly: {deviceClassName: hca.rdma.dev}}]}}
+---`
+
+// TestUsableWorkload: all pods of a Deployment have one image, so its fault is one event that counts, for the first pod
+// and for the claim, and not one for each pod.
+func TestUsableWorkload(t *testing.T) {
+	pods := 8
+	if needs.IsLong() {
+		pods = 200
+	}
+	n := bed.Namespace(t)
+	n.Unusable = true
+	n.Apply(sharedClaim + workload(t, "many", "shared", rdmaimage.Debian("rxe")))
+	type event struct {
+		InvolvedObject struct{ Kind, Name string }
+		Count          int
+	}
+	events := func() (found []event) {
+		var list struct{ Items []event }
+		out := n.Kubectl("get", "events", "--field-selector=reason=RDMANotUsable", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	count := func(kind string) (objects, count int) {
+		for _, e := range events() {
+			if e.InvolvedObject.Kind == kind {
+				objects++
+				count += e.Count
+			}
+		}
+		return objects, count
+	}
+	kinds := []string{"Pod", "ResourceClaim"}
+	for _, kind := range kinds {
+		testbed.Eventually(t, "the event of the first "+kind, func() error {
+			if objects, _ := count(kind); objects == 0 {
+				return errors.New("none yet")
+			}
+			return nil
+		})
+	}
+	n.Kubectl("scale", "deployment", "many", fmt.Sprint("--replicas=", pods))
+	n.Kubectl("rollout", "status", "deployment", "many", fmt.Sprint("--timeout=", 3+pods/10, "m"))
+	// Pods that start at the same moment are one event, so it counts at least the first one and those after it.
+	for _, kind := range kinds {
+		testbed.Eventually(t, "the count of the event of the "+kind, func() error {
+			if objects, times := count(kind); times < 2 {
+				return fmt.Errorf("%d events count %d", objects, times)
+			}
+			return nil
+		})
+		if objects, times := count(kind); objects != 1 {
+			t.Errorf("%d pods made %d events of a %s, which count %d: %v", pods, objects, kind, times, events())
+		}
+	}
 }
 
 // TestUsable: an image without a provider for its HCA is named in an event of pod and claim, in the claim's status, by
