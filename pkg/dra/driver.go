@@ -88,7 +88,7 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	d.report = report.New(report.Config{
 		Client: d.client, Node: d.node, NodeName: cfg.NodeName, Budget: cfg.budget, Clock: cfg.clock, Now: cfg.now,
 		ClaimStatus: cfg.ClaimStatus, ClaimEvents: cfg.ClaimEvents, LimitsIgnored: cfg.Hook.OnDenied == string(args.Ignore),
-		OnlyPod: d.onlyPod, Attached: attachedBy(attacher), Yield: d.kubelet.calls.yield,
+		OnlyPod: d.onlyPod, Attached: attachedBy(attacher), Memory: d.store.Memory(), Yield: d.kubelet.calls.yield,
 	})
 	d.offer = offer.New(offer.Config{
 		Client: d.client, Node: d.node, NodeName: cfg.NodeName,

@@ -3,6 +3,7 @@ package dra_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func message(t testing.TB, n *drivertest.Node, kind, reason string) string {
 		e = events[i]
 		return nil
 	})
-	if e.Type != corev1.EventTypeWarning || e.InvolvedObject.UID == "" ||
+	if e.InvolvedObject.UID == "" ||
 		e.Source.Component != "rdma.dev" || e.Source.Host != drivertest.NodeName {
 		t.Errorf("event %+v", e)
 	}
@@ -108,12 +109,12 @@ func TestEventsOfContainers(t *testing.T) {
 	})
 	toldOf(t, n,
 		"ResourceClaim/claim-1 Warning RDMAMemlockNotRaised", "Pod/a Warning RDMAMemlockNotRaised",
-		"ResourceClaim/claim-1 Warning RDMANetdevMissing", "Pod/a Warning RDMANetdevMissing",
+		"ResourceClaim/claim-1 Normal RDMANetdevMissing", "Pod/a Normal RDMANetdevMissing",
 		"ResourceClaim/claim-1 Warning RDMALimitNotSet", "Pod/a Warning RDMALimitNotSet", "Pod/b Warning RDMALimitNotSet")
 	for reason, part := range map[string]string{
 		event.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: " +
 			"need CAP_SYS_RESOURCE",
-		event.NetdevMissing.Reason: "container worker has RoCE devices of claim claim-1, " +
+		event.NetdevMissing.Reason: "container worker has devices of claim claim-1, " +
 			"but none of their network interfaces: ens1f0v2 stayed on the host",
 		event.LimitNotSet.Reason: "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
 	} {
@@ -141,7 +142,61 @@ func TestEventsIgnored(t *testing.T) {
 	leaveReport(t, dir, c, func(r *hook.Report) { r.Outcome = hook.Denied })
 	leaveReport(t, dir, moved, func(r *hook.Report) { r.HostNetwork = new(false) })
 	leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.HostNetwork = "last", new(false) })
-	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMANetdevMissing", "Pod/a Warning RDMANetdevMissing")
+	toldOf(t, n, "ResourceClaim/claim-1 Normal RDMANetdevMissing", "Pod/a Normal RDMANetdevMissing")
+}
+
+// TestEventOfMissingNetdev: a pod with its own network and without an interface of its HCA is told once, however often
+// its containers start: of RoCE and iWARP, not of protocols that have addresses of their own.
+func TestEventOfMissingNetdev(t *testing.T) {
+	for _, tt := range []struct{ machine, device, netdev string }{
+		{"irdma-e810", "pci-0000-18-00-0", "enp24s0f0"}, {"irdma-e810", "pci-0000-18-00-1", "enp24s0f1"},
+		{"dgx-h100-ib", "pci-0000-18-00-0", ""},
+	} {
+		t.Run(tt.machine+" "+tt.device, func(t *testing.T) {
+			n, dir := drivertest.NewNode(t, tt.machine), t.TempDir()
+			d := start(t, n, withEvents, func(c *dra.Config) { c.Hook.ReportDir = dir })
+			c := usedBy(drivertest.Claim(1, tt.device), "a", "b")
+			n.AddClaim(c)
+			prepare(t, n, c)
+			starts := func(id, pod string) {
+				leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.PodUID, r.HostNetwork = id, pod, new(false) })
+			}
+			for _, id := range []string{"1", "2"} {
+				starts(id, "uid-a")
+				drivertest.Eventually(t, func() error { return emptied(dir) })
+			}
+			starts("3", "uid-b")
+			// The reports are taken in the order of their names, so this event is the last one.
+			leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.PodUID, r.Outcome = "4", "uid-b", hook.Clamped })
+			want := []string{"ResourceClaim/claim-1 Warning RDMAMemlockNotRaised", "Pod/b Warning RDMAMemlockNotRaised"}
+			if tt.netdev != "" {
+				want = append(want, "ResourceClaim/claim-1 Normal RDMANetdevMissing",
+					"Pod/a Normal RDMANetdevMissing", "Pod/b Normal RDMANetdevMissing")
+			}
+			toldOf(t, n, want...)
+			noted := 0
+			for _, e := range d.Status(t.Context()).Events {
+				if e.Reason == event.NetdevMissing.Reason {
+					noted += e.Count
+				}
+			}
+			if want := len(want) / 5 * 2; noted != want {
+				t.Errorf("told %d times, want %d", noted, want)
+			}
+			if tt.netdev != "" && !strings.Contains(message(t, n, "Pod", event.NetdevMissing.Reason), tt.netdev+" stayed on the host") {
+				t.Errorf("the event says %q", message(t, n, "Pod", event.NetdevMissing.Reason))
+			}
+		})
+	}
+}
+
+// emptied returns an error while a directory has files.
+func emptied(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s has %d files", dir, len(entries))
+	}
+	return err
 }
 
 // TestEventsOfFailures: a claim that cannot be prepared says why, and again is one event; nobody

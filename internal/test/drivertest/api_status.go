@@ -42,6 +42,13 @@ func (a *API) DeviceStatus(c *resourceapi.ResourceClaim) []resourceapi.Allocated
 	return nil
 }
 
+// LoseStatus removes the device entries from the status of a claim, as the restoration of a backup does.
+func (a *API) LoseStatus(c *resourceapi.ResourceClaim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.claims[nameOf(c)].Status.Devices = nil
+}
+
 // applyStatus is server-side apply to the status of a claim, by the one manager
 // that there is: what it does not name any more of its own is removed.
 func (a *API) applyStatus(w http.ResponseWriter, r *http.Request) {

@@ -25,9 +25,9 @@ var (
 	LimitNotSet = Reason{"RDMALimitNotSet", corev1.EventTypeWarning, "claim, pod",
 		"The limits `handles` or `objects` of a claim do not apply to a container " +
 			"([hook](../hook.md#where-limits-are-accounting-only))."}
-	NetdevMissing = Reason{"RDMANetdevMissing", corev1.EventTypeWarning, "claim, pod",
-		"A container has a RoCE device, but its own network namespace " +
-			"has no interface of the device, so it has no address to use."}
+	NetdevMissing = Reason{"RDMANetdevMissing", corev1.EventTypeNormal, "claim, pod",
+		"A container has a RoCE or iWARP device, but its own network namespace has no interface of the device, " +
+			"so `rdma_cm` and libraries that use addresses fail there. Each pod is told once."}
 	NotUsable = Reason{"RDMANotUsable", corev1.EventTypeWarning, "claim, pod",
 		"A container has an HCA that it cannot use, so its job may fall back to TCP. The message has the cause " +
 			"and the remedy ([unusable HCAs](../troubleshooting.md#rdmanotusable))."}

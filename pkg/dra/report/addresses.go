@@ -47,9 +47,9 @@ func (a Addresses) hidden() bool {
 	return err == nil
 }
 
-// WithoutNetdev returns the interfaces of the RoCE HCAs of a plan that are all on the host, so that no container has
-// them. RoCE uses the addresses of interfaces, so a container with its own network then has no address. HCAs whose
-// interfaces cannot be determined are omitted.
+// WithoutNetdev returns the interfaces of the RoCE and iWARP HCAs of a plan that are all on the host, so that no
+// container has them. Both protocols use the addresses of interfaces, so a container with its own network then has no
+// address. HCAs whose interfaces cannot be determined are omitted.
 func (a Addresses) WithoutNetdev(p *plan.Plan, snap *rdma.Snapshot) (names []string) {
 	if a.hidden() {
 		return nil
@@ -59,7 +59,8 @@ func (a Addresses) WithoutNetdev(p *plan.Plan, snap *rdma.Snapshot) (names []str
 			continue
 		}
 		for _, name := range d.HCAs() {
-			if h := snap.Lookup(name); h != nil && h.Protocol == rdma.ProtocolRoCE {
+			h := snap.Lookup(name)
+			if h != nil && (h.Protocol == rdma.ProtocolRoCE || h.Protocol == rdma.ProtocolIWARP) {
 				names = append(names, a.hostInterfaces(h)...)
 			}
 		}

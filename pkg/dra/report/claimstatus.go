@@ -51,6 +51,7 @@ type ClaimStatus struct {
 	checked   map[types.UID]checked   // what the hook found of the containers of a claim
 	turns     map[types.UID]time.Time // when the next request of a claim may be sent
 	forbidden sync.Once               // the log says so
+	forgetful sync.Once               // the log says that checks cannot be stored
 }
 
 // everyClaim is the item of the queue for all prepared claims.
@@ -133,8 +134,11 @@ func (s *ClaimStatus) Ended(uid types.UID) {
 	defer s.mu.Unlock()
 	delete(s.stored, uid)
 	delete(s.starting, uid)
-	delete(s.checked, uid)
 	s.dropTurn(uid)
+	if _, known := s.checked[uid]; known {
+		delete(s.checked, uid)
+		s.rememberChecks()
+	}
 }
 
 func (s *ClaimStatus) remember(uid types.UID, stored []entry) {
@@ -156,6 +160,7 @@ func (s *ClaimStatus) Run(ctx context.Context) {
 		return
 	}
 	context.AfterFunc(ctx, s.queue.ShutDown)
+	s.recallChecks(ctx)
 	s.HostChanged()
 	for {
 		uid, over := s.queue.Get()

@@ -2,17 +2,20 @@ package report
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
 // The condition of an allocated device that says whether the containers can use it, with its reasons. It is absent
@@ -47,7 +50,65 @@ type start struct {
 	checks []usable.Check
 }
 
-// Checked keeps what the hook found of a container of a claim, for the condition Usable.
+// memoryChecks is the name of the checks of running containers in Memory. A container is checked once, when it starts,
+// so the next driver could not learn them again.
+const memoryChecks = "checks"
+
+// rememberedStart is the form of a start in Memory.
+type rememberedStart struct {
+	Claim     types.UID      `json:"claim"`
+	Pod       types.UID      `json:"pod,omitempty"`
+	Container string         `json:"container,omitempty"`
+	ID        string         `json:"id"`
+	Checks    []usable.Check `json:"checks,omitempty"`
+}
+
+// rememberChecks stores all checks for the next driver. The caller holds mu.
+func (s *ClaimStatus) rememberChecks() {
+	all := []rememberedStart{}
+	for claim, starts := range s.checked {
+		for of, last := range starts {
+			all = append(all, rememberedStart{claim, of.pod, of.name, last.id, last.checks})
+		}
+	}
+	slices.SortFunc(all, func(a, b rememberedStart) int {
+		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
+	})
+	if err := s.cfg.Memory.Remember(memoryChecks, all); err != nil {
+		s.forgetful.Do(func() {
+			klog.Background().Error(err, "After a restart the driver will not know what containers can use")
+		})
+	}
+}
+
+// recallChecks takes over the checks that the driver before has stored, of claims that are still prepared. The driver
+// also works without them: a stored condition Usable stays.
+func (s *ClaimStatus) recallChecks(ctx context.Context) {
+	var all []rememberedStart
+	if _, err := s.cfg.Memory.Recall(memoryChecks, &all); err != nil {
+		klog.FromContext(ctx).Error(err, "The driver does not know what running containers can use")
+	}
+	plans := s.cfg.Node.View(ctx).Plans
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range all {
+		if slices.ContainsFunc(plans, func(p *plan.Plan) bool { return p.UID == r.Claim }) {
+			s.keep(r.Claim, container{r.Pod, r.Container}, start{r.ID, r.Checks})
+		}
+	}
+}
+
+// keep keeps a start of a container, if there is room. The caller holds mu.
+func (s *ClaimStatus) keep(uid types.UID, c container, now start) {
+	if s.checked[uid] == nil {
+		s.checked[uid] = checked{}
+	}
+	if _, known := s.checked[uid][c]; known || len(s.checked[uid]) < maxChecked {
+		s.checked[uid][c] = now
+	}
+}
+
+// Checked keeps what the hook found of a container of a claim, for the condition Usable, also of the next driver.
 func (s *ClaimStatus) Checked(uid types.UID, hooked hook.Report) {
 	if s == nil || len(hooked.Checks) == 0 {
 		return
@@ -55,18 +116,17 @@ func (s *ClaimStatus) Checked(uid types.UID, hooked hook.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := container{types.UID(hooked.PodUID), hooked.Container}
-	if s.checked[uid] == nil {
-		s.checked[uid] = checked{}
+	now := start{id: hooked.ID}
+	if before := s.checked[uid][c]; before.id == hooked.ID {
+		now.checks = before.checks
 	}
-	before, known := s.checked[uid][c]
-	if !known && len(s.checked[uid]) >= maxChecked {
-		return
+	for _, check := range hooked.Checks {
+		if check.Result != usable.NotChecked { // it has no part in a condition
+			now.checks = append(slices.Clip(now.checks), check)
+		}
 	}
-	now := start{hooked.ID, hooked.Checks}
-	if before.id == hooked.ID {
-		now.checks = slices.Concat(before.checks, hooked.Checks)
-	}
-	s.checked[uid][c] = now
+	s.keep(uid, c, now)
+	s.rememberChecks()
 }
 
 // checksOf returns the checks of a claim, by container. Nobody changes them.

@@ -18,7 +18,7 @@ import (
 // checked.
 func TestUsable(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
-	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), clock, func() float64 { return 0 }), Clock: clock})
+	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), clock, func() float64 { return 0 }), Clock: clock, Memory: memory{}})
 	defer s.queue.ShutDown()
 	starts := func(id, container string, checks ...usable.Check) {
 		s.Checked("claim", hook.Report{ID: id, PodUID: "pod", Container: container, Checks: checks})
@@ -58,6 +58,12 @@ func TestUsable(t *testing.T) {
 	s.Ended("claim")
 	wants("mlx5_0", "", "")
 }
+
+// memory keeps nothing.
+type memory struct{}
+
+func (memory) Remember(string, any) error       { return nil }
+func (memory) Recall(string, any) (bool, error) { return false, nil }
 
 func containsAll(text string, parts []string) bool {
 	for _, p := range parts {

@@ -37,8 +37,16 @@ type Config struct {
 	OnlyPod func(ctx context.Context, claim corev1.ObjectReference) *corev1.ObjectReference
 	// Attached returns the interface that a pod got with a device of its claim, nil where the driver gave none.
 	Attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData
+	// Memory keeps values for the next driver of this boot.
+	Memory Memory
 	// Yield waits until the kubelet's calls in progress have ended.
 	Yield func(context.Context)
+}
+
+// Memory keeps values under names. See claimstore.Memory.
+type Memory interface {
+	Remember(name string, value any) error
+	Recall(name string, value any) (bool, error)
 }
 
 // Reporter takes the reports of the other parts of the driver.
@@ -46,11 +54,12 @@ type Reporter struct {
 	*Recorder
 	*ClaimStatus // nil for none
 	unusables    *unusables
+	notices      *notices // of NetdevMissing
 }
 
 // New returns a Reporter. It sends nothing before the Run of its parts.
 func New(cfg Config) Reporter {
-	r := Reporter{Recorder: NewRecorder(cfg), unusables: &unusables{}}
+	r := Reporter{Recorder: NewRecorder(cfg), unusables: &unusables{}, notices: &notices{}}
 	if cfg.ClaimStatus {
 		r.ClaimStatus = NewClaimStatus(cfg)
 	}
@@ -87,10 +96,12 @@ func (r Reporter) eventsOf(hooked hook.Report, p *plan.Plan) (out []event.Event)
 		return out
 	}
 	host := r.Recorder.cfg.Node.Host()
-	if names := (Addresses{Sys: host.Sys}).WithoutNetdev(p, host.Snapshot); len(names) > 0 {
+	names := (Addresses{Sys: host.Sys}).WithoutNetdev(p, host.Snapshot)
+	if len(names) > 0 && r.notices.first(notice{p.UID, types.UID(hooked.PodUID)}) {
 		out = append(out, event.OfClaim(p, event.NetdevMissing, fmt.Sprintf(
-			"%s has RoCE devices of claim %s, but none of their network interfaces: %s stayed on the host. "+
-				"RoCE needs an interface with an address in the pod: give it a VF's by a CNI plugin, or use hostNetwork",
+			"%s has devices of claim %s, but none of their network interfaces: %s stayed on the host. "+
+				"rdma_cm and libraries that use addresses need an interface with an address in the pod: "+
+				"give it a VF's by a CNI plugin, or use hostNetwork",
 			container, p.Name, strings.Join(names, ", "))))
 	}
 	return out

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
@@ -14,7 +16,7 @@ import (
 )
 
 // unusables merges events of containers that cannot use their HCAs. The pods of a workload have one image, so all of
-// them have its fault: a further pod within a minute only counts up the first pod's event.
+// them have its fault: a pod within a minute after another one only counts up the first pod's event.
 type unusables struct {
 	mu    sync.Mutex
 	first map[string]firstUnusable
@@ -22,7 +24,7 @@ type unusables struct {
 
 type firstUnusable struct {
 	event event.Event
-	at    time.Time
+	last  time.Time // that it counted
 }
 
 const (
@@ -38,7 +40,8 @@ func (u *unusables) merged(e event.Event, now time.Time) event.Event {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key := e.Namespace + "/" + e.Fault
-	if f, ok := u.first[key]; ok && now.Sub(f.at) < unusableWindow {
+	if f, ok := u.first[key]; ok && now.Sub(f.last) < unusableWindow {
+		u.first[key] = firstUnusable{f.event, now}
 		return f.event
 	}
 	if u.first == nil || len(u.first) >= maxUnusables {
@@ -46,6 +49,32 @@ func (u *unusables) merged(e event.Event, now time.Time) event.Event {
 	}
 	u.first[key] = firstUnusable{e, now}
 	return e
+}
+
+// notices remembers which pods were told something that is said once.
+type notices struct {
+	mu   sync.Mutex
+	told map[notice]bool
+}
+
+// notice is for a pod of a claim, or for all pods of the claim if the pod is unknown.
+type notice struct{ claim, pod types.UID }
+
+// maxNotices bounds what is remembered. After that many, pods whose containers start again are told again.
+const maxNotices = 1024
+
+// first reports whether it is called for the first time with this notice.
+func (n *notices) first(of notice) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.told[of] {
+		return false
+	}
+	if n.told == nil || len(n.told) >= maxNotices {
+		n.told = map[notice]bool{}
+	}
+	n.told[of] = true
+	return true
 }
 
 // unusableEvents returns an event for each kind of fault. A limit of locked memory that the hook could not raise has an

@@ -1,0 +1,72 @@
+package dra_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+)
+
+// TestUsableRestart: a container is checked once, when it starts, so what was found outlives the driver: the condition
+// of a claim has it after a later container of the claim was well, and after the status was lost. It ends with the
+// claim.
+func TestUsableRestart(t *testing.T) {
+	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
+	reports := func(c *dra.Config) { c.Hook.ReportDir = dir }
+	c := usedBy(drivertest.Claim(1, vf0), "a")
+	n.AddClaim(c)
+	starts := func(id, container string, result usable.Result) {
+		leaveReport(t, dir, c, func(r *hook.Report) {
+			r.ID, r.PodUID, r.Container = id, "uid-a", container
+			r.Checks = []usable.Check{{Kind: usable.Provider, HCA: "mlx5_4", Result: result, Message: "the check of " + container}}
+		})
+	}
+	wants := func(want string) {
+		t.Helper()
+		drivertest.Eventually(t, func() error {
+			got := "none"
+			for _, s := range n.DeviceStatus(c) {
+				if u := meta.FindStatusCondition(s.Conditions, "Usable"); u != nil {
+					got = string(u.Status) + " " + u.Message
+				}
+			}
+			if got != want {
+				return fmt.Errorf("the condition Usable is %q, want %q", got, want)
+			}
+			return nil
+		})
+	}
+	const bad = "False container train: provider of mlx5_4: the check of train"
+	d := start(t, n, withStatus, reports)
+	prepare(t, n, c)
+	starts("1", "train", usable.Unusable)
+	starts("2", "beside", usable.NotChecked)
+	wants(bad)
+
+	d.stop()
+	n.LoseStatus(c)
+	d = start(t, n, withStatus, reports)
+	wants(bad)
+
+	d.stop()
+	start(t, n, withStatus, reports)
+	starts("3", "beside", usable.OK)
+	drivertest.Eventually(t, func() error { return emptied(dir) })
+	starts("4", "beside", usable.Unusable)
+	wants("False container beside: provider of mlx5_4: the check of beside; " + strings.TrimPrefix(bad, "False "))
+
+	unprepare(t, n, c)
+	text, err := os.ReadFile(filepath.Join(n.StateDir, "checks.json"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) || strings.Contains(string(text), "train") {
+		t.Errorf("after the claim, the driver keeps %s, %v", text, err)
+	}
+}
