@@ -44,14 +44,13 @@ type ClaimStatus struct {
 	cfg     Config
 	queue   workqueue.TypedDelayingInterface[types.UID]
 	retries workqueue.TypedRateLimiter[types.UID]
+	checks  *checks
 
 	mu        sync.Mutex
 	stored    map[types.UID][]entry   // the entries that the API server has
 	starting  map[types.UID]bool      // a pod of the claim starts: the next request is sent at once
-	checked   map[types.UID]checked   // what the hook found of the containers of a claim
 	turns     map[types.UID]time.Time // when the next request of a claim may be sent
 	forbidden sync.Once               // the log says so
-	forgetful sync.Once               // the log says that checks cannot be stored
 }
 
 // everyClaim is the item of the queue for all prepared claims.
@@ -65,7 +64,7 @@ func NewClaimStatus(cfg Config) *ClaimStatus {
 		retries:  workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax),
 		stored:   map[types.UID][]entry{},
 		starting: map[types.UID]bool{},
-		checked:  map[types.UID]checked{},
+		checks:   newChecks(cfg.Memory),
 		turns:    map[types.UID]time.Time{},
 	}
 }
@@ -130,15 +129,12 @@ func (s *ClaimStatus) Ended(uid types.UID) {
 	if s == nil {
 		return
 	}
+	s.checks.end(uid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.stored, uid)
 	delete(s.starting, uid)
 	s.dropTurn(uid)
-	if _, known := s.checked[uid]; known {
-		delete(s.checked, uid)
-		s.rememberChecks()
-	}
 }
 
 func (s *ClaimStatus) remember(uid types.UID, stored []entry) {
@@ -160,7 +156,7 @@ func (s *ClaimStatus) Run(ctx context.Context) {
 		return
 	}
 	context.AfterFunc(ctx, s.queue.ShutDown)
-	s.recallChecks(ctx)
+	s.checks.only(s.cfg.Node.View(ctx).Plans)
 	s.HostChanged()
 	for {
 		uid, over := s.queue.Get()
@@ -199,7 +195,7 @@ func (s *ClaimStatus) compareAll(ctx context.Context) {
 // wanted returns the entries that the status of a claim should have.
 func (s *ClaimStatus) wanted(p *plan.Plan, stored []entry) ([]entry, error) {
 	host, judged, now := s.cfg.Node.Host(), s.cfg.Node.Judged().Health, metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
-	return entriesFor(p, host, judged, s.cfg.Attached, s.checksOf(p.UID), stored, now)
+	return entriesFor(p, host, judged, s.cfg.Attached, s.checks.claim(p.UID), stored, now)
 }
 
 // write writes the status of a claim unless it is right already, if a request may be sent now. After an error the

@@ -2,10 +2,10 @@ package report
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,61 +63,23 @@ type rememberedStart struct {
 	Checks    []usable.Check `json:"checks,omitempty"`
 }
 
-// rememberChecks stores all checks for the next driver. The caller holds mu.
-func (s *ClaimStatus) rememberChecks() {
-	all := []rememberedStart{}
-	for claim, starts := range s.checked {
-		for of, last := range starts {
-			all = append(all, rememberedStart{claim, of.pod, of.name, last.id, last.checks})
-		}
-	}
-	slices.SortFunc(all, func(a, b rememberedStart) int {
-		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
-	})
-	if err := s.cfg.Memory.Remember(memoryChecks, all); err != nil {
-		s.forgetful.Do(func() {
-			klog.Background().Error(err, "After a restart the driver will not know what containers can use")
-		})
-	}
+// checks keeps what the hook found of running containers, for the condition Usable, also of the next driver. It is safe
+// for concurrent use.
+type checks struct {
+	memory    Memory
+	forgetful sync.Once // the log says that they cannot be stored
+
+	mu sync.Mutex
+	of map[types.UID]checked // by claim
 }
 
-// recallChecks takes over the checks that the driver before has stored, of claims that are still prepared. The driver
-// also works without them: a stored condition Usable stays.
-func (s *ClaimStatus) recallChecks(ctx context.Context) {
-	var all []rememberedStart
-	if _, err := s.cfg.Memory.Recall(memoryChecks, &all); err != nil {
-		klog.FromContext(ctx).Error(err, "The driver does not know what running containers can use")
-	}
-	plans := s.cfg.Node.View(ctx).Plans
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range all {
-		if slices.ContainsFunc(plans, func(p *plan.Plan) bool { return p.UID == r.Claim }) {
-			s.keep(r.Claim, container{r.Pod, r.Container}, start{r.ID, r.Checks})
-		}
-	}
-}
-
-// keep keeps a start of a container, if there is room. The caller holds mu.
-func (s *ClaimStatus) keep(uid types.UID, c container, now start) {
-	if s.checked[uid] == nil {
-		s.checked[uid] = checked{}
-	}
-	if _, known := s.checked[uid][c]; known || len(s.checked[uid]) < maxChecked {
-		s.checked[uid][c] = now
-	}
-}
-
-// Checked keeps what the hook found of a container of a claim, for the condition Usable, also of the next driver.
-func (s *ClaimStatus) Checked(uid types.UID, hooked hook.Report) {
-	if s == nil || len(hooked.Checks) == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// add adds what the hook found of a container of a claim.
+func (k *checks) add(uid types.UID, hooked hook.Report) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	c := container{types.UID(hooked.PodUID), hooked.Container}
 	now := start{id: hooked.ID}
-	if before := s.checked[uid][c]; before.id == hooked.ID {
+	if before := k.of[uid][c]; before.id == hooked.ID {
 		now.checks = before.checks
 	}
 	for _, check := range hooked.Checks {
@@ -125,15 +87,89 @@ func (s *ClaimStatus) Checked(uid types.UID, hooked hook.Report) {
 			now.checks = append(slices.Clip(now.checks), check)
 		}
 	}
-	s.keep(uid, c, now)
-	s.rememberChecks()
+	k.keep(uid, c, now)
+	k.remember()
 }
 
-// checksOf returns the checks of a claim, by container. Nobody changes them.
-func (s *ClaimStatus) checksOf(uid types.UID) checked {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.checked[uid])
+// keep keeps a start of a container, if there is room. The caller holds mu.
+func (k *checks) keep(uid types.UID, c container, now start) {
+	if k.of[uid] == nil {
+		k.of[uid] = checked{}
+	}
+	if _, known := k.of[uid][c]; known || len(k.of[uid]) < maxChecked {
+		k.of[uid][c] = now
+	}
+}
+
+// end drops the checks of a claim that has ended.
+func (k *checks) end(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.of[uid]; known {
+		delete(k.of, uid)
+		k.remember()
+	}
+}
+
+// claim returns the checks of a claim, by container. Nobody changes them.
+func (k *checks) claim(uid types.UID) checked {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.of[uid])
+}
+
+// remember stores all checks for the next driver. The caller holds mu.
+func (k *checks) remember() {
+	all := []rememberedStart{}
+	for claim, starts := range k.of {
+		for of, last := range starts {
+			all = append(all, rememberedStart{claim, of.pod, of.name, last.id, last.checks})
+		}
+	}
+	slices.SortFunc(all, func(a, b rememberedStart) int {
+		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
+	})
+	if k.memory == nil {
+		return
+	}
+	if err := k.memory.Remember(memoryChecks, all); err != nil {
+		k.forgetful.Do(func() {
+			klog.Background().Error(err, "After a restart the driver will not know what containers can use")
+		})
+	}
+}
+
+// newChecks takes over the checks that the driver before has stored. The driver also works without them: a stored
+// condition Usable stays.
+func newChecks(memory Memory) *checks {
+	k := &checks{memory: memory, of: map[types.UID]checked{}}
+	if memory == nil {
+		return k
+	}
+	var all []rememberedStart
+	if _, err := memory.Recall(memoryChecks, &all); err != nil {
+		klog.Background().Error(err, "The driver does not know what running containers can use")
+	}
+	for _, r := range all {
+		k.keep(r.Claim, container{r.Pod, r.Container}, start{r.ID, r.Checks})
+	}
+	return k
+}
+
+// only drops the checks of other claims than those of the plans: they ended while no driver was there.
+func (k *checks) only(plans []*plan.Plan) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.of, func(uid types.UID, _ checked) bool {
+		return !slices.ContainsFunc(plans, func(p *plan.Plan) bool { return p.UID == uid })
+	})
+}
+
+// Checked keeps what the hook found of a container of a claim, for the condition Usable.
+func (s *ClaimStatus) Checked(uid types.UID, hooked hook.Report) {
+	if s != nil && len(hooked.Checks) > 0 {
+		s.checks.add(uid, hooked)
+	}
 }
 
 // condition returns the condition Usable of a device with these HCAs, nil if nothing was checked.

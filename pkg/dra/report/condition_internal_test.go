@@ -18,14 +18,14 @@ import (
 // checked.
 func TestUsable(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
-	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), clock, func() float64 { return 0 }), Clock: clock, Memory: memory{}})
+	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), clock, func() float64 { return 0 }), Clock: clock})
 	defer s.queue.ShutDown()
 	starts := func(id, container string, checks ...usable.Check) {
 		s.Checked("claim", hook.Report{ID: id, PodUID: "pod", Container: container, Checks: checks})
 	}
 	wants := func(ibdev string, status metav1.ConditionStatus, reason string, says ...string) {
 		t.Helper()
-		c := s.checksOf("claim").condition([]HCAData{{IBDev: ibdev}})
+		c := s.checks.claim("claim").condition([]HCAData{{IBDev: ibdev}})
 		if c == nil {
 			if status != "" {
 				t.Errorf("%s has no condition", ibdev)
@@ -58,12 +58,6 @@ func TestUsable(t *testing.T) {
 	s.Ended("claim")
 	wants("mlx5_0", "", "")
 }
-
-// memory keeps nothing.
-type memory struct{}
-
-func (memory) Remember(string, any) error       { return nil }
-func (memory) Recall(string, any) (bool, error) { return false, nil }
 
 func containsAll(text string, parts []string) bool {
 	for _, p := range parts {
