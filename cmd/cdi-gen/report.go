@@ -1,10 +1,7 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -46,7 +44,7 @@ writes no archive. It sends nothing. Read the archive before you share it.`,
 			if err != nil {
 				return err
 			}
-			data, err := archive(files)
+			data, err := archive.TarGz("cdi-gen-report", files)
 			if err != nil {
 				return err
 			}
@@ -72,14 +70,8 @@ writes no archive. It sends nothing. Read the archive before you share it.`,
 	return cmd
 }
 
-// reportFile is a file of the archive.
-type reportFile struct {
-	name string
-	data []byte
-}
-
 // collect reads the host, and returns the scrubbed files.
-func collect(cmd *cobra.Command, root string) ([]reportFile, error) {
+func collect(cmd *cobra.Command, root string) ([]archive.File, error) {
 	findings, err := doctor.Diagnose(cmd.Context(), doctor.Open(root))
 	if err != nil {
 		return nil, fmt.Errorf("%w; is the host's root directory at %q?", err, root)
@@ -109,7 +101,7 @@ func collect(cmd *cobra.Command, root string) ([]reportFile, error) {
 	if err := text.JSON(&out, findings); err != nil {
 		return nil, fmt.Errorf("write findings: %w", err)
 	}
-	files := []reportFile{
+	files := []archive.File{
 		{"README", []byte("A report of cdi-gen (https://github.com/rdma-dev/dra-driver-rdma). Developers import it with\n" +
 			"go run ./tools/machine import FILE --name NAME\n")},
 		{capture.MachineFile, machine},
@@ -125,13 +117,13 @@ func collect(cmd *cobra.Command, root string) ([]reportFile, error) {
 }
 
 // search searches the files for what the report promises to hide. It names no value that it finds.
-func search(files []reportFile, scrubber *capture.Scrubber) error {
+func search(files []archive.File, scrubber *capture.Scrubber) error {
 	for _, f := range files {
 		leak := scrubber.LeakOfText
-		if f.name == capture.MachineFile {
+		if f.Name == capture.MachineFile {
 			leak = scrubber.Leak // what others wrote into specs is no part of it, but a spec may repeat sysfs
 		}
-		for _, part := range []string{f.name, string(f.data)} {
+		for _, part := range []string{f.Name, string(f.Data)} {
 			if kind := leak(part); kind != "" {
 				return fmt.Errorf("no report is written: %s is left in its file %s; "+
 					"this is a fault of cdi-gen, please report it without the file", kind, reportName(f, leak))
@@ -142,11 +134,11 @@ func search(files []reportFile, scrubber *capture.Scrubber) error {
 }
 
 // reportName returns the name of a file for an error: without the name of a spec, if that is what must not be seen.
-func reportName(f reportFile, leak func(string) string) string {
-	if leak(f.name) != "" {
-		return path.Dir(path.Dir(f.name)) + "/" + hidden
+func reportName(f archive.File, leak func(string) string) string {
+	if leak(f.Name) != "" {
+		return path.Dir(path.Dir(f.Name)) + "/" + hidden
 	}
-	return f.name
+	return f.Name
 }
 
 func machineDescription() string {
@@ -183,8 +175,8 @@ func hideQuotes(report *doctor.Report, list []reportSpec) {
 
 // specFilesOf returns the outlines of the specs with RDMA devices. An invalid spec is left out: doctor says why it is
 // invalid.
-func specFilesOf(list []reportSpec, scrubber *capture.Scrubber) ([]reportFile, error) {
-	var files []reportFile
+func specFilesOf(list []reportSpec, scrubber *capture.Scrubber) ([]archive.File, error) {
+	var files []archive.File
 	taken := map[string]bool{}
 	for _, s := range list {
 		if s.spec == nil {
@@ -201,7 +193,7 @@ func specFilesOf(list []reportSpec, scrubber *capture.Scrubber) ([]reportFile, e
 			name = fmt.Sprintf("%s-%d", scrubbed, i)
 		}
 		taken[name] = true
-		files = append(files, reportFile{name, text})
+		files = append(files, archive.File{name, text})
 	}
 	return files, nil
 }
@@ -224,22 +216,4 @@ func eachText(v reflect.Value, change func(string) string) {
 			eachText(v.Index(i), change)
 		}
 	}
-}
-
-// archive makes the archive. Equal files make equal archives.
-func archive(files []reportFile) ([]byte, error) {
-	var buf bytes.Buffer
-	zipped := gzip.NewWriter(&buf)
-	w := tar.NewWriter(zipped)
-	var errs []error
-	for _, f := range files {
-		header := &tar.Header{Name: "cdi-gen-report/" + f.name, Mode: 0o644, Size: int64(len(f.data))}
-		errs = append(errs, w.WriteHeader(header))
-		_, err := w.Write(f.data)
-		errs = append(errs, err)
-	}
-	if err := errors.Join(append(errs, w.Close(), zipped.Close())...); err != nil {
-		return nil, fmt.Errorf("make the archive: %w", err)
-	}
-	return buf.Bytes(), nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -142,13 +143,13 @@ func TestReportRefuses(t *testing.T) {
 		"A088:C203:0025:1000": "an address", "fe80::a288:c2ff:fe25:1000": "an address", "by alice": "a name of a user",
 		"pass word": "a value of a CDI spec", "001025": "", "": "",
 	} {
-		for _, f := range []reportFile{{"doctor.json", []byte(`{"a":"` + secret + `"}`)}, {"specs/etc/cdi/" + secret, nil}} {
-			err := search([]reportFile{{"README", nil}, f}, scrubber)
+		for _, f := range []archive.File{{"doctor.json", []byte(`{"a":"` + secret + `"}`)}, {"specs/etc/cdi/" + secret, nil}} {
+			err := search([]archive.File{{"README", nil}, f}, scrubber)
 			if kind == "" && err == nil {
 				continue
 			}
 			if err == nil || !strings.Contains(err.Error(), kind) || strings.Contains(err.Error(), secret) {
-				t.Errorf("%q in %s: %v", secret, f.name, err)
+				t.Errorf("%q in %s: %v", secret, f.Name, err)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/address"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 )
 
@@ -28,14 +29,11 @@ type addresses struct {
 	lengths  []int             // of the spellings, the longest first
 }
 
-// Files of sysfs with addresses: 00:00:5e:00:53:01, 0200:5eff:fe00:5301, and for a switch 0100530000005e02.
 var (
-	macText  = regexp.MustCompile(`(?i)\b(?:[0-9a-f]{2}[:-]){5,19}[0-9a-f]{2}\b`)
-	guidText = regexp.MustCompile(`(?i)\b(?:[0-9a-f]{4}:){3,7}[0-9a-f]{4}\b`)
-	idText   = regexp.MustCompile(`^[0-9a-f]{12,64}\n?$`)
+	// idText is the file of a switch: 0100530000005e02.
+	idText = regexp.MustCompile(`^[0-9a-f]{12,64}\n?$`)
 	// nameText is an address in the name of an interface or HCA, as udev makes it: enx00005e005301.
 	nameText = regexp.MustCompile(`[0-9a-f]{10,16}`)
-	ipv4Text = regexp.MustCompile(`(?:[0-9]{1,3}\.){3}[0-9]{1,3}`)
 )
 
 // identifying reports whether a file holds an address. Other files, such as those of a PCI function, may only repeat one.
@@ -68,7 +66,7 @@ func newAddresses(t *tree.Tree, names []string) *addresses {
 	var inNames []string
 	for _, name := range names {
 		inNames = append(inNames, nameText.FindAllString(name, -1)...)
-		for _, ip := range ipv4Text.FindAllString(name, -1) {
+		for _, ip := range address.IPv4.FindAllString(name, -1) {
 			found = append(found, mappedPrefix+hexOfIPv4(ip))
 		}
 	}
@@ -94,16 +92,12 @@ func newAddresses(t *tree.Tree, names []string) *addresses {
 // addressesOf returns the hexadecimal digits of the addresses in a text.
 func addressesOf(text string) []string {
 	var out []string
-	for _, re := range []*regexp.Regexp{macText, guidText} {
+	for _, re := range []*regexp.Regexp{address.MAC, address.GUID} {
 		for _, found := range re.FindAllString(text, -1) {
-			out = append(out, digitsOf(found))
+			out = append(out, address.Digits(found))
 		}
 	}
 	return out
-}
-
-func digitsOf(text string) string {
-	return strings.ToLower(strings.NewReplacer(":", "", "-", "", "\n", "").Replace(text))
 }
 
 func tail(digits string) string { return digits[len(digits)-6:] }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/address"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 )
 
@@ -57,7 +58,7 @@ func (s *Scrubber) rename(names []string) {
 		taken[name] = true
 	}
 	for _, name := range names {
-		scrubbed := s.named(s.digits(eachIP(name, func(ip netip.Addr) string { return s.ips[ip] })))
+		scrubbed := s.named(s.digits(address.EachIP(name, func(ip netip.Addr) string { return s.ips[ip] })))
 		if scrubbed == name {
 			continue
 		}
@@ -145,17 +146,17 @@ func (s *Scrubber) file(name, data string) string {
 	case path.Base(name) == "phys_switch_id" && s.switches[strings.TrimSpace(data)] != "":
 		return strings.Replace(data, strings.TrimSpace(data), s.switches[strings.TrimSpace(data)], 1)
 	case identifying(name):
-		for _, re := range []*regexp.Regexp{macText, guidText} {
+		for _, re := range []*regexp.Regexp{address.MAC, address.GUID} {
 			data = re.ReplaceAllStringFunc(data, s.address)
 		}
 	}
-	data = eachIP(data, func(ip netip.Addr) string { return s.ips[ip] })
+	data = address.EachIP(data, func(ip netip.Addr) string { return s.ips[ip] })
 	return s.named(s.digits(s.renames(data)))
 }
 
 // address maps an address that stands alone.
 func (s *Scrubber) address(text string) string {
-	return overwrite(text, s.mapped(digitsOf(text)))
+	return overwrite(text, s.mapped(address.Digits(text)))
 }
 
 // overwrite writes digits over those of a text. Its punctuation and its case stay.
@@ -214,7 +215,7 @@ func (s *Scrubber) run(text string) string {
 			at = append(at, i)
 		}
 	}
-	digits := digitsOf(strings.ReplaceAll(text, ".", ""))
+	digits := address.Digits(strings.ReplaceAll(text, ".", ""))
 	for i := 0; i < len(digits); i++ {
 		for _, n := range s.lengths {
 			if i+n > len(digits) {

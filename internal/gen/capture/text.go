@@ -4,12 +4,12 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/address"
 )
 
 var (
-	bareGUID = regexp.MustCompile(`(?i)\b[0-9a-f]{16}\b`)
 	madeName = regexp.MustCompile(`\b([a-z]+x)[0-9a-f]{10,16}\b`) // an interface or HCA that is not in the tree
-	ipv6Text = regexp.MustCompile(`[0-9a-fA-F:]*:[0-9a-fA-F:]*`)
 	homeText = regexp.MustCompile(`((?:/[[:alnum:]_.-]+)*/(?:home|Users)/)[^/\s"':,;]+`)
 )
 
@@ -27,9 +27,9 @@ func (s *Scrubber) Text(text string) string {
 // unknown replaces addresses that the tree does not have, and all IP addresses.
 func (s *Scrubber) unknown(text string) string {
 	const hidden = "(address)"
-	for _, re := range []*regexp.Regexp{macText, guidText, bareGUID} {
+	for _, re := range []*regexp.Regexp{address.MAC, address.GUID, address.BareGUID} {
 		text = re.ReplaceAllStringFunc(text, func(found string) string {
-			if s.isMade(digitsOf(found)) {
+			if s.isMade(address.Digits(found)) {
 				return found
 			}
 			return hidden
@@ -42,34 +42,12 @@ func (s *Scrubber) unknown(text string) string {
 		}
 		return prefix + hidden
 	})
-	return eachIP(text, func(ip netip.Addr) string {
+	return address.EachIP(text, func(ip netip.Addr) string {
 		if ip.IsLoopback() || ip.IsUnspecified() {
 			return ""
 		}
 		return hidden
 	})
-}
-
-// eachIP replaces IP addresses in a text, also those before a port. An empty replacement leaves one as it is.
-func eachIP(text string, replace func(netip.Addr) string) string {
-	replaced := func(found, core string) string {
-		ip, err := netip.ParseAddr(core)
-		if err != nil {
-			return found
-		}
-		if by := replace(ip.Unmap()); by != "" {
-			return strings.Replace(found, core, by, 1)
-		}
-		return found
-	}
-	text = ipv6Text.ReplaceAllStringFunc(text, func(found string) string {
-		core := strings.Trim(found, ":")
-		if strings.HasPrefix(found, "::") {
-			core = "::" + core
-		}
-		return replaced(found, core)
-	})
-	return ipv4Text.ReplaceAllStringFunc(text, func(found string) string { return replaced(found, found) })
 }
 
 // isMade reports whether an address is one that the scrubber has made.
@@ -90,7 +68,7 @@ func (s *Scrubber) Leak(text string) string {
 		}
 	}
 	found := false
-	eachIP(text, func(ip netip.Addr) string {
+	address.EachIP(text, func(ip netip.Addr) string {
 		found = found || s.ips[ip] != ""
 		return ""
 	})
