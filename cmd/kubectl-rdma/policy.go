@@ -1,20 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -40,8 +35,7 @@ type policyTest struct {
 	nodes   nodeChoice
 	file    string
 	timeout time.Duration
-	// kubectl are the arguments with which kubectl reaches the same API server as the same user.
-	kubectl []string
+	kubectl kubectl
 }
 
 func newPolicy(p *plugin) *cobra.Command {
@@ -74,7 +68,7 @@ the right to create pods/exec in their namespace, which is as good as root on no
   helm template deployments/helm/dra-driver-rdma -f values.yaml -s templates/configmap.yaml |
       yq '.data["config.yaml"]' | kubectl rdma policy test -f -`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			t.kubectl = kubectlFlags(cmd.InheritedFlags())
+			t.kubectl = newKubectl(cmd.InheritedFlags())
 			return t.run(cmd.Context(), names)
 		},
 	}
@@ -86,16 +80,6 @@ the right to create pods/exec in their namespace, which is as good as root on no
 		panic(err)
 	}
 	return cmd
-}
-
-// kubectlFlags returns those of kubectl's flags that are set, but for the namespace.
-func kubectlFlags(flags *pflag.FlagSet) (out []string) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed && f.Name != "namespace" {
-			out = append(out, "--"+f.Name+"="+f.Value.String())
-		}
-	})
-	return out
 }
 
 func (t *policyTest) run(ctx context.Context, names []string) error {
@@ -178,45 +162,12 @@ func (t *policyTest) askOne(ctx context.Context, pod *corev1.Pod, file []byte) (
 	return a, code == driverRefuses
 }
 
-// exec runs dra-driver slices in the pod of a driver, by kubectl. It returns what the driver prints, its error, and its
-// exit code, -1 for none.
+// exec runs dra-driver slices in the pod of a driver. It returns what the driver prints, its error, and its exit code,
+// -1 for none.
 func (t *policyTest) exec(ctx context.Context, pod *corev1.Pod, file []byte) (out []byte, said string, code int) {
-	args := append(slices.Clone(t.kubectl), "exec", "-i", "--quiet", "--namespace="+pod.Namespace, pod.Name)
-	args = append(append(args, "--container=driver", "--", "dra-driver", "slices", "--config=-", "--output=json"),
-		kubeletDir(pod)...)
-	cmd := exec.CommandContext(ctx, "kubectl", args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(file), &stdout, &stderr
-	err := cmd.Run()
-	said = messageOf(stderr.String())
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return stdout.Bytes(), said, exit.ExitCode()
-	} else if err != nil {
-		return nil, fmt.Sprintf("run kubectl exec: %v", err), -1
-	}
-	return stdout.Bytes(), "", 0
-}
-
-// messageOf returns what the driver says, without kubectl's line about its exit code.
-func messageOf(stderr string) string {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(stderr), "\n"), func(line string) bool {
-		return strings.HasPrefix(line, "command terminated with exit code ")
-	})
-	said := strings.TrimPrefix(strings.Join(lines, "\n"), "dra-driver: ")
+	out, said, code = t.kubectl.exec(ctx, pod, file, "slices", "--config=-", "--output=json")
 	if strings.HasPrefix(said, `unknown argument "slices"`) {
-		return "its driver is too old to be asked: try the file by dra-driver explain --config -"
+		said = "its driver is too old to be asked: try the file by dra-driver explain --config -"
 	}
-	return text.Bound(said, text.MaxForeign)
-}
-
-// kubeletDir returns the flag of the driver with which a command finds the driver's socket, nil for its default.
-func kubeletDir(pod *corev1.Pod) []string {
-	for _, c := range pod.Spec.Containers {
-		for _, arg := range c.Args {
-			if strings.HasPrefix(arg, "--kubelet-dir=") {
-				return []string{arg}
-			}
-		}
-	}
-	return nil
+	return out, said, code
 }

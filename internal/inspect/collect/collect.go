@@ -26,6 +26,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Reader reads a cluster.
@@ -266,6 +267,12 @@ func (r Reader) someEvents(ctx context.Context, namespace, selector string, out 
 			return fmt.Errorf("there are more than %d", maxEvents)
 		}
 	}
+}
+
+// DriverEvents reads the events that drivers of all nodes have told, in all namespaces.
+func (r Reader) DriverEvents(ctx context.Context) (out []corev1.Event, err error) {
+	err = r.someEvents(ctx, metav1.NamespaceAll, "source="+rdma.Domain, &out)
+	return out, err
 }
 
 // templates reads the templates that the pod names and for which it has no claim yet.
