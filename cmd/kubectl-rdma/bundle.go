@@ -23,8 +23,8 @@ import (
 
 // Bounds of what is asked of drivers.
 const (
-	maxBundled = 50      // drivers
-	maxLog     = 4 << 20 // bytes of each log
+	maxBundled = 50        // drivers
+	maxLog     = 512 << 10 // bytes of each log
 )
 
 // bundler has the flags of the command.

@@ -41,11 +41,14 @@ type Driver struct {
 	Log, Previous, Page []byte
 }
 
-// MaxBytes bounds the texts of an archive.
-const MaxBytes = 256 << 20
+// MaxBytes bounds what drivers say in an archive.
+const MaxBytes = 64 << 20
 
 // Files returns the files of the archive, without what identifies.
 func (s *Source) Files() ([]archive.File, error) {
+	if err := s.bounded(); err != nil {
+		return nil, err
+	}
 	scrub := newScrubber()
 	s.names(scrub)
 	files := []archive.File{{Name: "status.txt", Data: []byte(scrub.text(s.Status))}}
@@ -71,13 +74,13 @@ func (s *Source) Files() ([]archive.File, error) {
 			files = append(files, archive.File{Name: dir + "status.json", Data: scrub.page(d.Page)})
 		}
 	}
-	return append([]archive.File{s.readme(files, scrub)}, files...), bounded(files)
+	return append([]archive.File{s.readme(files, scrub)}, files...), nil
 }
 
-func bounded(files []archive.File) error {
+func (s *Source) bounded() error {
 	total := 0
-	for _, f := range files {
-		total += len(f.Data)
+	for _, d := range s.Drivers {
+		total += len(d.Log) + len(d.Previous) + len(d.Page)
 	}
 	if total > MaxBytes {
 		return fmt.Errorf("the archive would have more than %d MiB: name fewer nodes", MaxBytes>>20)

@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse('{"title":"0003 Each node has one pool; a slice has whole cards and at most 64 devices","description":"The pool is named like the node. HCAs that are the only function of their card share slices; a card with several functions (a PF with its VFs and SFs) has slices of its own. No slice has more than 64 ","frontmatter":{},"headers":[],"relativePath":"adr/0003-one-pool-per-node.md","filePath":"adr/0003-one-pool-per-node.md"}');
+const _sfc_main = { name: "adr/0003-one-pool-per-node.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="0003-each-node-has-one-pool-a-slice-has-whole-cards-and-at-most-64-devices" tabindex="-1">0003 Each node has one pool; a slice has whole cards and at most 64 devices <a class="header-anchor" href="#0003-each-node-has-one-pool-a-slice-has-whole-cards-and-at-most-64-devices" aria-label="Permalink to &quot;0003 Each node has one pool; a slice has whole cards and at most 64 devices&quot;">​</a></h1><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><p>The pool is named like the node. HCAs that are the only function of their card share slices; a card with several functions (a PF with its VFs and SFs) has slices of its own. No slice has more than 64 devices. Slices of single functions come first, then cards, by PCI address.</p><h2 id="why" tabindex="-1">Why <a class="header-anchor" href="#why" aria-label="Permalink to &quot;Why&quot;">​</a></h2><p>The pool&#39;s name stands in every allocation, so it cannot change later.</p><ul><li>A pool per HCA would be <code>&lt;node&gt;/&lt;hca&gt;</code>: on 500 nodes with 8 HCAs 4,000 slices instead of 500, each a watch event and an entry in the scheduler&#39;s loop. Its gain is that two HCAs that change at the same moment cause two writes. In one pool, more than one changed slice rewrites all slices of the pool with a new generation (k8s.io/dynamic-resource-allocation, resourceslice controller), but all single-function HCAs of a usual node are in <em>one</em> slice, so two links that fail together are one write. Only nodes with several cards full of VFs have several slices: 8 cards with 126 VFs each make 16.</li><li>Counters that keep an exclusive HCA, its shares and its VFs apart, and a device that stands for a group of HCAs, must be in one pool: counter sets do not reach across pools.</li><li>A slice may have 128 devices, but only 64 once any device in it has a taint, and an invalid slice leaves the whole pool incomplete, which is unschedulable. With 64 the first taint cannot break anything.</li><li>A card with its own slices can grow VFs without moving the devices of other cards between slices.</li></ul><h2 id="rejected" tabindex="-1">Rejected <a class="header-anchor" href="#rejected" aria-label="Permalink to &quot;Rejected&quot;">​</a></h2><ul><li><em>A pool per HCA</em>: above; and it rules out group devices with counters.</li><li><em>A slice per HCA in one pool</em>: a link flap of two HCAs rewrites 8 slices instead of 1.</li><li><em>Slices filled to 128</em>: above.</li></ul></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("adr/0003-one-pool-per-node.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0003OnePoolPerNode = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0003OnePoolPerNode as default
+};

@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse(`{"title":"0017 The CDI spec of a claim mounts its device metadata","description":"The driver writes the files of KEP-5304 itself (pkg/dra/podmeta), in the version metadata.resource.k8s.io/v1beta1, by the library's types and paths. They stand in STATE_DIR/metadata/CLAIM_UID/REQUEST.","frontmatter":{},"headers":[],"relativePath":"adr/0017-device-metadata-in-the-claims-spec.md","filePath":"adr/0017-device-metadata-in-the-claims-spec.md"}`);
+const _sfc_main = { name: "adr/0017-device-metadata-in-the-claims-spec.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="0017-the-cdi-spec-of-a-claim-mounts-its-device-metadata" tabindex="-1">0017 The CDI spec of a claim mounts its device metadata <a class="header-anchor" href="#0017-the-cdi-spec-of-a-claim-mounts-its-device-metadata" aria-label="Permalink to &quot;0017 The CDI spec of a claim mounts its device metadata&quot;">​</a></h1><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><p>The driver writes the files of KEP-5304 itself (<code>pkg/dra/podmeta</code>), in the version <code>metadata.resource.k8s.io/v1beta1</code>, by the library&#39;s types and paths. They stand in <code>STATE_DIR/metadata/CLAIM_UID/REQUEST.json</code> (<a href="./0023-state-in-memory.html">0023</a>), replaced by rename and not synced; the claim&#39;s own CDI spec mounts each, with the first device of its request. The claim&#39;s record says where they are and by which name the pod knows the claim, so that file and mount are made again with the spec. On by default (<code><span class="flag">--device</span>-metadata</code>).</p><h2 id="why" tabindex="-1">Why <a class="header-anchor" href="#why" aria-label="Permalink to &quot;Why&quot;">​</a></h2><ul><li><code>kubeletplugin.EnableDeviceMetadata</code> makes a CDI spec of its own for each request, once. When the CDI directory is emptied, nothing makes it again within the boot, and no container of a running pod restarts: what DESIGN 5 is there to prevent.</li><li>It syncs file and directory twice for each request, four times in the critical path of a pod&#39;s start. Ours: one file, no sync (<code>TestSyscallsOfPrepare</code> counts three renames and no fsync for a claim, one more than without).</li><li>A failure to write its files is logged and no more. Ours fails the claim, with the reason, and the kubelet tries again.</li></ul><h2 id="rejected" tabindex="-1">Rejected <a class="header-anchor" href="#rejected" aria-label="Permalink to &quot;Rejected&quot;">​</a></h2><ul><li><em>The library with other file operations</em> (<code>MetadataFileOps</code>): takes the syncs away, not the loss.</li><li><em>The library, and a copy of its CDI specs to restore</em>: two specs for a claim, of which one is made by knowing the other&#39;s code.</li></ul><h2 id="price" tabindex="-1">Price <a class="header-anchor" href="#price" aria-label="Permalink to &quot;Price&quot;">​</a></h2><p>A new version of the format is ours to add. The reader of the library (<code>devicemetadata</code>) is the test&#39;s oracle for it.</p></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("adr/0017-device-metadata-in-the-claims-spec.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0017DeviceMetadataInTheClaimsSpec = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0017DeviceMetadataInTheClaimsSpec as default
+};

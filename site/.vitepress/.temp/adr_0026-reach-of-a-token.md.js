@@ -1,0 +1,19 @@
+import { ssrRenderAttrs } from "vue/server-renderer";
+import { useSSRContext } from "vue";
+import { _ as _export_sfc } from "./plugin-vue_export-helper.1tPrXgE0.js";
+const __pageData = JSON.parse(`{"title":"0026 Admission policies bind the driver's token to its own node","description":"Admission policies compare each field that names a node, a pool or an object with the node of the token: slices, the status of claims, events. The pool of a slice is bound on CREATE and UPDATE, and fo","frontmatter":{},"headers":[],"relativePath":"adr/0026-reach-of-a-token.md","filePath":"adr/0026-reach-of-a-token.md"}`);
+const _sfc_main = { name: "adr/0026-reach-of-a-token.md" };
+function _sfc_ssrRender(_ctx, _push, _parent, _attrs, $props, $setup, $data, $options) {
+  _push(`<div${ssrRenderAttrs(_attrs)}><h1 id="0026-admission-policies-bind-the-drivers-token-to-its-own-node" tabindex="-1">0026 Admission policies bind the driver&#39;s token to its own node <a class="header-anchor" href="#0026-admission-policies-bind-the-drivers-token-to-its-own-node" aria-label="Permalink to &quot;0026 Admission policies bind the driver&#39;s token to its own node&quot;">​</a></h1><h2 id="decision" tabindex="-1">Decision <a class="header-anchor" href="#decision" aria-label="Permalink to &quot;Decision&quot;">​</a></h2><p>Admission policies compare each field that names a node, a pool or an object with the node of the token: slices, the status of claims, events. The pool of a slice is bound on CREATE and UPDATE, and for every writer but the driver by a policy of its own on CREATE. DELETE asks for the slice&#39;s node only. Attributes of devices are held to their documented types.</p><p>The publisher does not count generations from 2^53 on: it removes such slices, and goes on below them.</p><h2 id="why" tabindex="-1">Why <a class="header-anchor" href="#why" aria-label="Permalink to &quot;Why&quot;">​</a></h2><ul><li>The newest generation of a pool counts, whichever node its slices name. One slice in another node&#39;s pool hid that node&#39;s devices, and its taints evicted that node&#39;s pods.</li><li>Whoever takes over a driver has the node, and so the kubelet&#39;s credentials. Kubernetes&#39; NodeRestriction compares <code>spec.nodeName</code> alone.</li><li>A slice that was put into another pool does harm until it is removed, and nobody but the driver of its node looks for it: with the pool bound on DELETE it would stay until a kubelet restarts.</li><li>An error of CEL stops the scheduling of a pod, whichever node has the device.</li><li>After the last generation there is no newer one. 2^53 is out of reach for a publisher, and exact in each reader of JSON.</li></ul><h2 id="rejected" tabindex="-1">Rejected <a class="header-anchor" href="#rejected" aria-label="Permalink to &quot;Rejected&quot;">​</a></h2><ul><li><em>The pool on DELETE, too</em>: above. There is no slice of the own node in another pool whose removal harms anybody.</li><li><em>Counting no generation of foreign slices</em>: a pool would go back to a lower one whenever the number of slices gets another digit.</li><li><em>A webhook</em>, which could look up where the pod of an event runs: it can be down, and has rights of its own.</li><li><em>managedFields of claims</em>: within the own node&#39;s claims, other managers&#39; entries change when the driver takes over a field.</li></ul></div>`);
+}
+const _sfc_setup = _sfc_main.setup;
+_sfc_main.setup = (props, ctx) => {
+  const ssrContext = useSSRContext();
+  (ssrContext.modules || (ssrContext.modules = /* @__PURE__ */ new Set())).add("adr/0026-reach-of-a-token.md");
+  return _sfc_setup ? _sfc_setup(props, ctx) : void 0;
+};
+const _0026ReachOfAToken = /* @__PURE__ */ _export_sfc(_sfc_main, [["ssrRender", _sfc_ssrRender]]);
+export {
+  __pageData,
+  _0026ReachOfAToken as default
+};
