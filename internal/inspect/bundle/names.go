@@ -68,7 +68,7 @@ var secrets = []struct {
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}`), "${1} " + hidden},
 	{regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|secret|api[-_]?key|authorization)\\?["']?\s*[=:]\s*\\?["']?)[^\s"'\\,;&)]{2,}`),
 		"${1}" + hidden},
-	{regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://)([^/\s"'\\@]*@)?[^/\s"'\\:?]+`), "${1}(host)"},
+	{regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://)([^/\s"'\\]*@)?[^/\s"'\\:?]+`), "${1}(host)"},
 	{regexp.MustCompile(`((?:/[\w.-]+)*/(?:home|Users)/)[^/\s"':,;]+`), "${1}(user)"},
 }
 
