@@ -25,7 +25,7 @@ import (
 // TestThousandNodes: what kubectl rdma reads of a cluster of 1,000 nodes, each with twelve HCAs and a pod that has eight
 // of them, takes at most 300 MiB of memory. Its time is printed beside that of kubectl, which reads the same objects.
 func TestThousandNodes(t *testing.T) {
-	needs.Long(t, "TestFleetSummary of internal/inspect counts a fleet, and TestDrain here drains on a real API server")
+	needs.Long(t, "TestFleet of internal/inspect counts a fleet, and TestDrain here drains on a real API server")
 	const nodes, most = 1000, 300 << 20
 	b := newBed(t, "")
 	fill(t, b.kubeconfig, nodes)
