@@ -96,7 +96,7 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	text.Fprintf(b.ErrOut, "%s", string(files[0].Data)) // what is in it
+	fmt.Fprint(b.ErrOut, string(files[0].Data)) // what is in it
 	if _, err := out.Write(data); err != nil {
 		return fmt.Errorf("write the archive to standard output: %w", err)
 	}
