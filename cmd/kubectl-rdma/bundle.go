@@ -115,7 +115,7 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []s
 	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: c.Unread}
 	var status bytes.Buffer
 	view := output{p: &plugin{b.ConfigFlags, genericiooptions.IOStreams{Out: &status, ErrOut: &status}}, format: "wide"}
-	if err := view.status(c, c.ListPods(ctx), true, noResources); err != nil {
+	if err := view.status(c, c.ListPods(ctx), nil, true, noResources); err != nil {
 		source.Missing = append(source.Missing, fmt.Sprintf("the status: %v", err))
 	}
 	source.Status = status.String()

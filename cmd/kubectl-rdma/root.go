@@ -42,7 +42,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 which GPUs are near them. Explain why a pod does not get the devices that its claims
 request.
 
-Only drain and undrain change the cluster. The other commands change nothing: they list
+Only drain, undrain and test change the cluster. The others change nothing: they list
 ResourceSlices, DeviceClasses, DeviceTaintRules, Nodes, ResourceClaims and Pods. If you
 may not list one of them, they show the rest, and say what is missing.
 
@@ -61,7 +61,7 @@ may not list one of them, they show the rest, and say what is missing.
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
 	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newDrain(p),
-		newUndrain(p), newPolicy(p), newBundle(p), newVersion(p))
+		newUndrain(p), newTest(p), newPolicy(p), newBundle(p), newVersion(p))
 	return root
 }
 

@@ -17,11 +17,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/traffic"
 )
 
 func newStatus(p *plugin) *cobra.Command {
 	var o *output
 	var all, watch bool
+	var tests string
 	var reader collect.Reader
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -34,6 +36,9 @@ more than four of them; -o wide shows each pod.
 With -A, the first lines count the cluster: nodes by the state of their driver, HCAs that
 are drained or have a fault, and pods with a problem or still waiting. Below the pods are
 the HCAs that somebody drained (kubectl rdma drain), the longest first.
+
+With --tests, it shows which HCAs kubectl rdma test found slow or has not tested yet, and
+how old the results are.
 
 JOB is the JobSet, the LeaderWorkerSet or the controller of the pod. Pods that have
 ended are left out, unless Kubernetes ended them.`,
@@ -49,7 +54,11 @@ ended are left out, unless Kubernetes ended them.`,
 				reader.Namespace = metav1.NamespaceAll
 			}
 			show := func(o *output, c *inspect.Cluster) error {
-				return o.status(c, c.ListPods(cmd.Context()), all, noneIn(reader.Namespace))
+				standing, err := p.standing(cmd.Context(), c, tests)
+				if err != nil {
+					return err
+				}
+				return o.status(c, c.ListPods(cmd.Context()), standing, all, noneIn(reader.Namespace))
 			}
 			others := []collect.Kind{
 				collect.UserPods, collect.Slices, collect.Classes, collect.Rules, collect.Templates, collect.Events,
@@ -67,17 +76,45 @@ ended are left out, unless Kubernetes ended them.`,
 	}
 	o = p.output(cmd, "table", "wide", "name")
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the pods of all namespaces")
+	cmd.Flags().StringVar(&tests, "tests", "", "also show what tests in this `NAMESPACE` say (kubectl rdma test)")
+	complete(cmd, "tests", p.completer(namespaceNames))
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again after each change, until interrupted")
 	cmd.Flags().StringVarP(&reader.UserPods.LabelSelector, "selector", "l", "", "label `SELECTOR` of the pods")
 	return cmd
 }
 
-// status prints pods, and what is drained in the cluster.
-func (o *output) status(c *inspect.Cluster, pods []inspect.Pod, all bool, nothing string) error {
+// standing reads the results of tests in a namespace, nil for none.
+func (p *plugin) standing(ctx context.Context, c *inspect.Cluster, namespace string) (*traffic.Standing, error) {
+	if namespace == "" {
+		return nil, nil
+	}
+	client, err := p.client()
+	if err != nil {
+		return nil, err
+	}
+	records, unread, err := traffic.ReadRecords(ctx, client, namespace)
+	if err != nil {
+		return nil, err
+	}
+	hcas, err := c.ListHCAs(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	out := traffic.Stand(hcas, records)
+	out.Unread = unread
+	return out, nil
+}
+
+// status prints pods, what tests say, and what is drained in the cluster.
+func (o *output) status(c *inspect.Cluster, pods []inspect.Pod, standing *traffic.Standing, all bool,
+	nothing string) error {
 	drains := c.ListDrains()
 	if o.printer != nil {
 		list := map[string]any{
 			"items": append([]inspect.Pod{}, pods...), "drained": append([]inspect.Drain{}, drains...),
+		}
+		if standing != nil {
+			list["tests"] = standing
 		}
 		if all {
 			list["fleet"] = c.Fleet(pods)
@@ -93,8 +130,20 @@ func (o *output) status(c *inspect.Cluster, pods []inspect.Pod, all bool, nothin
 	err := printList(o, podList, pods, nothing, func(pods []inspect.Pod) *metav1.Table {
 		return inspect.PodTable(pods, all, o.format == "wide")
 	})
-	if err != nil || len(drains) == 0 || o.format == "name" {
+	if err != nil || o.format == "name" {
 		return err
+	}
+	if standing != nil {
+		fmt.Fprintln(o.p.Out)
+		for _, u := range standing.Unread {
+			text.Fprintf(o.p.ErrOut, "Warning: %s\n", text.Bound(u, text.MaxForeign))
+		}
+		if err := standing.WriteText(o.p.Out, c.Now); err != nil {
+			return err
+		}
+	}
+	if len(drains) == 0 {
+		return nil
 	}
 	fmt.Fprintln(o.p.Out)
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).

@@ -144,3 +144,16 @@ func (c *Cluster) DriverPods(names ...string) ([]corev1.Pod, error) {
 		return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName)
 	}), nil
 }
+
+// DriverVersions returns the versions of the drivers by node, as their pods have them: the label of the chart, or the
+// image.
+func (c *Cluster) DriverVersions() map[string]string {
+	out := map[string]string{}
+	for node, pod := range driverPods(c.Pods) {
+		out[node] = pod.Labels["app.kubernetes.io/version"]
+		if len(pod.Spec.Containers) > 0 {
+			out[node] = cmp.Or(out[node], pod.Spec.Containers[0].Image)
+		}
+	}
+	return out
+}

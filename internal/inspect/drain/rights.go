@@ -32,26 +32,44 @@ type Right struct{ Resource, Verb string }
 
 // Check returns an error that names every missing right.
 func Check(ctx context.Context, client kubernetes.Interface, rights []Right) error {
-	var missing []string
+	var asked []authorizationv1.ResourceAttributes
 	for _, r := range rights {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Group: resourceapi.GroupName, Resource: r.Resource, Verb: r.Verb,
-			},
-		}}
-		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
-			return fmt.Errorf("ask the API server for the right to %s %s: %w", r.Verb, r.Resource, err)
-		}
-		if !answer.Status.Allowed {
-			missing = append(missing, r.Verb+" "+r.Resource)
-		}
+		asked = append(asked, authorizationv1.ResourceAttributes{
+			Group: resourceapi.GroupName, Resource: r.Resource, Verb: r.Verb,
+		})
+	}
+	missing, err := Missing(ctx, client, asked)
+	if err != nil {
+		return err
 	}
 	if missing != nil {
 		return fmt.Errorf("you may not %s (resource.k8s.io) in this cluster, and nothing was changed: "+
 			"ask an administrator for the chart's ClusterRole of operators (accessRoles.create)", strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// Missing returns those of rights that the user lacks, as VERB RESOURCE.
+func Missing(ctx context.Context, client kubernetes.Interface,
+	rights []authorizationv1.ResourceAttributes) (missing []string, _ error) {
+	for i := range rights {
+		r := &rights[i]
+		name := r.Verb + " " + r.Resource
+		if r.Subresource != "" {
+			name += "/" + r.Subresource
+		}
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: r},
+		}
+		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("ask the API server for the right to %s: %w", name, err)
+		}
+		if !answer.Status.Allowed {
+			missing = append(missing, name)
+		}
+	}
+	return missing, nil
 }
 
 // maxAuthor bounds the name of a user in an annotation.

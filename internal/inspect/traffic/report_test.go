@@ -1,0 +1,115 @@
+package traffic
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+)
+
+// someReport has an HCA in each state.
+func someReport() *Report {
+	hcas := machines(7, 1, true)
+	results := []Result{
+		{Pair: Pair{0, 1}, Gbps: [2]float64{392, 391}, Tool: 783}, {Pair: Pair{1, 2}, Gbps: [2]float64{391, 39.1}, Tool: 430},
+		{Pair: Pair{2, 3}, Gbps: [2]float64{39.2, 391}}, {Pair: Pair{3, 4}, Gbps: [2]float64{390, 390}},
+		{Pair: Pair{4, 5}, Gbps: [2]float64{200, 390}},
+		{Pair: Pair{5, 0}, Gbps: [2]float64{390, 390}},
+		{Pair: Pair{6, 0}, Error: "n6/mlx5_0: perftest failed with the exit code 1: \x1b[31mFailed"},
+	}
+	r := NewReport(hcas, results, 0.85)
+	r.Started = time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC)
+	r.Ended = r.Started.Add(90 * time.Second)
+	r.LeftOut = []inspect.HCA{{Node: "n8", Name: "pci-0", IBDev: "mlx5_0", Busy: "claim default/train has it"}}
+	r.Drained = []string{"n2/mlx5_0"}
+	return r
+}
+
+func TestReport(t *testing.T) {
+	r := someReport()
+	var words, junit bytes.Buffer
+	if err := r.WriteText(&words); err != nil {
+		t.Fatal(err)
+	}
+	golden.Bytes(t, "report.txt", words.Bytes())
+	if err := r.WriteJUnit(&junit); err != nil {
+		t.Fatal(err)
+	}
+	golden.Bytes(t, "report.xml", junit.Bytes())
+	if err := xml.Unmarshal(junit.Bytes(), &suites{}); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(words.String()+junit.String(), "\x1b") {
+		t.Error("a pod's words reach the terminal")
+	}
+	if r.Complete() {
+		t.Error("it is complete")
+	}
+	if slow := Slowest(r.HCAs); len(slow) != 1 || slow[0].String() != "n2/mlx5_0" {
+		t.Errorf("slow: %+v", slow)
+	}
+}
+
+// TestRecord: what a test keeps of a node is read back as it was, and nothing else is read.
+func TestRecord(t *testing.T) {
+	records := someReport().Records(map[string]string{"n0": "v1.2.3"}, "v1.2.4")
+	if len(records) != 7 || records[0].Driver != "v1.2.3" {
+		t.Fatalf("%+v", records)
+	}
+	for _, r := range records {
+		object, err := r.ConfigMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadRecord(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := json.Marshal(got)
+		if b, _ := json.Marshal(r); !bytes.Equal(a, b) {
+			t.Errorf("%s, want %s", a, b)
+		}
+	}
+	for data, want := range map[string]string{
+		"":                         "EOF",
+		"{}":                       "it is of node",
+		`{"node": "n0"} {}`:        "more than one JSON value",
+		`{"node": "n0", "x": 1}`:   "unknown field",
+		strings.Repeat(" ", 1<<17): "want at most 65536",
+		`{"node": "n0", "hcas": [{"state": "fine"}]}`:                                                `unknown state "fine"`,
+		`{"node": "n0", "hcas": [{"state": "good", "aloneGbps": -1}]}`:                               "a rate below 0",
+		`{"node": "n0", "hcas": [{"state": "good", "aloneGbps": 1e300}]}`:                            "a rate below 0",
+		`{"node": "n1", "hcas": []}`:                                                                 "it is of node",
+		`{"node": "n0", "hcas": [` + strings.Repeat(`{"state":"good"},`, 256) + `{"state":"good"}]}`: "257 HCAs",
+	} {
+		object := &corev1.ConfigMap{Data: map[string]string{recordKey: data}}
+		object.Name = "rdma-test.n0"
+		if _, err := ReadRecord(object); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, want %q", data, err, want)
+		}
+	}
+}
+
+func FuzzReadRecord(f *testing.F) {
+	records := someReport().Records(nil, "")
+	object, err := records[0].ConfigMap()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(object.Data[recordKey])
+	f.Fuzz(func(t *testing.T, data string) {
+		object := &corev1.ConfigMap{Data: map[string]string{recordKey: data}}
+		object.Name = "rdma-test.n0"
+		r, err := ReadRecord(object)
+		if err == nil && (r.Node != "n0" || len(r.HCAs) > maxRecorded) {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+# One end of a pair: ROLE DEVICE PORT TCP-PORT SECONDS [SERVER-ADDRESS], with ROLE server or client.
+# It runs in a container with perftest, by any POSIX shell. measure.go reads what it prints:
+#
+#   unit N            what one count of the counters is: bytes, or "packet"; "none" without counters
+#   listening         the server waits for its client
+#   at SECONDS TX RX  the counters, by the kernel's clock since boot, once a second
+#   tool TEXT         a line of perftest
+role=$1 device=$2 port=$3 tcp=$4 seconds=$5 server=${6-}
+base=/sys/class/infiniband/$device/ports/$port
+if [ ! -d "$base" ]; then
+	echo "tool the pod has no RDMA device $device with a port $port"
+	echo "tool exit 1"
+	exit 0
+fi
+
+number() { # prints the number in a file, and fails if there is none
+	read -r n 2>/dev/null <"$1" || return 1
+	case $n in '' | *[!0-9]*) return 1 ;; esac
+	echo "$n"
+}
+tx='' rx='' unit=none
+# The architecture's counters are in words of four bytes. soft-RoCE counts packets alone.
+if number "$base/counters/port_rcv_data" >/dev/null; then
+	tx=$base/counters/port_xmit_data rx=$base/counters/port_rcv_data unit=4
+elif number "$base/hw_counters/rcvd_pkts" >/dev/null; then
+	tx=$base/hw_counters/sent_pkts rx=$base/hw_counters/rcvd_pkts unit=packet
+fi
+echo "unit $unit"
+
+# The GID of RoCE v2, rather one with an IPv4 address than a global one, and rather that than a link-local one.
+gid='' rank=0
+if [ "$(cat "$base/link_layer" 2>/dev/null)" = Ethernet ]; then
+	for file in "$base"/gid_attrs/types/*; do
+		[ "$(cat "$file" 2>/dev/null)" = "RoCE v2" ] || continue
+		index=${file##*/}
+		case $(cat "$base/gids/$index" 2>/dev/null) in
+		0000:0000:0000:0000:0000:0000:0000:0000 | '') continue ;;
+		0000:0000:0000:0000:0000:ffff:*) is=3 ;;
+		fe80:*) is=1 ;;
+		*) is=2 ;;
+		esac
+		if [ $is -gt $rank ]; then gid=$index rank=$is; fi
+	done
+	if [ -z "$gid" ]; then
+		echo "tool the RDMA device $device has no GID of RoCE v2 in the pod"
+		echo "tool exit 1"
+		exit 0
+	fi
+fi
+
+sample() {
+	read -r up _ </proc/uptime
+	echo "at $up $(number "$tx" || echo 0) $(number "$rx" || echo 0)"
+}
+
+# A lost packet is sent again after a second at the latest, seven times.
+{
+	timeout $((seconds + 40)) ib_write_bw -d "$device" -i "$port" ${gid:+-x $gid} -p "$tcp" -D "$seconds" -b -F -u 18 \
+		-s 65536 --report_gbits $server
+	echo "exit $?"
+} </dev/null 2>&1 | sed 's/^/tool /' &
+tool=$!
+
+listens() { # whether somebody listens at the TCP port
+	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ":$(printf %04X "$tcp") [0-9A-F]*:0000 0A "
+}
+said=''
+last=$(($(cut -d. -f1 /proc/uptime) + seconds + 50))
+while kill -0 $tool 2>/dev/null && [ "$(cut -d. -f1 /proc/uptime)" -lt $last ]; do
+	if [ "$role" = server ] && [ -z "$said" ] && listens; then
+		said=yes
+		echo listening
+	fi
+	[ $unit = none ] || sample
+	if [ "$role" = server ] && [ -z "$said" ]; then sleep 0.2; else sleep 1; fi
+done
+[ $unit = none ] || sample
+wait

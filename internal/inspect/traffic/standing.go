@@ -1,0 +1,103 @@
+package traffic
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+)
+
+// Standing is what the last tests say of the HCAs of a cluster.
+type Standing struct {
+	Good int `json:"good"`
+	// Untested are the HCAs without a figure, or whose node has no result.
+	Untested []string `json:"untested"`
+	// Failed are the slow HCAs, and those without a clear verdict.
+	Failed []FailedHCA `json:"failed"`
+	// Oldest and Newest are the times of the results, zero without any.
+	Oldest time.Time `json:"oldest,omitzero"`
+	Newest time.Time `json:"newest,omitzero"`
+	// Unread is what could not be read.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// FailedHCA is an HCA that is not good, with its node's test.
+type FailedHCA struct {
+	RecordedHCA
+	Node   string    `json:"node"`
+	Time   time.Time `json:"time"`
+	Driver string    `json:"driver,omitempty"`
+}
+
+// Stand compares the published HCAs with the results of tests. A result of an HCA that is not published does not count.
+func Stand(hcas []inspect.HCA, records map[string]*Record) *Standing {
+	out := &Standing{Untested: []string{}, Failed: []FailedHCA{}}
+	for i := range hcas {
+		h := &hcas[i]
+		r := records[h.Node]
+		result := r.of(h.Name)
+		if result == nil || result.State == NotMeasured {
+			out.Untested = append(out.Untested, h.String())
+			continue
+		}
+		if out.Oldest.IsZero() || r.Time.Before(out.Oldest) {
+			out.Oldest = r.Time
+		}
+		if r.Time.After(out.Newest) {
+			out.Newest = r.Time
+		}
+		if result.State == Good {
+			out.Good++
+		} else {
+			out.Failed = append(out.Failed, FailedHCA{*result, h.Node, r.Time, r.Driver})
+		}
+	}
+	return out
+}
+
+// of returns what a record has of an HCA, nil for nothing.
+func (r *Record) of(name string) *RecordedHCA {
+	if r == nil {
+		return nil
+	}
+	for i := range r.HCAs {
+		if r.HCAs[i].Name == name {
+			return &r.HCAs[i]
+		}
+	}
+	return nil
+}
+
+// WriteText writes the sums in a line, and a table of the failed HCAs.
+func (s *Standing) WriteText(w io.Writer, now time.Time) error {
+	ages := ""
+	if !s.Oldest.IsZero() {
+		ages = fmt.Sprintf("; results are %s to %s old", age(now, s.Newest), age(now, s.Oldest))
+	}
+	untested := ""
+	if len(s.Untested) > 0 {
+		untested = " (" + text.First(s.Untested, 4, ", ") + ")"
+	}
+	text.Fprintf(w, "Tests by traffic: %d good, %d failed, %d untested%s%s\n", s.Good, len(s.Failed), len(s.Untested),
+		untested, ages)
+	var rows [][]string
+	for _, h := range s.Failed {
+		rows = append(rows, []string{
+			h.Node + "/" + h.Name + " (" + h.IBDev + ")", string(h.State), rate(h.Alone), rate(h.Together),
+			age(now, h.Time), h.Driver,
+		})
+	}
+	return text.Table(w, "FAILED\tRESULT\tALONE\tALL-RAILS\tAGE\tDRIVER", rows)
+}
+
+// age prints how long ago something was. Whoever may write ConfigMaps may set any time.
+func age(now, then time.Time) string {
+	if then.IsZero() || then.After(now) {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(then))
+}

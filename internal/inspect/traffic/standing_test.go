@@ -1,0 +1,30 @@
+package traffic
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStand(t *testing.T) {
+	hcas := machines(4, 1, true)
+	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	at := func(hours int) time.Time { return now.Add(-time.Duration(hours) * time.Hour) }
+	records := map[string]*Record{
+		"n0": {Node: "n0", Time: at(3), HCAs: []RecordedHCA{{Name: "pci-0", State: Good, Alone: 390}}},
+		"n1": {Node: "n1", Time: at(72), Driver: "v1\x1b", HCAs: []RecordedHCA{{Name: "pci-0", State: Slow, Alone: 39}, {Name: "gone", State: Slow}}},
+		"n2": {Node: "n2", Time: at(1), HCAs: []RecordedHCA{{Name: "pci-0", State: NotMeasured}}},
+		"n9": {Node: "n9", Time: at(900), HCAs: []RecordedHCA{{Name: "pci-0", State: Slow}}},
+	}
+	s := Stand(hcas, records)
+	var b strings.Builder
+	if err := s.WriteText(&b, now); err != nil {
+		t.Fatal(err)
+	}
+	want := "Tests by traffic: 1 good, 1 failed, 2 untested (n2/mlx5_0, n3/mlx5_0); results are 3h to 3d old\n" +
+		"FAILED        RESULT   ALONE    ALL-RAILS   AGE   DRIVER\n" +
+		"n1/pci-0 ()   slow     39Gb/s   -           3d    v1\\x1b\n"
+	if b.String() != want {
+		t.Errorf("\n%s, want\n%s", &b, want)
+	}
+}
