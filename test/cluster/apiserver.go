@@ -111,7 +111,7 @@ func freePorts(n int) ([]int, error) {
 // are what somebody writes: nobody notices that they have no kubelet.
 func (cp *ControlPlane) Schedule() error {
 	return cp.manage("--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller," +
-		"device-taint-eviction-controller")
+		"device-taint-eviction-controller,job-controller,ttl-after-finished-controller")
 }
 
 // Manage starts the scheduler and the whole controller manager, for a node with a
