@@ -93,7 +93,8 @@ func CheckRights(ctx context.Context, client kubernetes.Interface, namespace str
 // returns the HCAs whose pods run with them, and the others with the reason. Stop must be called, also after an error.
 func (c *Cluster) Start(ctx context.Context, hcas []inspect.HCA, patience time.Duration) (
 	ready, leftOut []inspect.HCA, _ error) {
-	job, err := c.Client.BatchV1().Jobs(c.Namespace).Create(ctx, c.owner(patience+grace), metav1.CreateOptions{})
+	whole := context.WithoutCancel(ctx) // a request that is cut may still make the Job, and Stop would not know of it
+	job, err := c.Client.BatchV1().Jobs(c.Namespace).Create(whole, c.owner(patience+grace), metav1.CreateOptions{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("create the test's Job: %w", err)
 	}
