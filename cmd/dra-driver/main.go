@@ -26,8 +26,10 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
-	// exitUnapplied is of explain and slices alone.
+	// exitUnapplied is of explain and slices alone, and exitUnknown of probe: Node Problem Detector takes 1 for a problem,
+	// and any code above for not known.
 	exitUnapplied = 3
+	exitUnknown   = 3
 )
 
 const badFlags = "bad flags or arguments"
@@ -87,6 +89,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	fmt.Fprintln(stderr, text.Message("dra-driver: "+err.Error()))
 	if _, ok := errors.AsType[unappliedError](err); ok {
 		return exitUnapplied
+	}
+	if _, ok := errors.AsType[unknownError](err); ok {
+		return exitUnknown
 	}
 	return exitError
 }

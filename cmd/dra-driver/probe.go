@@ -26,11 +26,15 @@ import (
 type probe struct {
 	cfg     dra.Config
 	ready   bool
+	ofHCAs  bool
 	timeout time.Duration
 	out     io.Writer
 }
 
-var probeCodes = exitcode.List{exitOK: "it works", exitError: "it does not, or not yet", exitUsage: badFlags}
+var probeCodes = exitcode.List{
+	exitOK: "it works; with --health: no HCA is sick", exitError: "it does not, or not yet; with --health: an HCA is sick",
+	exitUsage: badFlags, exitUnknown: "with --health: not known, for example because no driver answers",
+}
 
 func newProbe(env func(string) string) *cobra.Command {
 	p := &probe{}
@@ -44,12 +48,19 @@ while the API server lacks the node's devices for 30 s.
 It prints the driver's problems with the API server and with the container runtime's NRI.
 These do not fail the probe, because a restart would not help.
 
+With --health it asks for the health of the node's HCAs instead, and prints it as JSON, for
+systems that repair nodes. Outside of the driver's pod, set --pod-uid= to ask any driver of
+the node.
+
 ` + probeCodes.Help(),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.out = cmd.OutOrStdout()
 			ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
 			defer cancel()
+			if p.ofHCAs {
+				return p.health(ctx)
+			}
 			return errors.Join(p.registrar(ctx), p.plugin(ctx))
 		},
 	}
@@ -57,6 +68,7 @@ These do not fail the probe, because a restart would not help.
 	f.StringVar(&p.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
 	f.StringVar((*string)(&p.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
 	f.BoolVar(&p.ready, "ready", false, "also require that the kubelet has registered the driver")
+	f.BoolVar(&p.ofHCAs, "health", false, "print the health of the node's HCAs as JSON")
 	f.DurationVar(&p.timeout, "timeout", 5*time.Second, "time for all calls")
 	return cmd
 }

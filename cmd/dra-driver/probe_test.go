@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
 const podUID = "33333333-0000-4000-8000-000000000003"
@@ -141,4 +144,72 @@ func TestProbeTellsNRI(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// healthOf runs probe --health on a node as Node Problem Detector does, outside of the driver's pod.
+func healthOf(t *testing.T, n *drivertest.Node) (code int, answer healthAnswer) {
+	t.Helper()
+	code, stdout, stderr := invoke(t, nil, "probe", "--health", "--kubelet-dir", n.Dir)
+	if err := json.Unmarshal([]byte(stdout), &answer); err != nil || strings.Count(stdout, "\n") != 1 {
+		t.Fatalf("the answer is %q, %v; want one line of JSON", stdout, err)
+	}
+	if (code == exitOK) != (stderr == "") {
+		t.Errorf("exit code %d with the error %q", code, stderr)
+	}
+	return code, answer
+}
+
+// TestProbeHealth: the exit code says whether an HCA is sick, and JSON says which, since when and why. Without a driver
+// that is not known. A condition whose effect is Off is no fault to repair.
+func TestProbeHealth(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	if code, answer := healthOf(t, n); code != exitUnknown || answer.Verdict != verdictUnknown ||
+		!strings.Contains(answer.Message, "is it running") {
+		t.Errorf("without a driver: exit code %d, %+v", code, answer)
+	}
+	n.Start(t, podUID)
+	if code, answer := healthOf(t, n); code != exitOK || answer.Verdict != verdictWell || answer.HCAs != 9 ||
+		answer.Node != drivertest.NodeName || len(answer.Devices) > 0 {
+		t.Errorf("all are well: exit code %d, %+v", code, answer)
+	}
+	rdmatest.SetPort(t, n.Root, "mlx5_0", "1: DOWN", "3: Disabled")
+	second := n.Start(t, statusUID) // finds the fault at its start, and is asked since it is the newer one
+	code, answer := healthOf(t, n)
+	if code != exitError || answer.Verdict != verdictSick || len(answer.Devices) != 1 ||
+		!strings.HasPrefix(answer.Message, "mlx5_0: port-down: port 1 is DOWN (Disabled)") {
+		t.Fatalf("a port is down: exit code %d, %+v", code, answer)
+	}
+	d := answer.Devices[0]
+	if c := d.Conditions[0]; d.IBDev != "mlx5_0" || d.Name == "" || d.Health != "Unhealthy" || !c.Sick ||
+		c.Condition != "port-down" || time.Since(c.Since) > time.Hour || c.Since.IsZero() {
+		t.Errorf("the HCA is %+v", d)
+	}
+	second.Suspend() // of two drivers one may hang
+	if code, answer := healthOf(t, n); code == exitUnknown {
+		t.Errorf("one of two drivers hangs: exit code %d, %+v", code, answer)
+	}
+}
+
+// TestHealthIsBounded: whatever the driver's page says, the answer is short, one line, and harmless for a terminal.
+func TestHealthIsBounded(t *testing.T) {
+	var page statuspage.Page
+	evil := strings.Repeat("\x1b[31m\n\u202e<&", 1<<12)
+	for range 1000 {
+		h := statuspage.HCA{Name: evil, IBDev: evil, Health: evil, History: evil}
+		for range 100 {
+			h.Conditions = append(h.Conditions, statuspage.Condition{Condition: evil, Message: evil, Sick: true})
+		}
+		page.HCAs = append(page.HCAs, h)
+	}
+	var a healthAnswer
+	if err := a.judge(&page); err == nil || a.Verdict != verdictSick {
+		t.Errorf("1000 sick HCAs are %q, %v", a.Verdict, err)
+	}
+	line, err := json.Marshal(a)
+	if err != nil || len(line) > 2<<20 || a.Omitted != 1000-maxDevices || len(a.Message) > maxText+32 {
+		t.Errorf("%d bytes, %d devices omitted, the message has %d bytes: %v", len(line), a.Omitted, len(a.Message), err)
+	}
+	if strings.ContainsAny(string(line), "\x1b\n\u202e") {
+		t.Error("the answer has characters on which a terminal acts")
+	}
 }

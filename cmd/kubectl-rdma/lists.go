@@ -144,7 +144,7 @@ func newDevices(p *plugin) *cobra.Command {
 	var filter inspect.DeviceFilter
 	cmd := &cobra.Command{
 		Use:     "devices [NODE...]",
-		Aliases: []string{"device", "dev"},
+		Aliases: []string{"dev"},
 		Short:   "Show the RDMA devices that are published, and who has them",
 		Long: `Show the RDMA devices in the ResourceSlices of the driver, in the order in which the
 scheduler gives them out. STATE says what a new claim would meet:

@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
@@ -59,6 +60,7 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.kubelet.started, Now: d.cfg.now(),
 		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(),
 		Taints:     d.offer.Taints(view.Health),
+		Effect:     func(c health.Condition) resourceapi.DeviceTaintEffect { return offer.Effect(d.offer, c) },
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
 		Refused: offer.Refused(d.offer) != nil,
 		Blocks:  blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),

@@ -95,6 +95,9 @@ var rows = []row{{
 		{list, "Taints", "", "", 0, 12, []query{{`rdma_device_taint{` + all + `}`, ""}}},
 		{lines, "Devices with a condition", "", number, 0, 6, []query{{`sum by (condition) (rdma_driver_unhealthy_devices{` + host + `})`, "{{condition}}"}}},
 		{lines, "Changes of health", "", number, 0, 6, []query{{`sum by (condition, to) (increase(rdma_driver_health_transitions_total{` + host + `}[1h]))`, "{{condition}} {{to}}"}}},
+		{list, "Worst links", "The links that fell most often within a day.", "", 0, 12, []query{{`topk(20, rdma_device_falls{` + all + `})`, ""}}},
+		{list, "Sick links", "Links that are up and not as they should be, and those that are down.", "", 0, 12, []query{{`rdma_device_condition{` + all + `}`, ""}}},
+		{lines, "Errors of the worst links", "", number, 0, 24, []query{{`topk(20, sum by (instance, ibdev, port, counter) (increase(rdma_port_statistic_total{` + all + `,counter=~"symbol_error|link_.*|port_rcv_errors|local_link_integrity_errors|excessive_buffer_overrun_errors"}[1h])))`, "{{instance}} {{ibdev}} {{port}} {{counter}}"}}},
 		{list, "Devices", "", "", 0, 24, []query{{`rdma_device_info{` + all + `}`, ""}}},
 	},
 }, {

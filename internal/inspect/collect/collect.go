@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
@@ -36,6 +37,8 @@ type Reader struct {
 	Nodes, Claims, UserPods metav1.ListOptions
 	// Namespace is the namespace of the claims and of UserPods; "" reads all namespaces.
 	Namespace string
+	// NodeOfEvents is the node whose events NodeEvents are.
+	NodeOfEvents string
 }
 
 // Kind is a kind of object that a question needs.
@@ -55,6 +58,8 @@ const (
 	// Templates are ResourceClaimTemplates; Events are Warnings about pods.
 	Templates Kind = "resourceclaimtemplates"
 	Events    Kind = "events"
+	// NodeEvents are those of one node. The driver writes them into the namespace default.
+	NodeEvents Kind = "events of the node"
 )
 
 // Read reads kinds of objects. The question is about the first one, so Read returns an error
@@ -77,7 +82,7 @@ func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspe
 			kinds = append(kinds, kind)
 		case passable(kind, err):
 			c.Unread = append(c.Unread, err.Error())
-		case kind == Events: // an aid only
+		case kind == Events || kind == NodeEvents: // an aid only
 			c.Unread = append(c.Unread, fmt.Sprintf("events could not be read: %v", err))
 		default:
 			return nil, nil, fmt.Errorf("list %s: %w", kind, err)
@@ -125,6 +130,10 @@ func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 		return err
 	case Events:
 		return r.someEvents(ctx, r.Namespace, warnings, &c.Events)
+	case NodeEvents:
+		of := fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Node"),
+			fields.OneTermEqualSelector("involvedObject.name", r.NodeOfEvents)) // escapes the name
+		return r.someEvents(ctx, metav1.NamespaceDefault, of.String(), &c.Events)
 	case Classes:
 		return list(ctx, dra.DeviceClasses().List, metav1.ListOptions{}, &c.Classes)
 	case Rules:

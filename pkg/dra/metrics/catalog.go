@@ -67,6 +67,10 @@ var (
 		"An HCA that is down because nobody cabled it; always 1, absent for others.", "HCAs")
 	DeviceTaint = scraped("rdma_device_taint", Gauge, []string{"device", "ibdev", "key", "effect"},
 		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 13 conditions")
+	DeviceCondition = scraped("rdma_device_condition", Gauge, []string{"device", "ibdev", "condition"},
+		"A condition of the HCA (docs/health.md); always 1, absent without the condition.", "HCAs x conditions")
+	DeviceFalls = scraped("rdma_device_falls", Gauge, []string{"device", "ibdev"},
+		"In how many incidents a port of the HCA fell within a day.", "HCAs")
 	DeviceAllocation = scraped("rdma_device_allocation_info", Gauge,
 		[]string{"device", "dra_device", "namespace", "claim", "pod"},
 		"A claim that holds the HCA, with the pool's device in its allocation and a pod that uses it; always 1. "+

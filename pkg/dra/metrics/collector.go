@@ -112,9 +112,13 @@ func (e emitter) device(d *Device) {
 	}
 	if d.Healthy != nil {
 		e.put(DeviceHealthy, boolValue(*d.Healthy), d.Name, d.IBDev)
+		e.put(DeviceFalls, float64(d.Falls), d.Name, d.IBDev)
 	}
 	for _, t := range d.Taints {
 		e.put(DeviceTaint, 1, d.Name, d.IBDev, t.Key, t.Effect)
+	}
+	for _, condition := range d.Conditions {
+		e.put(DeviceCondition, 1, d.Name, d.IBDev, condition)
 	}
 	e.counters(DeviceHWCounter, DeviceHWLevel, d.Counters.Hardware,
 		d.Name, d.IBDev, d.Owner.Namespace, d.Owner.Claim, d.Owner.Pod)

@@ -48,7 +48,7 @@ func state(context.Context) metrics.State {
 		Devices: []metrics.Device{{
 			Name: "pci-0000-19-00-0", IBDev: "mlx5_0", Driver: "mlx5_core", Function: "pf", Protocol: "roce", Model: "MT4129",
 			BoardID: "MT_0000000838", Firmware: "28.39.1002", PCI: "0000:19:00.0", NUMANode: "0", Owner: alone, Healthy: &yes,
-			Taints: []metrics.Taint{{Key: "rdma.dev/port-errors", Effect: "None"}},
+			Taints: []metrics.Taint{{Key: "rdma.dev/port-errors", Effect: "None"}}, Conditions: []string{"port-errors"}, Falls: 3,
 			Ports: []metrics.Port{{Number: 1, Active: true, BytesPerSecond: 50e9, Counters: counters.Port{
 				Standard: []counters.Counter{{Name: "port_rcv_data", Value: 25}, {Name: "port_xmit_packets", Value: 7}},
 				Hardware: []counters.Counter{{Name: "out_of_buffer", Value: 3}, {Name: "active_qps", Value: 12}}, Unreadable: 1,

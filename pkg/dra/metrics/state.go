@@ -45,11 +45,13 @@ type Device struct {
 	Driver, Function, Protocol, Model, BoardID, Firmware, PCI, NUMANode string
 	Owner                                                               Owner
 	// Healthy is nil for an HCA whose health is not monitored.
-	Healthy  *bool
-	Unused   bool
-	Taints   []Taint
-	Ports    []Port
-	Counters counters.Device
+	Healthy    *bool
+	Unused     bool
+	Conditions []string // those that hold
+	Falls      int      // incidents within a day
+	Taints     []Taint
+	Ports      []Port
+	Counters   counters.Device
 }
 
 // Taint is a taint that the health of an HCA requires.

@@ -158,6 +158,11 @@ func (o *Offer) Ended() {
 	}
 }
 
+// Effect returns the effect of a condition under the present policy.
+func Effect(o *Offer, c health.Condition) resourceapi.DeviceTaintEffect {
+	return healthPolicy(o, o.policy.Load()).Effect(c)
+}
+
 // Taints returns the taints of HCAs by name, under the present policy.
 func (o *Offer) Taints(view *health.View) map[string][]resourceapi.DeviceTaint {
 	return view.Taints(healthPolicy(o, o.policy.Load()))

@@ -191,6 +191,10 @@ func addHealth(s *metrics.State, in Inputs) {
 			m.Unused = verdict.Unused
 			status, _ := view.Report(m.Name, time.Now())
 			m.Healthy = new(status == health.Healthy)
+			m.Falls = view.History(m.Name).Falls
+			for _, f := range verdict.Faults {
+				m.Conditions = append(m.Conditions, string(f.Condition))
+			}
 		}
 		for _, t := range in.Taints[m.Name] {
 			m.Taints = append(m.Taints, metrics.Taint{Key: t.Key, Effect: string(t.Effect)})

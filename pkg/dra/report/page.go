@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -37,6 +38,8 @@ type Inputs struct {
 	Published map[string][]*rdma.HCA
 	// Taints are the taints of HCAs, by name.
 	Taints map[string][]resourceapi.DeviceTaint
+	// Effect returns the effect of a condition under the present policy.
+	Effect func(health.Condition) resourceapi.DeviceTaintEffect
 	// Registered means that the kubelet has registered the driver. NRIConnected means that the container runtime has
 	// the driver's plugin. It is nil if the driver uses no NRI.
 	Registered   bool
@@ -114,6 +117,12 @@ func (in *Inputs) hcas() []statuspage.HCA {
 		if verdict, judged := view.Verdict(h.Name); judged {
 			status, _ := view.Report(h.Name, in.Now)
 			one.Health, one.Fault = string(status), verdict.Message()
+			one.Conditions = in.conditions(verdict)
+			history := view.History(h.Name)
+			one.History = history.Summary()
+			for _, c := range history.Recent {
+				one.Recent = append(one.Recent, statuspage.Change{At: c.Last, Text: c.String()})
+			}
 		}
 		for _, t := range in.Taints[h.Name] {
 			one.Taints = append(one.Taints, t.Key+":"+string(t.Effect))
@@ -128,6 +137,19 @@ func (in *Inputs) hcas() []statuspage.HCA {
 		}
 		one.Claims = append(one.Claims, holders[h.Name]...)
 		out = append(out, one)
+	}
+	return out
+}
+
+// conditions describes the conditions that hold for an HCA. An HCA that a claim holds and that is gone is sick.
+func (in *Inputs) conditions(v health.Verdict) (out []statuspage.Condition) {
+	for _, f := range v.Faults {
+		sick := f.Condition.Sick() || f.Condition == health.DeviceGone || f.Condition == health.DriverUnbound
+		unused := v.Unused && f.Condition == health.PortDown
+		out = append(out, statuspage.Condition{
+			Condition: string(f.Condition), Since: f.Since, Message: f.Message,
+			Sick: sick && !unused && in.Effect(f.Condition) != health.EffectOff,
+		})
 	}
 	return out
 }

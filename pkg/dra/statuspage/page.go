@@ -48,6 +48,11 @@ type HCA struct {
 	// unusable HCA. Fault is the fault.
 	Health string `json:"health,omitempty"`
 	Fault  string `json:"fault,omitempty"`
+	// Conditions are the conditions that hold, in order of importance.
+	Conditions []Condition `json:"conditions,omitempty"`
+	// History is what happened to it lately, in one line. Recent are its last changes, the oldest first.
+	History string   `json:"history,omitempty"`
+	Recent  []Change `json:"recent,omitempty"`
 	// Taints are key:effect.
 	Taints []string `json:"taints,omitempty"`
 	// Devices are its names in the pool. Reason is why it is not in the pool, or not as configured.
@@ -55,6 +60,21 @@ type HCA struct {
 	Reason  string   `json:"reason,omitempty"`
 	// Claims are the claims that hold it, as namespace/name.
 	Claims []string `json:"claims"`
+}
+
+// Condition is a condition of an HCA that holds.
+type Condition struct {
+	Condition string    `json:"condition"` // as in its taint, without the domain
+	Since     time.Time `json:"since"`
+	Message   string    `json:"message"`
+	// Sick says that the HCA needs a repair: not for a port that nobody cabled, nor for a condition whose effect is Off.
+	Sick bool `json:"sick"`
+}
+
+// Change is something of an HCA that became different.
+type Change struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
 }
 
 // Port is one port of an HCA.

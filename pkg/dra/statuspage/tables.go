@@ -41,7 +41,7 @@ func (h HCA) row() g.Node {
 		html.Td(g.Text(h.Function+" "+h.Protocol), html.Small(g.Text(device))),
 		html.Td(g.Map(h.Ports, Port.div)),
 		html.Td(h.health(), small(h.Fault),
-			g.Map(h.Taints, func(taint string) g.Node { return html.Small(g.Text("taint " + taint)) })),
+			g.Map(h.Taints, func(taint string) g.Node { return html.Small(g.Text("taint " + taint)) }), h.history()),
 		html.Td(each(h.Devices, "not published", func(name string) g.Node { return html.Code(g.Text(name)) }),
 			small(h.Reason)),
 		html.Td(each(h.Claims, "none", g.Text)),
@@ -61,6 +61,16 @@ func (h HCA) health() g.Node {
 		return html.Span(html.Class("none"), g.Text("not judged"))
 	}
 	return html.Span(html.Class(strings.ToLower(h.Health)), g.Text(h.Health))
+}
+
+// history is empty for an HCA to which nothing happened.
+func (h HCA) history() g.Node {
+	if len(h.Recent) == 0 {
+		return small(h.History)
+	}
+	return html.Details(html.Summary(html.Small(g.Text(h.History))), g.Map(h.Recent, func(c Change) g.Node {
+		return html.Small(g.Text(c.At.UTC().Format("Jan 2 15:04 UTC") + ": " + c.Text))
+	}))
 }
 
 // groups is empty if the site defines no groups.

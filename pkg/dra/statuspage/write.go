@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -34,6 +35,7 @@ func (p *Page) table(w io.Writer) error {
 		ports := rows(h.Ports, func(p Port) string { return strings.TrimSpace(p.State + " " + rate(p.RateMbps)) })
 		return []string{h.IBDev, h.Name, h.Function, list(ports), h.Health, list(h.Devices), list(h.Claims)}
 	}))
+	_ = text.Table(b, "\nAGO\tIBDEV\tCHANGE", p.changes())
 	_ = text.Table(b, "\nCLAIM\tREQUEST\tDEVICE\tHCAS\tPODS", rows(p.Claims, func(c Claim) []string {
 		var requests, devices, hcas []string
 		for _, d := range c.Devices {
@@ -53,6 +55,22 @@ func (p *Page) table(w io.Writer) error {
 		return []string{ago(p.At, e.Last), fmt.Sprint(e.Count), kind, e.Reason, e.Object, e.Message}
 	}))
 	return b.Flush() // the buffer keeps its error
+}
+
+// changes returns the last changes of all HCAs, the newest first.
+func (p *Page) changes() (out [][]string) {
+	type change struct {
+		Change
+		ibdev string
+	}
+	var all []change
+	for _, h := range p.HCAs {
+		for _, c := range h.Recent {
+			all = append(all, change{c, h.IBDev})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b change) int { return b.At.Compare(a.At) })
+	return rows(all, func(c change) []string { return []string{ago(p.At, c.At), c.ibdev, c.Text} })
 }
 
 func (p *Page) addresses() (out [][]string) {

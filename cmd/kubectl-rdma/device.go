@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+)
+
+func newDevice(p *plugin) *cobra.Command {
+	var o *output
+	cmd := &cobra.Command{
+		Use:   "device NODE/HCA",
+		Short: "Show what is wrong with one device, and what happened to it",
+		Long: `Show the state of one device, the times of its taints, what its claims say of its
+health, and the node's events that name it, the newest first. HCA is the name of the
+device, or the kernel's name of its HCA.
+
+The node itself knows more: "dra-driver status" in the pod of its driver has the last
+changes of rate, link and PCIe.`,
+		Example: `  kubectl rdma device worker-3/mlx5_0
+  kubectl rdma device worker-3/pci-0000-19-00-0 -o json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: p.completer(nodeNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			node, hca, _ := strings.Cut(strings.TrimPrefix(args[0], "device/"), "/")
+			if node == "" || hca == "" {
+				return fmt.Errorf("show device %q: want NODE/HCA, as in %s worker-3/mlx5_0", args[0], cmd.CommandPath())
+			}
+			c, err := p.read(cmd.Context(), collect.Reader{NodeOfEvents: node}, collect.Slices, collect.Claims, collect.Rules,
+				collect.NodeEvents)
+			if err != nil {
+				return err
+			}
+			if err := p.exist(cmd.Context(), []string{node}, c.Slices); err != nil {
+				return err
+			}
+			history, err := c.History(cmd.Context(), node, hca)
+			if err != nil {
+				return err
+			}
+			if o.printer != nil {
+				return o.object("DeviceHistory", history)
+			}
+			return history.WriteText(p.Out)
+		},
+	}
+	o = p.output(cmd, "text")
+	return cmd
+}
