@@ -108,14 +108,14 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFormatsEverywhere: each command that prints a result has -o json and yaml.
+// TestFormatsEverywhere: each command that prints a result has -o json and yaml. A bundle is an archive.
 func TestFormatsEverywhere(t *testing.T) {
 	for _, c := range newRoot(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
 		if c.HasSubCommands() {
 			c = c.Commands()[0]
 		}
 		output := c.Flag("output")
-		if output == nil || !strings.Contains(output.Usage, "json") || !strings.Contains(output.Usage, "yaml") {
+		if c.Name() != "bundle" && (output == nil || !strings.Contains(output.Usage, "json") || !strings.Contains(output.Usage, "yaml")) {
 			t.Errorf("kubectl rdma %s has no -o json and yaml", c.Name())
 		}
 	}
