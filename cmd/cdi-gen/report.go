@@ -102,11 +102,11 @@ func collect(cmd *cobra.Command, root string) ([]archive.File, error) {
 		return nil, fmt.Errorf("write findings: %w", err)
 	}
 	files := []archive.File{
-		{"README", []byte("A report of cdi-gen (https://github.com/rdma-dev/dra-driver-rdma). Developers import it with\n" +
-			"go run ./tools/machine import FILE --name NAME\n")},
-		{capture.MachineFile, machine},
-		{"versions.txt", []byte(scrubber.Text(versions(host, findings.Runtimes)))},
-		{"doctor.json", out.Bytes()},
+		{Name: "README", Data: []byte("A report of cdi-gen (https://github.com/rdma-dev/dra-driver-rdma). Developers " +
+			"import it with\ngo run ./tools/machine import FILE --name NAME\n")},
+		{Name: capture.MachineFile, Data: machine},
+		{Name: "versions.txt", Data: []byte(scrubber.Text(versions(host, findings.Runtimes)))},
+		{Name: "doctor.json", Data: out.Bytes()},
 	}
 	specFiles, err := specFilesOf(list, scrubber)
 	if err != nil {
@@ -193,7 +193,7 @@ func specFilesOf(list []reportSpec, scrubber *capture.Scrubber) ([]archive.File,
 			name = fmt.Sprintf("%s-%d", scrubbed, i)
 		}
 		taken[name] = true
-		files = append(files, archive.File{name, text})
+		files = append(files, archive.File{Name: name, Data: text})
 	}
 	return files, nil
 }

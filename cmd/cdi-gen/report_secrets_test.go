@@ -143,8 +143,10 @@ func TestReportRefuses(t *testing.T) {
 		"A088:C203:0025:1000": "an address", "fe80::a288:c2ff:fe25:1000": "an address", "by alice": "a name of a user",
 		"pass word": "a value of a CDI spec", "001025": "", "": "",
 	} {
-		for _, f := range []archive.File{{"doctor.json", []byte(`{"a":"` + secret + `"}`)}, {"specs/etc/cdi/" + secret, nil}} {
-			err := search([]archive.File{{"README", nil}, f}, scrubber)
+		for _, f := range []archive.File{
+			{Name: "doctor.json", Data: []byte(`{"a":"` + secret + `"}`)}, {Name: "specs/etc/cdi/" + secret},
+		} {
+			err := search([]archive.File{{Name: "README"}, f}, scrubber)
 			if kind == "" && err == nil {
 				continue
 			}

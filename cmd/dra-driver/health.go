@@ -119,7 +119,7 @@ func (a *healthAnswer) judge(page *statuspage.Page) error {
 func bounded(s string) string { return text.Bound(text.Terminal(s), maxText) }
 
 // page returns the page of the driver. Without the UID of the driver's pod, as outside of the pod, it asks all drivers of
-// the node, of which a rolling update has two, and takes the one that started last.
+// the node, since a rolling update has two, and takes the one that started last.
 func (p *probe) page(ctx context.Context) (*statuspage.Page, error) {
 	sockets := []string{statusSocket(&p.cfg)}
 	if p.cfg.PodUID == "" {

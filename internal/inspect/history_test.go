@@ -62,7 +62,7 @@ func sickCluster(t *testing.T) *inspect.Cluster {
 }
 
 // TestHistory: what happened to a device stands in slices, claims and events alone: its taint and since when, what its
-// claims say, and the events that name it, of which others are left out.
+// claims say, and the events that name it. Others are left out.
 func TestHistory(t *testing.T) {
 	c := sickCluster(t)
 	for _, name := range []string{"pci-0000-18-00-0", "mlx5_0"} {
