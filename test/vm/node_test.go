@@ -1,8 +1,10 @@
 package vm_test
 
 import (
+	"context"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +75,7 @@ func newNodesWith(t *testing.T, v *vm.VM, o cluster.Options, count int, values [
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		n.wantAllUsable(t)
 		if err := n.Stop(); err != nil {
 			t.Error(err)
 		}
@@ -82,6 +85,17 @@ func newNodesWith(t *testing.T, v *vm.VM, o cluster.Options, count int, values [
 	}
 	n.install(t, values)
 	return n
+}
+
+// wantAllUsable wants that no container was said to be unable to use its HCA: a false alarm is the worst fault of that
+// check.
+func (n *nodes) wantAllUsable(t *testing.T) {
+	t.Helper()
+	const reason = "RDMANotUsable"
+	out, err := n.Output(context.Background(), "kubectl", "get", "events", "--all-namespaces", "--field-selector=reason="+reason)
+	if err != nil || strings.Contains(out, reason) {
+		t.Errorf("events of containers that cannot use their HCA: %v\n%s", err, out)
+	}
 }
 
 // install installs the chart.
