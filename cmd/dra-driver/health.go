@@ -116,7 +116,7 @@ func (a *healthAnswer) judge(page *statuspage.Page) error {
 }
 
 // bounded makes a text of the driver short and harmless.
-func bounded(s string) string { return text.Bound(text.Terminal(s), maxText) }
+func bounded(s string) string { return text.Bound(text.Terminal(text.Bound(s, maxText)), maxText) }
 
 // page returns the page of the driver. Without the UID of the driver's pod, as outside of the pod, it asks all drivers of
 // the node, since a rolling update has two, and takes the one that started last.
