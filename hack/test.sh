@@ -98,10 +98,13 @@ image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
 # Clusters run side by side: they wait for back-offs most of the time.
 e2e() { on_real_parts test/cluster -p 2 -timeout 30m -count=$count; }
 
-vm() { on_real_parts test/vm -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 60m)" -count=1; }
+# The tests in the virtual machine: those where it is the node of a control plane on this
+# machine, or two of them are its nodes, and use both processors; and the others.
+nodes='^(TestCluster|TestFollow|TestTwoNodes|TestMPI)$'
+vm() { on_real_parts test/vm -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 40m)" -count=1 "$@"; }
 
 # aside runs a command beside the stages that follow, until `stage NAME joined`. The cluster's tests wait most of the
-# time, and so do those of a virtual machine that is a node.
+# time, and a virtual machine has one emulated processor.
 aside() {
 	aside_log=$(mktemp)
 	set -m # a process group, to end it with all that it started
@@ -129,10 +132,11 @@ stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
 stage "packages: deb, rpm, tar.gz" gotest packaging -timeout 10m -count=$count ./...
 stage "what the driver asks of API server and files" counts
 stage "container image" image
-aside vm
+aside vm -skip "$nodes"
 stage "end to end on the embedded cluster" e2e
 stage "the demo" hack/demo.sh
 stage "a real RDMA kernel, in a virtual machine (begun beside the two before)" joined
+stage "the same as node of a cluster" vm -run "$nodes"
 
 printf '\n=== all stages passed\n' >&2
 printf '%s\n' "${times[@]}" >&2
