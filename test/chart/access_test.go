@@ -216,7 +216,8 @@ func TestAccessRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	_, text, _ := strings.Cut(string(page), "## Rights\n")
+	_, text, _ = strings.Cut(text, "```yaml\n")
 	text, _, _ = strings.Cut(text, "```")
 	var documented rbacv1.ClusterRole
 	if err := yaml.UnmarshalStrict([]byte(text), &documented); err != nil {
