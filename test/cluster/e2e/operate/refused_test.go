@@ -115,7 +115,8 @@ func TestPolicyTest(t *testing.T) {
 	plugin := bed.Plugin(t)
 	n := bed.Namespace(t)
 	held := n.Running("held")
-	roles := strings.Split(testbed.ReadFile(t, bed.Checkout.Path("docs", "kubectl-rdma.md")), "```yaml\n")[1:]
+	_, rights, _ := strings.Cut(testbed.ReadFile(t, bed.Checkout.Path("docs", "kubectl-rdma.md")), "## Rights\n")
+	roles := strings.Split(rights, "```yaml\n")[1:]
 	if len(roles) != 2 {
 		t.Fatalf("%d roles in the document", len(roles))
 	}
