@@ -388,7 +388,8 @@ func (b *bed) rights() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, role, _ := strings.Cut(string(doc), "```yaml\n")
+	_, role, _ := strings.Cut(string(doc), "## Rights\n")
+	_, role, _ = strings.Cut(role, "```yaml\n")
 	role, _, _ = strings.Cut(role, "```")
 	b.apply(role)
 	b.run("kubectl", "create", "clusterrolebinding", "kubectl-rdma", "--clusterrole=kubectl-rdma", "--user=jane")
