@@ -47,6 +47,8 @@ type watched struct {
 	now time.Time
 	all []health.Transition
 	obs health.Observation
+	// looked is called after each observation with its transitions. It may be nil.
+	looked func(told []health.Transition)
 }
 
 func watch(t testing.TB, change ...func(*health.Config)) *watched {
@@ -66,7 +68,11 @@ func (w *watched) see(hcas ...rdma.HCA) {
 }
 
 func (w *watched) look() {
-	w.all = append(w.all, w.Observe(w.obs, w.now)...)
+	told := w.Observe(w.obs, w.now)
+	w.all = append(w.all, told...)
+	if w.looked != nil {
+		w.looked(told)
+	}
 	if at, ok := w.Next(); ok && !at.After(w.now) {
 		w.t.Fatalf("the next look is due at %v, and it is %v: that would never end", at, w.now)
 	}

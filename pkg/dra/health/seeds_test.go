@@ -2,6 +2,7 @@ package health_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -20,6 +21,10 @@ type sickWorld struct {
 	count []uint64
 	falls [][]time.Time // by HCA
 	error []bool        // of the firmware
+	// published are the effects of taints by HCA, and writes is how often they changed: the publisher writes a slice
+	// that differs, and no other (TestChanges of pkg/dra/publisher).
+	published map[string]string
+	writes    int
 }
 
 func newSickWorld(t *testing.T) *sickWorld {
@@ -32,8 +37,21 @@ func newSickWorld(t *testing.T) *sickWorld {
 		w.hcas = append(w.hcas, h)
 	}
 	w.count, w.falls, w.error = make([]uint64, 6), make([][]time.Time, 6), make([]bool, 6)
+	w.looked = w.publish
 	w.show()
 	return w
+}
+
+// publish counts the writes of slices. Without a transition nothing is written.
+func (w *sickWorld) publish(told []health.Transition) {
+	taints := effectsOf(w.View().Taints(raised))
+	if maps.Equal(taints, w.published) {
+		return
+	}
+	if len(told) == 0 {
+		w.t.Fatalf("the taints become %v without a transition, and were %v", taints, w.published)
+	}
+	w.published, w.writes = taints, w.writes+1
 }
 
 // show observes the host as it is.
@@ -65,7 +83,7 @@ func (w *sickWorld) flaps(i int, now time.Time) bool {
 }
 
 // TestSickSeeds: whatever links do, the conditions are what a reader of the history says, the policy's effects hold
-// for at most one card, each change is told once, and nothing is left after the recovery.
+// for at most one card, each change is told once and costs one write, and nothing is left after the recovery.
 func TestSickSeeds(t *testing.T) {
 	seeds := uint64(150)
 	if needs.IsLong() {
@@ -104,13 +122,17 @@ func TestSickSeeds(t *testing.T) {
 		if left := w.View().Taints(raised); len(left) > 0 {
 			t.Fatalf("seed %d: after the recovery there are %v", seed, effectsOf(left))
 		}
-		told := map[string]bool{}
+		told, moments := map[string]bool{}, map[time.Time]bool{}
 		for _, tr := range w.all {
+			moments[tr.At] = true
 			key := tr.Device + string(tr.Condition)
 			if told[key] == tr.Holds {
 				t.Fatalf("seed %d: %s of %s is told twice", seed, tr.Reason(), tr.Device)
 			}
 			told[key] = tr.Holds
+		}
+		if w.writes > len(moments) {
+			t.Fatalf("seed %d: %d writes for transitions at %d moments", seed, w.writes, len(moments))
 		}
 	}
 }
