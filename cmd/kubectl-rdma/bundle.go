@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,16 +132,7 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []s
 func (b *bundler) ask(ctx context.Context, source *bundle.Source, pods []corev1.Pod) {
 	source.Drivers = make([]bundle.Driver, len(pods))
 	problems := make([][]string, len(pods))
-	var all sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for i := range pods {
-		slots <- struct{}{}
-		all.Go(func() {
-			source.Drivers[i], problems[i] = b.askOne(ctx, &pods[i])
-			<-slots
-		})
-	}
-	all.Wait()
+	askEach(pods, func(i int) { source.Drivers[i], problems[i] = b.askOne(ctx, &pods[i]) })
 	for _, p := range problems {
 		source.Missing = append(source.Missing, p...)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,23 @@ func newKubectl(flags *pflag.FlagSet) (k kubectl) {
 		}
 	})
 	return k
+}
+
+// atOnce is how many drivers are asked at the same time.
+const atOnce = 16
+
+// askEach calls ask with the index of each driver's pod, for some drivers at the same time.
+func askEach(pods []corev1.Pod, ask func(i int)) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i := range pods {
+		slots <- struct{}{}
+		all.Go(func() {
+			ask(i)
+			<-slots
+		})
+	}
+	all.Wait()
 }
 
 // maxPrinted bounds what a program in a pod prints.

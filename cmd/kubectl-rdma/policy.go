@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,9 +23,6 @@ const (
 	driverRefuses   = 2
 	driverUnapplied = 3
 )
-
-// atOnce is how many drivers are asked at the same time.
-const atOnce = 16
 
 // policyTest are the flags of the command.
 type policyTest struct {
@@ -130,16 +126,8 @@ func (t *policyTest) ask(
 	if out[0], refused = t.askOne(ctx, &pods[0], file); refused {
 		return out[:1], true
 	}
-	var all sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for i := 1; i < len(pods); i++ {
-		slots <- struct{}{}
-		all.Go(func() {
-			out[i], _ = t.askOne(ctx, &pods[i], file)
-			<-slots
-		})
-	}
-	all.Wait()
+	rest := pods[1:]
+	askEach(rest, func(i int) { out[1+i], _ = t.askOne(ctx, &rest[i], file) })
 	return out, false
 }
 
