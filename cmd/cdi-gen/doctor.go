@@ -59,7 +59,8 @@ It writes nothing and needs no root. It lists what it could not check.`,
 	cmd.Flags().StringVar(&root, "host-root", "/", "`DIR` that holds the host's sys, dev, proc, etc, run and usr")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	cmd.Flags().StringSliceVar(&known, "acknowledge", nil, "`ID` or ID=SUBJECT of findings that are no problem")
-	cmd.Flags().StringVar(&container, "container", "", "of all running containers, check the HCAs of this one only, by its `ID` or PID")
+	cmd.Flags().StringVar(&container, "container", "",
+		"of all running containers, check the HCAs of this one only, by its `ID` or PID")
 	cmd.Flags().StringVar(&config, "config", "", "YAML `FILE` of kind HostConfig; flags win over it")
 	return cmd
 }

@@ -84,7 +84,9 @@ func (a *healthAnswer) judge(page *statuspage.Page) error {
 	a.Node, a.At, a.HCAs = bounded(page.Node), &page.At, len(page.HCAs)
 	sick, unknown := "", ""
 	for _, h := range page.HCAs {
-		one := deviceHealth{Name: bounded(h.Name), IBDev: bounded(h.IBDev), Health: bounded(h.Health), History: bounded(h.History)}
+		one := deviceHealth{
+			Name: bounded(h.Name), IBDev: bounded(h.IBDev), Health: bounded(h.Health), History: bounded(h.History),
+		}
 		for _, c := range h.Conditions[:min(len(h.Conditions), maxConditions)] {
 			c.Condition, c.Message = bounded(c.Condition), bounded(c.Message)
 			one.Conditions = append(one.Conditions, c)
@@ -118,8 +120,8 @@ func (a *healthAnswer) judge(page *statuspage.Page) error {
 // bounded makes a text of the driver short and harmless.
 func bounded(s string) string { return text.Bound(text.Terminal(text.Bound(s, maxText)), maxText) }
 
-// page returns the page of the driver. Without the UID of the driver's pod, as outside of the pod, it asks all drivers of
-// the node, since a rolling update has two, and takes the one that started last.
+// page returns the page of the driver. Without the UID of the driver's pod, as outside of the pod, it asks all drivers
+// of the node, since a rolling update has two, and takes the one that started last.
 func (p *probe) page(ctx context.Context) (*statuspage.Page, error) {
 	sockets := []string{statusSocket(&p.cfg)}
 	if p.cfg.PodUID == "" {

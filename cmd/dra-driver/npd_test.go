@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,9 +57,9 @@ func (d *npdDuration) UnmarshalText(text []byte) error {
 // npdBuffer is how much Node Problem Detector reads of the output of a plugin.
 const npdBuffer = 4 << 10
 
-// TestNodeProblemDetector: the ready configuration is valid for a custom plugin monitor, and its command, run on a node,
-// ends as Node Problem Detector expects: 0 for well, 1 for a problem, more for not known. What Node Problem Detector
-// keeps of the output begins with the message.
+// TestNodeProblemDetector: the ready configuration is valid for a custom plugin monitor. Its command ends as Node
+// Problem Detector expects: 0 for well, 1 for a problem, more for not known. What Node Problem Detector keeps of the
+// output begins with the message.
 func TestNodeProblemDetector(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "deployments", "node-problem-detector", "rdma.json"))
 	if err != nil {
@@ -74,8 +75,8 @@ func TestNodeProblemDetector(t *testing.T) {
 		t.Fatalf("the monitor is %+v", c)
 	}
 	rule := c.Rules[0]
-	if !slices.ContainsFunc(c.Conditions, func(p npdCondition) bool { return p.Type == rule.Condition && p.Reason != rule.Reason }) ||
-		rule.Type != "permanent" {
+	isDefault := func(p npdCondition) bool { return p.Type == rule.Condition && p.Reason != rule.Reason }
+	if !slices.ContainsFunc(c.Conditions, isDefault) || rule.Type != "permanent" {
 		t.Errorf("rule %+v has no default condition in %+v", rule, c.Conditions)
 	}
 	if rule.Timeout > c.PluginConfig.Timeout || c.PluginConfig.Timeout > c.PluginConfig.InvokeInterval ||
@@ -87,7 +88,7 @@ func TestNodeProblemDetector(t *testing.T) {
 		t.Helper()
 		code, stdout, _ := invoke(t, nil, append(slices.Clone(rule.Args), "--kubelet-dir", n.Dir)...)
 		kept := stdout[:min(len(stdout), c.PluginConfig.MaxOutput)]
-		if code != want || !bytes.HasPrefix([]byte(kept), []byte(`{"message":"`)) || !bytes.Contains([]byte(kept), []byte(verdict)) {
+		if code != want || !strings.HasPrefix(kept, `{"message":"`) || !strings.Contains(kept, verdict) {
 			t.Errorf("exit code %d, want %d with %q; the output begins with %s", code, want, verdict, kept)
 		}
 	}

@@ -79,8 +79,8 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 		source.Missing = append(source.Missing, err.Error())
 	}
 	if len(pods) > maxBundled {
-		source.Missing = append(source.Missing, fmt.Sprintf("logs and status pages of %d drivers: only the first %d were asked; "+
-			"name other nodes", len(pods)-maxBundled, maxBundled))
+		source.Missing = append(source.Missing, fmt.Sprintf("logs and status pages of %d drivers: only the first %d were "+
+			"asked; name other nodes", len(pods)-maxBundled, maxBundled))
 		pods = pods[:maxBundled]
 	}
 	b.ask(ctx, source, pods)
@@ -154,10 +154,13 @@ func (b *bundler) askOne(ctx context.Context, pod *corev1.Pod) (d bundle.Driver,
 		problems = append(problems, fmt.Sprintf("%s of the driver of node %s: %s", what, d.Node, said))
 		return nil
 	}
-	d.Log = get("the log", func(ctx context.Context) ([]byte, string, int) { return b.kubectl.logs(ctx, pod, false, maxLog) })
+	d.Log = get("the log", func(ctx context.Context) ([]byte, string, int) {
+		return b.kubectl.logs(ctx, pod, false, maxLog)
+	})
 	if hasRestarted(pod) {
-		d.Previous = get("the log before the restart",
-			func(ctx context.Context) ([]byte, string, int) { return b.kubectl.logs(ctx, pod, true, maxLog) })
+		d.Previous = get("the log before the restart", func(ctx context.Context) ([]byte, string, int) {
+			return b.kubectl.logs(ctx, pod, true, maxLog)
+		})
 	}
 	d.Page = get("the status page", func(ctx context.Context) ([]byte, string, int) {
 		return b.kubectl.exec(ctx, pod, nil, "status", "--output=json")

@@ -36,8 +36,8 @@ func unpacked(t *testing.T, data string) map[string]string {
 	}
 }
 
-// TestBundle: the archive has what the API server and the drivers say, the list of its files comes before it, and what
-// is missing is said while the rest goes on.
+// TestBundle: the archive has what the API server and the drivers say. The list of its files is printed first. A driver
+// that does not answer is named, and the archive has the rest.
 func TestBundle(t *testing.T) {
 	d := newDrivers(t)
 	f := fleet.New(t)

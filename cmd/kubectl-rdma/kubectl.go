@@ -53,7 +53,9 @@ const maxPrinted = 64 << 20
 // exec runs dra-driver in the pod of a driver. It returns what the driver prints, its error, and its exit code, -1 for
 // none.
 func (k kubectl) exec(ctx context.Context, pod *corev1.Pod, stdin []byte, args ...string) ([]byte, string, int) {
-	all := []string{"exec", "-i", "--quiet", "--namespace=" + pod.Namespace, pod.Name, "--container=driver", "--", "dra-driver"}
+	all := []string{
+		"exec", "-i", "--quiet", "--namespace=" + pod.Namespace, pod.Name, "--container=driver", "--", "dra-driver",
+	}
 	return k.run(ctx, stdin, slices.Concat(all, args, kubeletDir(pod))...)
 }
 

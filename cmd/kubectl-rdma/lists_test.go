@@ -115,7 +115,8 @@ func TestFormatsEverywhere(t *testing.T) {
 			c = c.Commands()[0]
 		}
 		output := c.Flag("output")
-		if c.Name() != "bundle" && (output == nil || !strings.Contains(output.Usage, "json") || !strings.Contains(output.Usage, "yaml")) {
+		has := func(format string) bool { return output != nil && strings.Contains(output.Usage, format) }
+		if c.Name() != "bundle" && !(has("json") && has("yaml")) {
 			t.Errorf("kubectl rdma %s has no -o json and yaml", c.Name())
 		}
 	}

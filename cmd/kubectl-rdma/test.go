@@ -206,8 +206,8 @@ func (t *tester) choose(ctx context.Context, names []string) ([]inspect.HCA, err
 }
 
 func nothingToTest(free, leftOut []inspect.HCA) string {
-	said := fmt.Sprintf("choose pairs of HCAs: %s of these nodes can be tested, and no two of them are of different nodes "+
-		"and of one rail and protocol", text.Count(len(free), "HCA"))
+	said := fmt.Sprintf("choose pairs of HCAs: %s of these nodes can be tested, and no two of them are of different "+
+		"nodes and of one rail and protocol", text.Count(len(free), "HCA"))
 	for i := range leftOut {
 		if i == 4 {
 			return fmt.Sprintf("%s; and %s", said, text.Count(len(leftOut)-i, "other"))
@@ -358,8 +358,8 @@ func (t *tester) drain(ctx context.Context, r *traffic.Report, slow []traffic.Ve
 	}
 	most := max(1, len(r.HCAs)/100)
 	if len(slow) > most || slices.Max(slices.Collect(maps.Values(nodes))) > 1 {
-		text.Fprintf(t.ErrOut, "Warning: nothing was drained: %s are slow, and at most one of a node and %d of %d tested are "+
-			"drained\n", text.Count(len(slow), "HCA"), most, len(r.HCAs))
+		text.Fprintf(t.ErrOut, "Warning: nothing was drained: %s are slow, and at most one of a node and %d of %d tested "+
+			"are drained\n", text.Count(len(slow), "HCA"), most, len(r.HCAs))
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)

@@ -275,7 +275,7 @@ func (p packaged) check(t *testing.T, suite, runtime, path string) {
 	}
 }
 
-// madeUpSysfs has what libibverbs reads of an HCA.
+// madeUpSysfs makes a sysfs with the files of one HCA that libibverbs reads, and returns its directory.
 func madeUpSysfs(t *testing.T) string {
 	t.Helper()
 	i := rdmaimage.Empty()

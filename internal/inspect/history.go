@@ -16,8 +16,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
-// healthyCondition is the driver's condition of an allocated device: whether its HCAs are as good as they should be. The
-// driver leaves it out until one is sick.
+// healthyCondition is the driver's condition of an allocated device: whether its HCAs are as good as they should be. It
+// is absent until one is sick.
 const healthyCondition = "Healthy"
 
 // maxPast bounds the events of a DeviceHistory.
@@ -160,7 +160,7 @@ func (h *DeviceHistory) WriteText(w io.Writer) error {
 	var rows [][]string
 	for _, e := range h.Events {
 		rows = append(rows, []string{
-			e.Last.UTC().Format("Jan 2 15:04 UTC"), fmt.Sprint(e.Count), e.Type, e.Reason, text.Bound(e.Message, text.MaxForeign),
+			text.Time(e.Last), fmt.Sprint(e.Count), e.Type, e.Reason, text.Bound(e.Message, text.MaxForeign),
 		})
 	}
 	_ = text.Table(b, "\nLAST\tCOUNT\tTYPE\tEVENT\tMESSAGE", rows)
@@ -173,5 +173,5 @@ func (h *DeviceHistory) since(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" since %s (%s)", at.UTC().Format("Jan 2 15:04 UTC"), duration.HumanDuration(h.now.Sub(at)))
+	return fmt.Sprintf(" since %s (%s)", text.Time(at), duration.HumanDuration(h.now.Sub(at)))
 }

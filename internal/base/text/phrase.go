@@ -3,7 +3,11 @@ package text
 import (
 	"fmt"
 	"strings"
+	"time"
 )
+
+// Time formats a time to the minute for people, without the year: Nov 21 02:13 UTC.
+func Time(at time.Time) string { return at.UTC().Format("Jan 2 15:04 UTC") }
 
 // Count writes a number with its noun: "1 port", "2 ports".
 func Count(n int, noun string) string {

@@ -104,8 +104,8 @@ var unusableFixes = map[usable.Kind]string{
 	usable.Variables:  "podman inspect --format '{{.Config.Env}}' CONTAINER",
 }
 
-// addTo adds a finding for each fault, which names the containers and HCAs that have it, and one for the containers that
-// can use their HCAs. The hook's limit of locked memory has findings of its own.
+// addTo adds a finding for each fault, with the containers and HCAs that have it, and one for the containers that can
+// use their HCAs. The hook's limit of locked memory has findings of its own.
 func (l looks) addTo(f *facts, out *findings) {
 	var faults []usable.Check // without the HCA
 	subjects := map[usable.Check][]string{}

@@ -1,6 +1,6 @@
-// Package bundle makes a support archive of a cluster (kubectl rdma bundle): what the driver publishes, its events, logs
-// and status pages, and which claims hold what. Names of nodes, namespaces, pods, claims and users, addresses and what
-// looks like a secret are replaced; the same value by the same words. Claims are without what their users wrote.
+// Package bundle makes a support archive of a cluster (kubectl rdma bundle): what the driver publishes, its events,
+// logs and status pages, and which claims hold what. Names of nodes, namespaces, pods, claims and users, addresses and
+// what looks like a secret are replaced; the same value by the same words. Claims are without what their users wrote.
 //
 // It is a function of what was read: it asks nobody.
 package bundle
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -179,7 +180,8 @@ func (s *Source) names(scrub *scrubber) {
 // workloadLabels have the names of the jobs to which pods belong.
 var workloadLabels = map[string]bool{
 	"batch.kubernetes.io/job-name": true, "job-name": true, "jobset.sigs.k8s.io/jobset-name": true,
-	"leaderworkerset.sigs.k8s.io/name": true, "kueue.x-k8s.io/queue-name": true, "app": true, "app.kubernetes.io/instance": true,
+	"leaderworkerset.sigs.k8s.io/name": true, "kueue.x-k8s.io/queue-name": true, "app": true,
+	"app.kubernetes.io/instance": true,
 }
 
 // host adds a name of a host, and its domain.
@@ -256,7 +258,9 @@ func (s *Source) slices() any {
 		}
 		out = append(out, *spec)
 	}
-	slices.SortStableFunc(out, func(a, b resourceapi.ResourceSliceSpec) int { return cmp.Compare(a.Pool.Name, b.Pool.Name) })
+	slices.SortStableFunc(out, func(a, b resourceapi.ResourceSliceSpec) int {
+		return cmp.Compare(a.Pool.Name, b.Pool.Name)
+	})
 	return out
 }
 
@@ -301,8 +305,10 @@ func (s *Source) claims() any {
 	}
 	out := []claim{}
 	for _, c := range s.Cluster.Claims {
-		o := claim{Namespace: c.Namespace, Name: c.Name, UID: string(c.UID), Created: c.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"),
-			Deleted: c.DeletionTimestamp != nil}
+		o := claim{
+			Namespace: c.Namespace, Name: c.Name, UID: string(c.UID),
+			Created: c.CreationTimestamp.UTC().Format(time.RFC3339), Deleted: c.DeletionTimestamp != nil,
+		}
 		for _, r := range c.Spec.Devices.Requests {
 			one := request{Name: r.Name}
 			if e := r.Exactly; e != nil {
@@ -313,8 +319,8 @@ func (s *Source) claims() any {
 		if c.Status.Allocation != nil {
 			o.Results = c.Status.Allocation.Devices.Results
 		}
-		if !slices.ContainsFunc(o.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == rdma.Domain }) &&
-			o.Results != nil {
+		isOurs := func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == rdma.Domain }
+		if o.Results != nil && !slices.ContainsFunc(o.Results, isOurs) {
 			continue // of other devices
 		}
 		for _, user := range c.Status.ReservedFor {

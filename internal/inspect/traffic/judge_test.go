@@ -83,7 +83,7 @@ func TestJudgeKinds(t *testing.T) {
 	}
 }
 
-// TestJudgeFleets: of 1,000 random fleets with noise, no healthy HCA is ever named, whatever share of them is ill, and an
+// TestJudgeFleets: of 1,000 random fleets with noise, no healthy HCA is named, whatever share of them is ill, and an
 // ill one is, if two of its peers are healthy and have a healthy peer each. A healthy HCA has its full rate. An ill one
 // has less than 80 % of it, in one or both directions. The noise is 3 %.
 func TestJudgeFleets(t *testing.T) {

@@ -83,8 +83,8 @@ func CheckRights(ctx context.Context, client kubernetes.Interface, namespace str
 		return err
 	}
 	if missing != nil {
-		return fmt.Errorf("you may not %s in namespace %s, and nothing was created: docs/kubectl-rdma.md has a Role for tests",
-			strings.Join(missing, ", "), namespace)
+		return fmt.Errorf("you may not %s in namespace %s, and nothing was created: docs/kubectl-rdma.md has a Role for "+
+			"tests", strings.Join(missing, ", "), namespace)
 	}
 	return nil
 }
@@ -392,8 +392,8 @@ func (c *Cluster) Stop(ctx context.Context) error {
 		return len(pods)+len(claims.Items) == 0, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("wait for the end of the test's objects: %s are still there after %s: kubectl get pods,resourceclaims "+
-			"-n %s -l %s=%s", left, cleanupTime, c.Namespace, Label, c.job.Name)
+		return fmt.Errorf("wait for the end of the test's objects: %s are still there after %s: kubectl get "+
+			"pods,resourceclaims -n %s -l %s=%s", left, cleanupTime, c.Namespace, Label, c.job.Name)
 	}
 	return err
 }

@@ -95,13 +95,13 @@ type History struct {
 	PCIe *bool
 }
 
-// Summary returns the last change of link, rate or PCIe, whether PCIe is fine, and how often the link fell within a day:
+// Summary returns the last change of link, rate or PCIe, whether PCIe is fine, and how often the link fell in a day:
 // "rate fell from 400 to 200 Gb/s at 02:13 UTC, PCIe fine, 3 falls in 24 h". It is empty without a change or a fall.
 func (h History) Summary() string {
 	var parts []string
 	for _, c := range slices.Backward(h.Recent) {
 		if slices.Contains([]string{changeLink, changeRate, changePCIe}, c.What) {
-			parts = append(parts, c.String()+" at "+clock(c.Last))
+			parts = append(parts, c.String()+" at "+text.Time(c.Last))
 			break
 		}
 	}
@@ -119,11 +119,8 @@ func (h History) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// clock formats a time of this boot for people.
-func clock(at time.Time) string { return at.UTC().Format("Jan 2 15:04 UTC") }
-
 // Line returns a change with its time, for a list.
-func (c Change) Line() string { return clock(c.Last) + ": " + c.String() }
+func (c Change) Line() string { return text.Time(c.Last) + ": " + c.String() }
 
 // changes has the recent changes of one HCA, and what the next ones are compared with. A reader may keep recent: it is
 // replaced, and never changed.

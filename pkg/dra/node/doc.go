@@ -1,9 +1,9 @@
 // Package node has the driver's host as one immutable value.
 //
-// A [Host] is the host at one moment. It has the HCAs that are present or in the network namespace of a pod, and the last
-// known state of each HCA. A [View] is a Host with the health that was judged from it, and with the plans of its prepared
-// claims. Nobody modifies either. A caller that decides something takes one of them and uses only this one. So the CDI
-// spec of a claim and the files beside it are of the same host.
+// A [Host] is the host at one moment. It has the HCAs that are present or in the network namespace of a pod, and the
+// last known state of each HCA. A [View] is a Host with the health that was judged from it, and with the plans of its
+// prepared claims. Nobody modifies either. A caller that decides something takes one of them and uses only this one. So
+// the CDI spec of a claim and the files beside it are of the same host.
 //
 // [Node] is the only writer. It follows the events of the kernel (package watch). It also polls ports whose state
 // changes without an event, and judges the health of HCAs (package health). It calls a [Listener] after each change.

@@ -36,7 +36,7 @@ func TestHealthStaysKnown(t *testing.T) {
 	}
 }
 
-// TestViewIsJudged: a View has the health that was judged from its own host. A slice made from a link that fell just now
+// TestViewIsJudged: a View has the health that was judged from its own host. A slice made from a link that just fell
 // would be written once without the taint, and once with it.
 func TestViewIsJudged(t *testing.T) {
 	host := largehost.New(t, 8)

@@ -72,7 +72,8 @@ func (n *Node) remember(ctx context.Context) {
 	if !n.unsaved.Swap(false) {
 		return
 	}
-	if err := n.cfg.Store.Memory().Remember(memoryHCAs, View{Host: n.Host(), Plans: plansOf(ctx, n.cfg.Store)}.remarkable()); err != nil {
+	view := View{Host: n.Host(), Plans: plansOf(ctx, n.cfg.Store)}
+	if err := n.cfg.Store.Memory().Remember(memoryHCAs, view.remarkable()); err != nil {
 		n.unsaved.Store(true)
 		klog.FromContext(ctx).Error(err, "After a restart the driver will not know missing HCAs")
 	}

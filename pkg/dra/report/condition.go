@@ -214,9 +214,9 @@ const (
 	reasonRecovered  = "Recovered"
 )
 
-// healthyCondition returns the condition Healthy of a device, without its time, and whether it has one. stored is what the API server has of it. The
-// message is that of the beginning of each fault, so it changes only when a fault begins or ends. Of an absent HCA
-// nothing is known, and what is stored stays.
+// healthyCondition returns the condition Healthy of a device, without its time, and whether it has one. stored is the
+// one that the API server has. The message is that of the beginning of each fault, so it changes only when a fault
+// begins or ends. Of an absent HCA nothing is known, and what is stored stays.
 func healthyCondition(hcas []string, judged *health.View, stored *metav1.Condition) (metav1.Condition, bool) {
 	c := metav1.Condition{Type: conditionHealthy, Status: metav1.ConditionUnknown}
 	var texts []string

@@ -8,6 +8,7 @@ import (
 	g "maragu.dev/gomponents"
 	"maragu.dev/gomponents/html"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 )
@@ -69,7 +70,7 @@ func (h HCA) history() g.Node {
 		return small(h.History)
 	}
 	return html.Details(html.Summary(html.Small(g.Text(h.History))), g.Map(h.Recent, func(c Change) g.Node {
-		return html.Small(g.Text(c.At.UTC().Format("Jan 2 15:04 UTC") + ": " + c.Text))
+		return html.Small(g.Text(text.Time(c.At) + ": " + c.Text))
 	}))
 }
 

@@ -1,5 +1,5 @@
 // Package operate proves on a real one-node cluster what operators rely on: installs, upgrades and bad configurations,
-// faults and restarts of what a node has, rights, and what monitoring reads. What pods get is proved in its parent, at the
+// faults and restarts of what a node has, rights, and what monitoring reads. Its parent proves what pods get, at the
 // same time, on another cluster.
 package operate
 

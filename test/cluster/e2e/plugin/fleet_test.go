@@ -22,8 +22,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
-// TestThousandNodes: what kubectl rdma reads of a cluster of 1,000 nodes, each with twelve HCAs and a pod that has eight
-// of them, takes at most 300 MiB of memory. Its time is printed beside that of kubectl, which reads the same objects.
+// TestThousandNodes: on a cluster of 1,000 nodes, each with twelve HCAs and a pod that has eight of them, kubectl rdma
+// takes at most 300 MiB of memory. Its time is printed beside that of kubectl, which reads the same objects.
 func TestThousandNodes(t *testing.T) {
 	needs.Long(t, "TestFleet of internal/inspect counts a fleet, and TestDrain here drains on a real API server")
 	const nodes, most = 1000, 300 << 20
@@ -150,7 +150,9 @@ func worker(name string) *corev1.Pod {
 }
 
 // allocate makes a pod's claim, with the devices that the fleet's claim has on its node.
-func allocate(ctx context.Context, client kubernetes.Interface, like *resourceapi.ResourceClaim, pod *corev1.Pod) error {
+func allocate(
+	ctx context.Context, client kubernetes.Interface, like *resourceapi.ResourceClaim, pod *corev1.Pod,
+) error {
 	claims := client.ResourceV1().ResourceClaims(pod.Namespace)
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Spec: like.Spec}
 	created, err := claims.Create(ctx, claim, metav1.CreateOptions{})

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// HGXValues are for the chart on the bundled host hgx-h100: a policy that shares SharedStorage and offers the other HCAs
+// HGXValues are for the chart on the bundled host hgx-h100: a policy that shares SharedStorage and offers the others
 // whole.
 //
 //go:embed hgx.yaml
 var HGXValues string
 
-// HCAs of the bundled host hgx-h100: two for GPUs, with their PCI addresses, and one for storage, whole and as HGXValues
-// share it.
+// HCAs of the bundled host hgx-h100: two for GPUs, with their PCI addresses, and one for storage, whole and as it is in
+// HGXValues.
 const (
 	HCAOne, AddressOne     = "pci-0000-19-00-0", "0000:19:00.0"
 	HCAOther, AddressOther = "pci-0000-29-00-0", "0000:29:00.0"
