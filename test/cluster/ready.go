@@ -13,7 +13,7 @@ import (
 const (
 	// readyTimeout is generous: a loaded CI machine is slow, and an emulated one on
 	// it is slower; a component that ends is noticed at once.
-	readyTimeout = 8 * time.Minute
+	readyTimeout = 20 * time.Minute
 	pollInterval = 50 * time.Millisecond
 )
 
