@@ -65,15 +65,20 @@ func (m *Measure) pair(ctx context.Context, p Pair, port int) Result {
 	defer cancel()
 	a, b := &m.HCAs[p.A], &m.HCAs[p.B]
 	server, client := newSaid(), newSaid()
-	ended := make(chan error, 1)
-	go func() { ended <- m.Exec(ctx, a.Node, m.command("server", a, port, ""), server) }()
+	ended := make(chan struct{})
 	var serverErr, clientErr error
+	go func() {
+		defer close(ended)
+		serverErr = m.Exec(ctx, a.Node, m.command("server", a, port, ""), server)
+	}()
 	select {
-	case serverErr = <-ended:
+	case <-ended:
 	case <-server.listening:
-		clientErr = m.Exec(ctx, b.Node, m.command("client", b, port, m.Addresses[a.Node]), client)
-		serverErr = <-ended
 	}
+	if server.listened() { // also if it has ended since: the client's words say more
+		clientErr = m.Exec(ctx, b.Node, m.command("client", b, port, m.Addresses[a.Node]), client)
+	}
+	<-ended
 	if ctx.Err() != nil {
 		out.Error = "interrupted"
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -143,6 +148,16 @@ func (s *said) Write(p []byte) (int, error) {
 		close(s.listening)
 	}
 	return len(p), nil
+}
+
+// listened says whether the server has said that it listens.
+func (s *said) listened() bool {
+	select {
+	case <-s.listening:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *said) read() *reading {
