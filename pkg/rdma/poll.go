@@ -7,9 +7,10 @@ import "strconv"
 // goes down without an event. For RoCE, the interface of the port has events, but it may be in
 // a container.
 //
-// Poll reads one file for an active port, and two for another. Some devices ask their
-// firmware for each read, so call it at most a few times a minute. Before the first Scan it
-// returns no changes.
+// Poll reads one file for an active port, and two for another. It leaves out a VF or SF that was active, as long as its
+// PF is: its link is that of the PF, unless an administrator sets it (`ip link set PF vf N state`), and hosts have a
+// thousand VFs. Some devices ask their firmware for each read, so call Poll at most a few times a minute. Before the
+// first Scan it returns no changes.
 func (s *Scanner) Poll() Changes {
 	var c Changes
 	if s.snap == nil {
@@ -17,13 +18,34 @@ func (s *Scanner) Poll() Changes {
 	}
 	c.Host = !readHost(s.sys).same(s.snap)
 	changed := make([]bool, len(s.order))
-	inParallel(len(s.order), func(i int) { changed[i] = s.order[i].stateChanged() })
+	read := func(which func(*card) bool) {
+		inParallel(len(s.order), func(i int) { changed[i] = which(s.order[i]) && s.order[i].stateChanged() || changed[i] })
+	}
+	read(func(c *card) bool { return c.hca.PF == "" })
+	active := map[string]bool{} // by the address of the PF: all its ports are, and were
+	for i, card := range s.order {
+		if f := card.hca.PCI; f != nil && card.hca.PF == "" {
+			others, more := active[f.Address]
+			active[f.Address] = (others || !more) && !changed[i] && card.active()
+		}
+	}
+	read(func(c *card) bool { return c.hca.PF != "" && !(c.active() && active[c.hca.PF]) })
 	for i, card := range s.order {
 		if changed[i] {
 			c.IBDevs.Add(card.ibdev)
 		}
 	}
 	return c
+}
+
+// active reports whether all ports were active at the last read.
+func (c *card) active() bool {
+	for p := range c.hca.OwnPorts() {
+		if p.State != PortActive {
+			return false
+		}
+	}
+	return true
 }
 
 // stateChanged reports whether the state of a port differs from the last read.

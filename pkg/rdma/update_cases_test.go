@@ -1,8 +1,10 @@
 package rdma_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,4 +184,33 @@ func TestPoll(t *testing.T) {
 	if changes := m.scanner.Poll(); !changes.Empty() {
 		t.Errorf("nothing changed since, and the poll says %s", changes)
 	}
+}
+
+// TestPollOfVFs: active VFs are read when something is wrong with their PF, and until they are active again.
+func TestPollOfVFs(t *testing.T) {
+	m := openMutable(t, "roce-sriov")
+	hcas := m.update(rdma.Changes{All: true}).HCAs
+	of := hcas[slices.IndexFunc(hcas, func(h rdma.HCA) bool {
+		return h.Function == rdma.VF && h.Ports[0].State == rdma.PortActive
+	})]
+	vf := of.IBDev
+	pf := hcas[slices.IndexFunc(hcas, func(h rdma.HCA) bool { return h.PCI != nil && h.PCI.Address == of.PF })].IBDev
+	set := func(ibdev, state string) { m.write("class/infiniband/"+ibdev+"/ports/1/state", state) }
+	poll := func(step, want string) {
+		t.Helper()
+		changes := m.scanner.Poll()
+		if got := changes.String(); got != want {
+			t.Errorf("%s: the poll says %q, want %q", step, got, want)
+		}
+		m.update(changes)
+	}
+	nothing := new(rdma.Changes).String()
+	set(vf, "1: DOWN")
+	poll("a VF alone, which the next rescan finds", nothing)
+	set(pf, "1: DOWN")
+	poll("the PF too", fmt.Sprintf("HCAs %s %s", pf, vf))
+	set(pf, "4: ACTIVE")
+	poll("the PF is up again", "HCAs "+pf)
+	set(vf, "4: ACTIVE")
+	poll("the VF follows", "HCAs "+vf)
 }

@@ -80,8 +80,9 @@ func sizeOf(b *testing.B, path string) figures {
 	return figures{"B": float64(info.Size()), "modules": float64(len(build.Deps))}
 }
 
-// idleTime is how long drivers are watched that have nothing to do.
-const idleTime = 30 * time.Second
+// idleTime is how long drivers are watched that have nothing to do. Twice in this time a driver looks at the health of
+// its cards.
+const idleTime = time.Minute
 
 // BenchmarkFootprint is what a driver holds that has started, and what it does when nothing
 // happens; and the memory after some claims ("busy"). The garbage collector says what of the heap is in use.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,8 +96,13 @@ func (a *API) listSlices(w http.ResponseWriter, r *http.Request) {
 	defer a.mu.Unlock()
 	list := &resourceapi.ResourceSliceList{TypeMeta: metav1.TypeMeta{APIVersion: sliceType.APIVersion, Kind: "ResourceSliceList"}}
 	list.ResourceVersion = strconv.FormatInt(a.revision, 10)
+	metadata := strings.Contains(r.Header.Get("Accept"), ";as=PartialObjectMetadataList;")
 	for _, name := range slices.Sorted(maps.Keys(a.slices)) {
-		list.Items = append(list.Items, *a.slices[name])
+		item := *a.slices[name]
+		if metadata { // what is left has the same form
+			item.Spec = resourceapi.ResourceSliceSpec{}
+		}
+		list.Items = append(list.Items, item)
 	}
 	answer(w, http.StatusOK, list)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// pollInterval is the interval of polling the states of ports. The states of InfiniBand and EFA ports change
-	// without an event of the kernel.
+	// pollInterval is the interval of reading the states of ports and the health of links. The states of InfiniBand
+	// and EFA ports change without an event of the kernel.
 	pollInterval = 30 * time.Second
 	// rescanInterval is the interval of reading the whole host without an event.
 	rescanInterval = 5 * time.Minute
@@ -60,7 +60,7 @@ func (n *Node) Run(ctx context.Context) {
 		case <-due.C: // a time of an HCA in doubt has passed
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
-			n.looked(ctx, n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) }))
+			n.looked(ctx, n.poll())
 			asks = n.askAgain.Swap(false)
 			n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		case <-n.changed:
@@ -81,6 +81,11 @@ func (n *Node) Run(ctx context.Context) {
 		}
 		n.health.remember(ctx, n.cfg.Store.Memory()) // last: it waits for a disk
 	}
+}
+
+// poll reads the states of ports, and updates the host if one changed.
+func (n *Node) poll() error {
+	return n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
 }
 
 // kernelEvents returns a Source that follows the events of the kernel.
