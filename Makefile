@@ -53,6 +53,14 @@ image: build ## build the container image as bin/image.tar, without a container 
 	$(GO) build $(SHARED) -o bin/ ./tools/image
 	bin/image --tag "$$IMAGE" --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
 
+PERFTEST_IMAGE ?= ghcr.io/rdma-dev/rdma-perftest:$(VERSION)
+perftest-image: export PERFTEST_IMAGE := $(PERFTEST_IMAGE)
+perftest-image: export VERSION := $(VERSION)
+.PHONY: perftest-image
+perftest-image: build ## build the image of kubectl rdma test as bin/rdma-perftest.tar, from packages of Debian
+	go -C packaging run ./cmd/perftest --out "$$PWD/bin/perftest"
+	$(GO) run ./tools/image --tag "$$PERFTEST_IMAGE" --output bin/rdma-perftest.tar --binary bin/kubectl-rdma --tree bin/perftest
+
 .PHONY: dist
 dist: ## build all files of a release in dist/: images, chart, packages, plugin, bills of materials, checksums
 	go -C packaging run ./cmd/package --version "$$VERSION" --out "$$DIST"

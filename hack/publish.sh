@@ -1,5 +1,5 @@
 #!/bin/sh
-# Publishes the files of dist/ as the release of a tag: the image, the chart and a release page with all files. cosign
+# Publishes the files of dist/ as the release of a tag: the images, the chart and a release page with all files. cosign
 # signs them in the name of the workflow, without a key. `make publish` calls it in the release workflow.
 #
 #   hack/publish.sh VERSION DIRECTORY
@@ -30,9 +30,11 @@ for file in ./* ./.[!.]*; do
 done
 set -- dra-driver-rdma_*.oci.tar
 layout=$1
+set -- rdma-perftest_*.oci.tar
+perftest=$1
 set -- dra-driver-rdma-*.tgz
 chart=$1
-[ -f "$layout" ] && [ -f "$chart" ] || fail "no image or no chart in $PWD: run make dist"
+[ -f "$layout" ] && [ -f "$perftest" ] && [ -f "$chart" ] || fail "no image or no chart in $PWD: run make dist"
 # A release is never changed. A run that ended halfway may run again: the bytes are the same.
 if gh release view "$version" >/dev/null 2>&1; then
 	fail "the release $version exists"
@@ -41,13 +43,19 @@ fi
 if [ "${REGISTRY_TOKEN:-}" ]; then
 	printf %s "$REGISTRY_TOKEN" | oras login --username "$REGISTRY_USER" --password-stdin "${registry%%/*}"
 fi
+# push LAYOUT IMAGE: pushes an image, signs it, and sets digest.
+push() {
+	oras cp --recursive --from-oci-layout "$1:$version" "$2:$version"
+	digest=$(oras resolve "$2:$version")
+	case ${digest#sha256:} in
+	"$digest" | '' | *[!0-9a-f]*) fail "the registry has \"$digest\" for the image $2, which is no digest" ;;
+	esac
+	cosign sign --yes --recursive "$2@$digest"
+}
+push "$perftest" "$registry/rdma-perftest"
+perftest_digest=$digest
 image=$registry/dra-driver-rdma
-oras cp --recursive --from-oci-layout "$layout:$version" "$image:$version"
-digest=$(oras resolve "$image:$version")
-case ${digest#sha256:} in
-"$digest" | '' | *[!0-9a-f]*) fail "the registry has \"$digest\" for the image, which is no digest" ;;
-esac
-cosign sign --yes --recursive "$image@$digest"
+push "$layout" "$image"
 
 helm push "$chart" "oci://$registry/charts"
 charts=$registry/charts/dra-driver-rdma
@@ -62,4 +70,5 @@ gh release create "$version" --verify-tag "$kind" --title "$version" --generate-
 	--notes "Image: \`$image:$version@$digest\`" ./*
 if [ "${GITHUB_OUTPUT:-}" ]; then
 	echo "image-digest=$digest" >>"$GITHUB_OUTPUT"
+	echo "perftest-digest=$perftest_digest" >>"$GITHUB_OUTPUT"
 fi

@@ -88,8 +88,8 @@ results stay, in a ConfigMap for each node: kubectl rdma status --tests shows th
 EFA is not supported.
 
 ` + testCodes.Help(),
-		Example: `  kubectl rdma test nodes worker-1 worker-2 worker-3 -n rdma-test --image=registry.example.com/perftest
-  kubectl rdma test nodes -l pool=gpu --image=registry.example.com/perftest --rails=0,3 --duration=30s -o junit`,
+		Example: `  kubectl rdma test nodes worker-1 worker-2 worker-3 -n rdma-test
+  kubectl rdma test nodes -l pool=gpu --image=registry.example.com/perftest:1 --rails=0,3 --duration=30s -o junit`,
 		RunE: func(cmd *cobra.Command, names []string) error { return t.run(cmd.Context(), names) },
 	}
 	t.o = p.output(cmd, "text", "junit")
@@ -103,17 +103,21 @@ EFA is not supported.
 	f.BoolVar(&t.alone, "alone", false, "test rail by rail only, not all rails at once")
 	f.BoolVar(&t.taint, "taint", false, "drain the slow HCA: at most one of each node, and 1 % of those tested")
 	f.BoolVar(&t.besideWaiting, "beside-waiting", false, "test also while pods wait for RDMA devices")
-	f.StringVar(&t.Image, "image", "", "`IMAGE` with perftest and a shell, as docs/kubectl-rdma.md has it")
+	f.StringVar(&t.Image, "image", "", "`IMAGE` with perftest and a shell (default: that of this release)")
 	f.StringVar(&t.Class, "class", "hca.rdma.dev", "DeviceClass `NAME` of the claims")
 	return cmd
 }
 
 func (t *tester) check(names []string) error {
+	if t.Image == "" {
+		t.Image = traffic.ImageOf(version.Get())
+	}
 	switch {
 	case len(names)+len(t.nodes.names) == 0 && t.nodes.selector == "":
 		return errors.New("name nodes, as in kubectl rdma test nodes worker-1 worker-2, or choose them by --selector")
 	case t.Image == "":
-		return errors.New("name an image with perftest by --image: docs/kubectl-rdma.md has the recipe of one")
+		return fmt.Errorf("choose the image with perftest: %s is no release, so it has none; make dist makes it as "+
+			"rdma-perftest: name it by --image", text.Foreign(version.Get()))
 	case t.duration < 3*time.Second || t.duration > time.Hour:
 		return fmt.Errorf("read --duration: %s is not between 3s and 1h", t.duration)
 	case t.pairs < 1 || t.pairs > 256:
@@ -223,11 +227,7 @@ func (t *tester) test(ctx context.Context, hcas []inspect.HCA) (report *traffic.
 	if why := t.waiting(ctx); why != "" {
 		return nil, errors.New(why + "; nothing was created. To test nevertheless, use --beside-waiting")
 	}
-	defer func() {
-		if stopped := t.Stop(ctx); err == nil {
-			err = stopped
-		}
-	}()
+	defer func() { err = errors.Join(err, t.Stop(ctx)) }()
 	text.Fprintf(t.ErrOut, "Starting pods for %s in namespace %s ...\n", text.Count(len(hcas), "HCA"), t.Namespace)
 	ready, leftOut, err := t.Start(ctx, hcas, t.wait)
 	if err != nil {
@@ -294,6 +294,9 @@ func (t *tester) waiting(ctx context.Context) string {
 	c, err := r.Read(ctx, collect.UserPods, collect.Claims, collect.Slices, collect.Classes, collect.Templates)
 	if err != nil {
 		return fmt.Sprintf("find the pods that wait for RDMA devices: %v", err)
+	}
+	if len(c.Unread) > 0 { // a pod that waits might look as if it wanted no device
+		return "find the pods that wait for RDMA devices: " + strings.Join(c.Unread, "; ")
 	}
 	var names []string
 	for _, p := range c.ListPods(ctx) {

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/packaging/perftest"
 )
 
 // released unpacks the programs that are released for this machine, and returns their paths.
@@ -110,6 +112,40 @@ func TestSBOM(t *testing.T) {
 	}
 	if strings.Contains(string(data), filepath.Dir(source)) {
 		t.Error("the document names a directory of this machine")
+	}
+}
+
+// TestMeasuringImage: the image of kubectl rdma test has the plugin and perftest. Its bill of materials has the plugin's
+// modules, and each package of Debian with its checksum.
+func TestMeasuringImage(t *testing.T) {
+	dir, _ := packages(t)
+	top := filepath.Join(dir, "rdma-perftest_1.2.3_linux_"+runtime.GOARCH)
+	image := imageLayer(t, top+".image.tar")
+	got := tool(t, filepath.Join(image, "usr/bin/kubectl-rdma"), "version")
+	if !strings.HasPrefix(got, "kubectl-rdma "+version) {
+		t.Errorf("the plugin is %q", got)
+	}
+	for _, name := range []string{"usr/bin/ib_write_bw", "bin/busybox"} {
+		if info, err := os.Stat(filepath.Join(image, name)); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if to, err := os.Readlink(filepath.Join(image, "usr/bin/sh")); err != nil || to != "/bin/busybox" {
+		t.Errorf("the shell is %q, %v", to, err)
+	}
+	data, err := os.ReadFile(top + ".cdx.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"name": "k8s.io/client-go"`, `"name": "kubectl-rdma"`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the bill of materials lacks %s", want)
+		}
+	}
+	for _, p := range perftest.Packages(runtime.GOARCH) {
+		if !strings.Contains(string(data), p.SHA256) || !strings.Contains(string(data), "pkg:deb/debian/"+p.Name+"@") {
+			t.Errorf("the bill of materials lacks %+v", p)
+		}
 	}
 }
 

@@ -117,7 +117,9 @@ const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012345678
 func newDist(t *testing.T) (dist, tools string) {
 	t.Helper()
 	dist, tools = t.TempDir(), t.TempDir()
-	for _, name := range []string{"dra-driver-rdma_1.2.3.oci.tar", "dra-driver-rdma-1.2.3.tgz", "rdma.yaml"} {
+	for _, name := range []string{
+		"dra-driver-rdma_1.2.3.oci.tar", "rdma-perftest_1.2.3.oci.tar", "dra-driver-rdma-1.2.3.tgz", "rdma.yaml",
+	} {
 		write(t, filepath.Join(dist, name), name, 0o644)
 	}
 	sums := tool(t, "sh", "-c", "cd "+dist+" && sha256sum *")
@@ -160,10 +162,14 @@ func TestPublish(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, says)
 	}
+	const perftest = "ghcr.io/rdma-dev/rdma-perftest"
 	const image, chart = "ghcr.io/rdma-dev/dra-driver-rdma", "ghcr.io/rdma-dev/charts/dra-driver-rdma"
 	want := strings.Join([]string{
 		"gh release view v1.2.3",
 		"oras login --username me --password-stdin ghcr.io", "secret",
+		"oras cp --recursive --from-oci-layout rdma-perftest_1.2.3.oci.tar:v1.2.3 " + perftest + ":v1.2.3",
+		"oras resolve " + perftest + ":v1.2.3",
+		"cosign sign --yes --recursive " + perftest + "@" + digest,
 		"oras cp --recursive --from-oci-layout dra-driver-rdma_1.2.3.oci.tar:v1.2.3 " + image + ":v1.2.3",
 		"oras resolve " + image + ":v1.2.3",
 		"cosign sign --yes --recursive " + image + "@" + digest,
@@ -173,12 +179,13 @@ func TestPublish(t *testing.T) {
 		"cosign sign-blob --yes --bundle SHA256SUMS.sigstore.json SHA256SUMS",
 		"gh release create v1.2.3 --verify-tag --latest --title v1.2.3 --generate-notes --notes " +
 			"Image: `" + image + ":v1.2.3@" + digest + "` ./SHA256SUMS ./SHA256SUMS.sigstore.json " +
-			"./dra-driver-rdma-1.2.3.tgz ./dra-driver-rdma_1.2.3.oci.tar ./rdma.yaml",
+			"./dra-driver-rdma-1.2.3.tgz ./dra-driver-rdma_1.2.3.oci.tar ./rdma-perftest_1.2.3.oci.tar ./rdma.yaml",
 	}, "\n") + "\n"
 	if calls != want {
 		t.Errorf("make publish calls\n%s\nwant\n%s", calls, want)
 	}
-	if got, err := os.ReadFile(output); err != nil || string(got) != "image-digest="+digest+"\n" {
+	if got, err := os.ReadFile(output); err != nil || string(got) !=
+		"image-digest="+digest+"\nperftest-digest="+digest+"\n" {
 		t.Errorf("the workflow gets %q, %v", got, err)
 	}
 	if strings.Contains(says, "secret") {

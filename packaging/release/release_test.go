@@ -26,8 +26,8 @@ const (
 )
 
 // How many files there are of each architecture of cdi-gen (deb, rpm, tar.gz, bill of
-// materials), and of the driver (chart, manifests, bill of materials, image, index).
-const perArch, deployed = 4, 5
+// materials), and for a cluster (chart, manifests, and of two images bill of materials, image and index).
+const perArch, deployed = 4, 8
 
 var date = time.Unix(1700000000, 0).UTC()
 

@@ -16,12 +16,20 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/packaging/perftest"
 )
 
 // sbom writes the bill of materials of an artifact in CycloneDX: each program, with its
 // checksum, and the Go modules that it was linked from, as the toolchain wrote them into
 // the program itself. It names nothing of the building host.
 func (r *run) sbom(ctx context.Context, artifact string, programs ...string) (string, error) {
+	return r.sbomWith(ctx, artifact, nil, programs...)
+}
+
+// sbomWith is sbom of an artifact that has packages of Debian, too.
+func (r *run) sbomWith(ctx context.Context, artifact string, packages []perftest.Package, programs ...string) (string,
+	error) {
 	name := artifact + ".cdx.json"
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{
@@ -42,6 +50,11 @@ func (r *run) sbom(ctx context.Context, artifact string, programs ...string) (st
 		}
 		tops = append(tops, top.BOMRef)
 		dependencies = append(dependencies, dependency(top.BOMRef, modules))
+	}
+	for _, p := range packages {
+		c := debian(p)
+		components[c.BOMRef] = c
+		tops = append(tops, c.BOMRef)
 	}
 	list := slices.SortedFunc(maps.Values(components), func(a, b cdx.Component) int { return strings.Compare(a.BOMRef, b.BOMRef) })
 	dependencies = append([]cdx.Dependency{{Ref: artifact, Dependencies: &tops}}, dependencies...)
@@ -99,9 +112,25 @@ func library(m material) cdx.Component {
 	return c
 }
 
+// debian is a package of Debian, with the checksum of its file.
+func debian(p perftest.Package) cdx.Component {
+	c := cdx.Component{
+		Type: cdx.ComponentTypeLibrary, Name: p.Name, Version: p.Version,
+		PackageURL: "pkg:deb/debian/" + p.Name + "@" + escape(p.Version) + "?arch=" + p.Arch + "&distro=bookworm",
+		Hashes:     &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: p.SHA256}},
+		Licenses:   &cdx.Licenses{{Expression: p.License}},
+	}
+	c.BOMRef = c.PackageURL
+	return c
+}
+
 // packageURL is the name of a Go module in https://github.com/package-url/purl-spec.
 func packageURL(path, version string) string {
-	return "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
+	return "pkg:golang/" + path + "@" + escape(version)
+}
+
+func escape(version string) string {
+	return strings.NewReplacer("+", "%2B", ":", "%3A").Replace(version)
 }
 
 func dependency(ref string, on []cdx.Component) cdx.Dependency {

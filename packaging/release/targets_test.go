@@ -42,13 +42,16 @@ func TestReleaseTargets(t *testing.T) {
 	image, sums := host+"/dra-driver-rdma", filepath.Join(dist, "SHA256SUMS")
 	for _, what := range [][]string{
 		{"verify", image + "@" + digest[1]},
+		{"verify", host + "/rdma-perftest:" + version},
 		{"verify", host + "/charts/dra-driver-rdma:" + strings.TrimPrefix(version, "v")},
 		{"verify-blob", "--bundle", sums + ".sigstore.json", sums},
 	} {
 		tool(t, filepath.Join(tools, "cosign"), append(what, "--key", key, "--insecure-ignore-tlog=true")...)
 	}
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
-		tool(t, filepath.Join(tools, "oras"), "manifest", "fetch", "--platform", platform, image+":"+version)
+		for _, name := range []string{image, host + "/rdma-perftest"} {
+			tool(t, filepath.Join(tools, "oras"), "manifest", "fetch", "--platform", platform, name+":"+version)
+		}
 	}
 }
 

@@ -6,7 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -37,6 +40,9 @@ type spec struct {
 	platform v1.Platform
 	created  time.Time
 	binaries []binary
+	// tree are more files, "" for none. description and licenses are for the labels.
+	tree                  string
+	description, licenses string
 }
 
 // image is one layer and a configuration.
@@ -90,10 +96,10 @@ func (s spec) configure(img v1.Image) (v1.Image, error) {
 func (s spec) labels() map[string]string {
 	const prefix = "org.opencontainers.image."
 	labels := map[string]string{
-		prefix + "title":       "dra-driver-rdma",
-		prefix + "description": "Kubernetes DRA node driver for RDMA devices",
+		prefix + "title":       path.Base(s.ref.RepositoryStr()),
+		prefix + "description": s.description,
 		prefix + "source":      "https://github.com/rdma-dev/dra-driver-rdma",
-		prefix + "licenses":    "Apache-2.0",
+		prefix + "licenses":    s.licenses,
 		prefix + "version":     s.ref.TagStr(),
 		prefix + "created":     s.created.Format(time.RFC3339),
 	}
@@ -103,11 +109,12 @@ func (s spec) labels() map[string]string {
 	return labels
 }
 
-// file is one file of the layer.
+// file is one file of the layer, a symbolic link if it has a link's target.
 type file struct {
 	path    string
 	mode    int64
 	content []byte
+	link    string
 }
 
 // files lists the files of the layer by path.
@@ -119,11 +126,55 @@ func (s spec) files() ([]file, error) {
 	for _, b := range s.binaries {
 		files = append(files, file{path: path.Join(binDir, b.name), mode: 0o755, content: b.content})
 	}
+	tree, err := s.treeFiles()
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, tree...)
 	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
 	for i := range files[1:] {
 		if files[i].path == files[i+1].path {
-			return nil, fmt.Errorf("two binaries would be /%s", files[i].path)
+			return nil, fmt.Errorf("two files would be /%s", files[i].path)
 		}
+	}
+	return files, nil
+}
+
+// treeFiles lists the files of the tree. Of their modes, only the right to execute counts.
+func (s spec) treeFiles() ([]file, error) {
+	if s.tree == "" {
+		return nil, nil
+	}
+	var files []file
+	err := filepath.WalkDir(s.tree, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		relative, err := filepath.Rel(s.tree, name)
+		if err != nil {
+			return err
+		}
+		f := file{path: filepath.ToSlash(relative), mode: 0o644}
+		switch entry.Type() {
+		case fs.ModeSymlink:
+			f.mode = 0o777
+			f.link, err = os.Readlink(name)
+		case 0:
+			var info fs.FileInfo
+			if info, err = entry.Info(); err == nil && info.Mode()&0o111 != 0 {
+				f.mode = 0o755
+			}
+			if err == nil {
+				f.content, err = os.ReadFile(name)
+			}
+		default:
+			err = fmt.Errorf("%q is neither a file nor a link", name)
+		}
+		files = append(files, f)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read --tree: %w", err)
 	}
 	return files, nil
 }
@@ -145,6 +196,9 @@ func archive(files []file, date time.Time) ([]byte, error) {
 			}
 		}
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: date}
+		if f.link != "" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, f.link
+		}
 		if err := w.WriteHeader(header); err != nil {
 			return nil, err
 		}

@@ -191,7 +191,7 @@ func TestRefused(t *testing.T) {
 		{"unknown platform", nil, []string{"--binary", driver, "--output", "{arch}.tar", "--platform", "windows/amd64"}, "windows/amd64 is not supported"},
 		{"two platforms in one archive", nil, []string{"--binary", driver, "--platform", "linux/arm64"}, "{arch}"},
 		{"no bill of materials", nil, []string{"--binary", driver, "--sbom", script}, "no CycloneDX document"},
-		{"twice", nil, []string{"--binary", driver, "--binary", driver}, "two binaries would be /usr/bin/dra-driver"},
+		{"twice", nil, []string{"--binary", driver, "--binary", driver}, "two files would be /usr/bin/dra-driver"},
 		{"bad tag", nil, []string{"--binary", driver, "--tag", "Not A Tag"}, "--tag"},
 		{"bad date", map[string]string{"SOURCE_DATE_EPOCH": "now"}, []string{"--binary", driver}, "SOURCE_DATE_EPOCH"},
 	} {
@@ -221,4 +221,64 @@ func epoch(t *testing.T) time.Time {
 		t.Fatal(err)
 	}
 	return date
+}
+
+// TestTree: the image has the files of a tree, with its links and with modes that do not depend on the umask. A file
+// that is both a binary and in the tree is an error.
+func TestTree(t *testing.T) {
+	plugin, tree := program(t, "plugin"), t.TempDir()
+	for name, mode := range map[string]os.FileMode{"lib/tool": 0o700, "etc/tool.conf": 0o600} {
+		path := filepath.Join(tree, name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(name), mode))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/lib/tool", filepath.Join(tree, "lib/alias")); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--binary", plugin, "--tree", tree, "--description", "tools", "--licenses", "MIT"}
+	out, err := buildImage(t, nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := tarball.ImageFromPath(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]int64{}
+	for _, e := range layerEntries(t, img) {
+		modes[e.Name] = e.Mode
+	}
+	for name, want := range map[string]int64{
+		"lib/": 0o755, "lib/tool": 0o755, "etc/tool.conf": 0o644, "lib/alias": 0o777, "usr/bin/plugin": 0o755,
+	} {
+		if modes[name] != want {
+			t.Errorf("%s has the mode %o, want %o", name, modes[name], want)
+		}
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const prefix = "org.opencontainers.image."
+	for name, want := range map[string]string{"description": "tools", "licenses": "MIT", "title": "driver"} {
+		if got := config.Config.Labels[prefix+name]; got != want {
+			t.Errorf("the label %s is %q, want %q", name, got, want)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(tree, "usr/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree, "usr/bin/plugin"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err = buildImage(t, nil, args...)
+	if err == nil || !strings.Contains(err.Error(), "two files would be /usr/bin/plugin") {
+		t.Errorf("a file twice: %v", err)
+	}
+	_, err = buildImage(t, nil, "--binary", plugin, "--tree", tree+"/none")
+	if err == nil || !strings.Contains(err.Error(), "read --tree") {
+		t.Errorf("no tree: %v", err)
+	}
 }

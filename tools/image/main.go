@@ -9,6 +9,8 @@
 //	go run ./tools/image --tag ghcr.io/rdma-dev/dra-driver-rdma:v1.0.0 --platform linux/amd64,linux/arm64 \
 //	    --output 'dist/image_{arch}.tar' --index dist/image.oci.tar --sbom 'dist/{arch}.cdx.json' --binary 'bin/{arch}/dra-driver'
 //
+// With --tree, the image has the files of a directory beside the binaries, such as programs with their libraries.
+//
 // The output is a docker-archive, which `ctr images import`, `podman load`,
 // `docker load`, `skopeo copy docker-archive:...` and `crane push` read. There is
 // no distribution in the image: it holds the binaries in /usr/bin and the two
@@ -64,6 +66,10 @@ func run(args []string, env func(string) string, stdout, stderr io.Writer) error
 	f.StringVar(&o.sbom, "sbom", "", "bill of materials of each platform, CycloneDX in JSON, to attach to its image in the layout")
 	f.StringSliceVar(&o.platforms, "platform", []string{"linux/" + runtime.GOARCH}, "platforms of the binaries")
 	f.StringArrayVar(&o.binaries, "binary", nil, "static binary to put into /usr/bin; the first one is the entrypoint")
+	f.StringVar(&o.tree, "tree", "", "directory with more files of the image, whose paths are those below it")
+	f.StringVar(&o.description, "description", "Kubernetes DRA node driver for RDMA devices",
+		"what the image is, for its label")
+	f.StringVar(&o.licenses, "licenses", "Apache-2.0", "SPDX expression of the licenses, for the label")
 	for _, required := range []string{"tag", "output", "binary"} {
 		if err := cmd.MarkFlagRequired(required); err != nil {
 			return err
@@ -92,9 +98,10 @@ const archPlaceholder = "{arch}"
 
 // options are the flags.
 type options struct {
-	tag, output, index, sbom string
-	platforms, binaries      []string
-	created                  time.Time
+	tag, output, index, sbom    string
+	tree, description, licenses string
+	platforms, binaries         []string
+	created                     time.Time
 }
 
 // build writes the archives and says what is in them.
@@ -136,7 +143,10 @@ func (o options) one(ref name.Tag, platform string) (built, error) {
 	if err != nil {
 		return built{}, fmt.Errorf("read --platform %q: %w", platform, err)
 	}
-	b := built{spec: spec{ref: ref, platform: *on, created: o.created}}
+	b := built{spec: spec{
+		ref: ref, platform: *on, created: o.created, description: o.description, licenses: o.licenses,
+		tree: strings.ReplaceAll(o.tree, archPlaceholder, on.Architecture),
+	}}
 	for _, path := range o.binaries {
 		program, err := readBinary(strings.ReplaceAll(path, archPlaceholder, on.Architecture), *on)
 		if err != nil {

@@ -2,9 +2,9 @@ package traffic
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -52,9 +52,23 @@ const (
 	maxRequests = 32
 	lookEvery   = 500 * time.Millisecond
 	container   = "test"
-	// cleanupTime bounds the removal of a test's objects.
-	cleanupTime = 90 * time.Second
+	// cleanupTime bounds the removal of a test's objects, and lastRequest the last request of it.
+	cleanupTime = 3 * time.Minute
+	lastRequest = 30 * time.Second
 )
+
+// images is the name of the releases' images with perftest. packaging/release makes them.
+const images = "ghcr.io/rdma-dev/rdma-perftest:"
+
+var release = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`)
+
+// ImageOf returns the image of a version of this program, "" if that is no release.
+func ImageOf(version string) string {
+	if !release.MatchString(version) || strings.HasSuffix(version, "-dirty") {
+		return ""
+	}
+	return images + version
+}
 
 // sleeper waits until it is ended, at once on SIGTERM.
 const sleeper = "trap 'exit 0' TERM; sleep 86400 & wait"
@@ -252,7 +266,8 @@ func (c *Cluster) podSpec() corev1.PodSpec {
 
 // await waits until all pods run, or for at most patience, and returns by node why a pod does not.
 func (c *Cluster) await(ctx context.Context, patience time.Duration) (why map[string]string, _ error) {
-	err := wait.PollUntilContextTimeout(ctx, lookEvery, patience, true, func(ctx context.Context) (bool, error) {
+	// The requests do not have the deadline: a client whose rate limiter sees it first returns an error of its own.
+	err := wait.PollUntilContextTimeout(ctx, lookEvery, patience, true, func(context.Context) (bool, error) {
 		found, err := c.list(ctx)
 		if err != nil {
 			return false, err
@@ -364,11 +379,13 @@ func (c *Cluster) Exec(ctx context.Context, node string, argv []string, stdout i
 
 // Stop deletes the Job, and waits until the garbage collector has deleted its pods and claims, also if the context has
 // ended. Without a Job it does nothing.
-func (c *Cluster) Stop(ctx context.Context) error {
+func (c *Cluster) Stop(ctx context.Context) error { return c.stop(ctx, cleanupTime) }
+
+func (c *Cluster) stop(ctx context.Context, patience time.Duration) error {
 	if c.job == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience+lastRequest)
 	defer cancel()
 	err := c.Client.BatchV1().Jobs(c.Namespace).Delete(ctx, c.job.Name, metav1.DeleteOptions{
 		PropagationPolicy: new(metav1.DeletePropagationBackground),
@@ -378,7 +395,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 		return fmt.Errorf("delete the test's Job %s/%s: %w; it ends by itself within %s", c.Namespace, c.job.Name, err, grace)
 	}
 	left := ""
-	err = wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, lookEvery, patience, true, func(context.Context) (bool, error) {
 		pods, err := c.list(ctx)
 		if err != nil {
 			return false, err
@@ -391,9 +408,9 @@ func (c *Cluster) Stop(ctx context.Context) error {
 		left = fmt.Sprintf("%s and %s", text.Count(len(pods), "pod"), text.Count(len(claims.Items), "claim"))
 		return len(pods)+len(claims.Items) == 0, nil
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
+	if wait.Interrupted(err) {
 		return fmt.Errorf("wait for the end of the test's objects: %s are still there after %s: kubectl get "+
-			"pods,resourceclaims -n %s -l %s=%s", left, cleanupTime, c.Namespace, Label, c.job.Name)
+			"pods,resourceclaims -n %s -l %s=%s", left, patience, c.Namespace, Label, c.job.Name)
 	}
 	return err
 }

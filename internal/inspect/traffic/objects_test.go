@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
@@ -155,6 +159,53 @@ func TestStart(t *testing.T) {
 			t.Error("a deadline of a Job that is gone was moved")
 		}
 	})
+}
+
+// TestImageOf: a release has its own image, and another build none.
+func TestImageOf(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.2.3": "ghcr.io/rdma-dev/rdma-perftest:v1.2.3", "v1.2.3-rc.1": "ghcr.io/rdma-dev/rdma-perftest:v1.2.3-rc.1",
+		"devel": "", "": "", "v1.2.3-4-gabcdef0": "", "v1.2.3-dirty": "", "v1.2.3+dirty": "", "1.2.3": "",
+		"v0.0.0-20260101000000-abcdefabcdef": "",
+	} {
+		if got := ImageOf(version); got != want {
+			t.Errorf("%q has %q, want %q", version, got, want)
+		}
+	}
+}
+
+// TestAwaitLimited: the end of the patience is no error, also where the client's rate limiter comes to know of it first.
+// Of pods that stay, Stop says so in the same case.
+func TestAwaitLimited(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/pods"):
+			fmt.Fprint(w, `{"kind": "PodList", "apiVersion": "v1", "items": [
+				{"metadata": {"name": "p"}, "status": {"phase": "Pending"}}]}`)
+		case r.Method == http.MethodDelete:
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`)
+		default:
+			fmt.Fprint(w, `{"kind": "ResourceClaimList", "apiVersion": "resource.k8s.io/v1", "items": []}`)
+		}
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: 2, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{
+		Client: client, Namespace: "tests", job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "u"}},
+		pods: map[string]string{"node": "p"},
+	}
+	why, err := c.await(t.Context(), lookEvery+lookEvery/10)
+	if err != nil || !strings.Contains(why["node"], "the test's pod is Pending") {
+		t.Errorf("await: %v, %v", why, err)
+	}
+	err = c.stop(t.Context(), lookEvery*5)
+	if err == nil || !strings.Contains(err.Error(), "1 pod and 0 claims are still there") {
+		t.Errorf("stop: %v", err)
+	}
 }
 
 // TestStopInterrupted: interrupted before any write, and at 20 random moments, nothing is left. And killed there, all
