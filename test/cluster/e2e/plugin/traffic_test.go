@@ -1,40 +1,30 @@
 package plugin
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
 
-// testRights are what docs/kubectl-rdma.md has for tests, in the namespace of a test.
-func testRights(t *testing.T, namespace string) string {
-	page, err := os.ReadFile("../../../../docs/kubectl-rdma.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, found := strings.Cut(string(page), "```yaml\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: kubectl-rdma-test\n")
-	role, _, ends := strings.Cut(after, "```")
-	if !found || !ends {
-		t.Fatal("docs/kubectl-rdma.md has no Role for tests")
-	}
-	role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: kubectl-rdma-test\n" + role
-	return strings.Replace(role, "namespace: rdma-test", "namespace: "+namespace, 1)
-}
-
 // TestTraffic: kubectl rdma test creates a Job that owns a pod and an allocated claim for each node, with the rights of
-// the documents alone. These nodes have no kubelet, so no pod runs, and the command says so. Whenever it is interrupted,
-// nothing is left. When it is killed, the controllers of Kubernetes remove the rest at the Job's deadline.
+// examples/test-nodes.yaml alone, and needs each of them. These nodes have no kubelet, so no pod runs, and the command
+// says so. Whenever it is interrupted, nothing is left. When it is killed, the controllers of Kubernetes remove the rest at the Job's deadline.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "", "exclusive")
@@ -47,22 +37,22 @@ func TestTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.nodes(file)
-	b.roles()
 	const in = "rdma-test"
-	b.run("kubectl", "create", "namespace", in)
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.run("kubectl", "apply", "-f", checkout.Example("test-nodes"))
 	b.endPods(in)
 	b.run("kubectl", "label", "namespace", in, "pod-security.kubernetes.io/enforce=restricted")
-	b.apply(testRights(t, in))
-	b.run("kubectl", "create", "rolebinding", "tester", "-n", in, "--role=kubectl-rdma-test", "--user=viewer")
 	args := func(more ...string) []string {
-		return append([]string{"kubectl-rdma", "test", "nodes", "train", "second", "-n", in, "--image=none", "--as=viewer"}, more...)
+		return append([]string{
+			"kubectl-rdma", "test", "nodes", "--selector=kubernetes.io/hostname", "-n", in, "--image=none",
+			"--as=system:serviceaccount:rdma-test:rdma-test",
+		}, more...)
 	}
-
-	out, err := b.command("kubectl", "rdma", "test", "nodes", "train", "second", "--image=none", "--as=viewer").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "you may not create jobs, patch jobs, delete jobs, create pods, create pods/exec") {
-		t.Errorf("without rights: %v\n%s", err, out)
-	}
-	out, err = b.command(args("--wait=3s")...).CombinedOutput()
+	b.leastRights(args("--wait=1s"), in)
+	out, err := b.command(args("--wait=3s")...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "the test's pod is Pending") {
 		t.Errorf("pods that do not run: %v\n%s", err, out)
 	}
@@ -121,6 +111,59 @@ func TestTraffic(t *testing.T) {
 	job := strings.TrimSpace(b.run("kubectl", "get", "jobs", "-n", in, "-o", "name"))
 	b.run("kubectl", "patch", job, "-n", in, "--type=merge", "-p", `{"spec": {"activeDeadlineSeconds": 1}}`)
 	b.until("an end of what a killed test left", func() bool { return len(b.left(in)) == 0 })
+}
+
+// leastRights: without one of the rights of the example, the error names it, and nothing was created.
+func (b *bed) leastRights(args []string, in string) {
+	roles := []string{"clusterrole/rdma-test", "role/rdma-test"}
+	for _, name := range roles {
+		var role struct{ Rules []rbacv1.PolicyRule }
+		if err := json.Unmarshal([]byte(b.run("kubectl", "get", name, "-n", in, "-o", "json")), &role); err != nil {
+			b.Fatal(err)
+		}
+		patch := func(rules []rbacv1.PolicyRule) {
+			text, err := json.Marshal(map[string]any{"rules": rules})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.run("kubectl", "patch", name, "-n", in, "--type=merge", "-p", string(text))
+		}
+		rights := single(role.Rules)
+		for i, r := range rights {
+			patch(slices.Delete(slices.Clone(rights), i, i+1))
+			said := ""
+			// The authorizer hears of a change some time later.
+			b.until("an error without the right to "+r.Verbs[0]+" "+r.Resources[0], func() bool {
+				out, err := b.command(args...).CombinedOutput()
+				said = string(out)
+				return err != nil && !strings.Contains(said, "Starting pods")
+			})
+			missing := regexp.MustCompile(r.Verbs[0] + ` (resource )?"?` + r.Resources[0] + `\b`)
+			if !missing.MatchString(said) {
+				b.Errorf("without the right to %s %s: %s", r.Verbs[0], r.Resources[0], said)
+			}
+		}
+		patch(role.Rules)
+	}
+	b.until("a test with all rights", func() bool {
+		out, _ := b.command(args...).CombinedOutput()
+		return strings.Contains(string(out), "Starting pods")
+	})
+	b.nothingLeft(in, "tests without rights")
+}
+
+// single splits rules into those with one verb and one resource each.
+func single(rules []rbacv1.PolicyRule) (out []rbacv1.PolicyRule) {
+	for _, rule := range rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				out = append(out, rbacv1.PolicyRule{
+					APIGroups: rule.APIGroups, Resources: []string{resource}, Verbs: []string{verb},
+				})
+			}
+		}
+	}
+	return out
 }
 
 // endPods removes the deleted pods of a namespace, as their kubelets would.
