@@ -166,7 +166,7 @@ var (
 )
 
 // applets are BusyBox's programs that internal/inspect/traffic runs in the image, beside the shell's own.
-var applets = []string{"sh", "cat", "cut", "grep", "sed", "sleep", "timeout"}
+var applets = []string{"sh", "cat", "grep", "sed", "sleep", "timeout"}
 
 // Unpack writes the image's files for an architecture into a directory.
 func Unpack(ctx context.Context, s Source, arch, dir string) error {

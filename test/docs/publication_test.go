@@ -94,13 +94,13 @@ func TestNamesOfReleases(t *testing.T) {
 	p := publication(t)
 	registry := strings.TrimSuffix(p.Image, "/dra-driver-rdma")
 	for file, words := range map[string][]string{
-		"Makefile":                            {"IMAGE ?= " + p.Image + ":$(VERSION)"},
-		"hack/publish.sh":                     {"registry=${REGISTRY:-" + registry + "}", `"oci://$registry/charts"`},
-		"packaging/release/image.go":          {`home = "` + registry + `/"`, `measuring = "rdma-perftest"`},
-		"internal/inspect/traffic/objects.go": {`images = "` + registry + `/rdma-perftest:"`},
-		"docs/install.md":                     {p.Charts(), "--version " + p.Version},
-		chartDir + "/Chart.yaml":              {"appVersion: v" + p.Version, "image: " + p.Image + ":v" + p.Version},
-		"CHANGELOG.md":                        {"## " + p.Version},
+		"Makefile":                          {"IMAGE ?= " + p.Image + ":$(VERSION)"},
+		"hack/publish.sh":                   {"registry=${REGISTRY:-" + registry + "}", `"oci://$registry/charts"`},
+		"packaging/release/image.go":        {`home = "` + registry + `/"`, `measuring = "rdma-perftest"`},
+		"internal/inspect/traffic/needs.go": {`images = "` + registry + `/rdma-perftest:"`},
+		"docs/install.md":                   {p.Charts(), "--version " + p.Version},
+		chartDir + "/Chart.yaml":            {"appVersion: v" + p.Version, "image: " + p.Image + ":v" + p.Version},
+		"CHANGELOG.md":                      {"## " + p.Version},
 	} {
 		for _, word := range words {
 			if !strings.Contains(contents(t, file), word) {

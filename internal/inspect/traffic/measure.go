@@ -82,7 +82,7 @@ func (m *Measure) pair(ctx context.Context, p Pair, port int) Result {
 	if ctx.Err() != nil {
 		out.Error = "interrupted"
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			out.Error = fmt.Sprintf("no end within %s", m.Duration+patience)
+			out.Error = fmt.Sprintf("no end within %s: %s", m.Longest(), unfinished(a, b, server, client))
 		}
 		return out
 	}
@@ -123,6 +123,23 @@ func trouble(a, b *inspect.HCA, ends [2]*reading, serverErr, clientErr error) st
 		case ends[i].exit < 0 && (i == 0 || ends[0].exit == 0):
 			parts = append(parts, h.String()+": it did not end")
 		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// unfinished says how far a pair came that did not end.
+func unfinished(a, b *inspect.HCA, server, client *said) string {
+	if !server.listened() {
+		return a.String() + " did not listen"
+	}
+	var parts []string
+	for i, end := range []*said{server, client} {
+		if r := end.read(); r.exit < 0 {
+			parts = append(parts, []*inspect.HCA{a, b}[i].String()+": perftest did not end"+r.stood())
+		}
+	}
+	if parts == nil {
+		return "perftest ended too late"
 	}
 	return strings.Join(parts, "; ")
 }

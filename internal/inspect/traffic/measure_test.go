@@ -123,14 +123,19 @@ func TestPair(t *testing.T) {
 		{"nothing answers", func(ctx context.Context, _, _ string, _ io.Writer) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, "no end within 1m10s"},
+		}, "no end within 1m10s: n0/mlx5_0 did not listen"},
 		{"the server hangs", func(ctx context.Context, _, role string, stdout io.Writer) error {
 			_, _ = io.WriteString(stdout, "unit 4\nlistening\n")
 			if role == "server" {
 				<-ctx.Done()
 			}
 			return ctx.Err()
-		}, "no end within 1m10s"},
+		}, "no end within 1m10s: n0/mlx5_0: perftest did not end; n1/mlx5_0: perftest did not end"},
+		{"traffic stops for good", func(ctx context.Context, _, role string, stdout io.Writer) error {
+			_, _ = io.WriteString(stdout, printed("4", []int{0, 9, 18, 27, 27, 27, 27, 27}))
+			<-ctx.Done()
+			return ctx.Err()
+		}, "no end within 1m10s: n0/mlx5_0: perftest did not end; the traffic stopped after 3 s; n1/mlx5_0: "},
 		{"the counters stand still", func(_ context.Context, _, _ string, stdout io.Writer) error {
 			_, err := io.WriteString(stdout, printed("4", []int{1, 1, 1}, "exit 0"))
 			return err

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -26,7 +24,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -57,51 +54,8 @@ const (
 	lastRequest = 30 * time.Second
 )
 
-// images is the name of the releases' images with perftest. packaging/release makes them.
-const images = "ghcr.io/rdma-dev/rdma-perftest:"
-
-var release = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`)
-
-// ImageOf returns the image of a version of this program, "" if that is no release.
-func ImageOf(version string) string {
-	if !release.MatchString(version) || strings.HasSuffix(version, "-dirty") {
-		return ""
-	}
-	return images + version
-}
-
 // sleeper waits until it is ended, at once on SIGTERM.
 const sleeper = "trap 'exit 0' TERM; sleep 86400 & wait"
-
-// Rights are what a test needs: in its namespace, and those that it reads in all namespaces.
-func Rights(namespace string) (out []authorizationv1.ResourceAttributes) {
-	in := func(group, resource, subresource string, verbs ...string) {
-		for _, verb := range verbs {
-			out = append(out, authorizationv1.ResourceAttributes{
-				Namespace: namespace, Group: group, Resource: resource, Subresource: subresource, Verb: verb,
-			})
-		}
-	}
-	in(batchv1.GroupName, "jobs", "", "create", "patch", "delete")
-	in("", "pods", "", "create", "list")
-	in("", "pods", "exec", "create")
-	in(resourceapi.GroupName, "resourceclaims", "", "create", "list")
-	in("", "configmaps", "", "create", "get", "update")
-	return out
-}
-
-// CheckRights returns an error that names the missing rights of a test.
-func CheckRights(ctx context.Context, client kubernetes.Interface, namespace string) error {
-	missing, err := drain.Missing(ctx, client, Rights(namespace))
-	if err != nil {
-		return err
-	}
-	if missing != nil {
-		return fmt.Errorf("you may not %s in namespace %s, and nothing was created: docs/kubectl-rdma.md has a Role for "+
-			"tests", strings.Join(missing, ", "), namespace)
-	}
-	return nil
-}
 
 // Start creates the Job, the claims and the pods for HCAs, and waits until the pods run, for at most patience. It
 // returns the HCAs whose pods run with them, and the others with the reason. Stop must be called, also after an error.

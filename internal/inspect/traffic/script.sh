@@ -27,13 +27,16 @@ elif number "$base/hw_counters/rcvd_pkts" >/dev/null; then
 fi
 echo "unit $unit"
 
-# The GID of RoCE v2, rather one with an IPv4 address than a global one, and rather that than a link-local one.
-gid='' rank=0
-if [ "$(cat "$base/link_layer" 2>/dev/null)" = Ethernet ]; then
+# The GID of RoCE v2, rather one with an IPv4 address than a global one, and rather that than a link-local one. The
+# shell reads by itself: soft-RoCE has 1,024 entries, and a program for each takes a minute on a busy machine.
+gid='' rank=0 layer='' type='' value=''
+read -r layer 2>/dev/null <"$base/link_layer"
+if [ "$layer" = Ethernet ]; then
 	for file in "$base"/gid_attrs/types/*; do
-		[ "$(cat "$file" 2>/dev/null)" = "RoCE v2" ] || continue
+		read -r type 2>/dev/null <"$file" && [ "$type" = "RoCE v2" ] || continue
 		index=${file##*/}
-		case $(cat "$base/gids/$index" 2>/dev/null) in
+		read -r value 2>/dev/null <"$base/gids/$index" || continue
+		case $value in
 		0000:0000:0000:0000:0000:0000:0000:0000 | '') continue ;;
 		0000:0000:0000:0000:0000:ffff:*) is=3 ;;
 		fe80:*) is=1 ;;
@@ -48,8 +51,12 @@ if [ "$(cat "$base/link_layer" 2>/dev/null)" = Ethernet ]; then
 	fi
 fi
 
-sample() {
+uptime() { # sets up, and now to its whole seconds
 	read -r up _ </proc/uptime
+	now=${up%%.*}
+}
+sample() {
+	uptime
 	echo "at $up $(number "$tx" || echo 0) $(number "$rx" || echo 0)"
 }
 
@@ -65,14 +72,16 @@ listens() { # whether somebody listens at the TCP port
 	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ":$(printf %04X "$tcp") [0-9A-F]*:0000 0A "
 }
 said=''
-last=$(($(cut -d. -f1 /proc/uptime) + seconds + 50))
-while kill -0 $tool 2>/dev/null && [ "$(cut -d. -f1 /proc/uptime)" -lt $last ]; do
+uptime
+last=$((now + seconds + 50))
+while kill -0 $tool 2>/dev/null && [ "$now" -lt $last ]; do
 	if [ "$role" = server ] && [ -z "$said" ] && listens; then
 		said=yes
 		echo listening
 	fi
 	[ $unit = none ] || sample
 	if [ "$role" = server ] && [ -z "$said" ]; then sleep 0.2; else sleep 1; fi
+	uptime
 done
 [ $unit = none ] || sample
 wait
