@@ -23,6 +23,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/replay"
 )
 
 // node is a fixture host with a driver, and one port of it that fails at will.
@@ -31,7 +32,7 @@ type node struct {
 	name   string
 	host   *drivertest.Host
 	port   *rdma.HCA // the one that fails
-	links  *replay
+	links  *replay.Links
 	client kubernetes.Interface
 	writes *writes // of the driver
 	seen   <-chan sight
@@ -54,7 +55,7 @@ func start(t testing.TB, functions int, policy string) *node {
 		t.Fatal(err)
 	}
 	n := &node{
-		TB: t, name: fmt.Sprintf("%s-%d", "node", functions), host: drivertest.NewHost(t, "none"), links: newReplay(),
+		TB: t, name: fmt.Sprintf("%s-%d", "node", functions), host: drivertest.NewHost(t, "none"), links: replay.New(),
 	}
 	n.host.Become(t, m)
 	hcas := rdmatest.Discover(t, m).HCAs
@@ -117,7 +118,7 @@ func (n *node) run(text string) {
 	kubelet := drivertest.NewKubelet(n.TB)
 	driver, err := dra.New(dra.Config{
 		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir, StateDir: filepath.Join(drivertest.TempDir(n.TB), "state"), CDIDir: filepath.Join(drivertest.TempDir(n.TB), "cdi"),
-		Site: plan.DefaultSite(), Policy: p, Events: events(n.links),
+		Site: plan.DefaultSite(), Policy: p, Events: n.links.Events(),
 	}, client(n.TB, c))
 	if err != nil {
 		n.Fatal(err)
@@ -188,7 +189,7 @@ func (n *node) set(up bool) time.Time {
 			n.Fatal(err)
 		}
 	}
-	n.links.datagrams <- linkMessage(7, n.port.Ports[0].Netdev, up)
+	n.links.Change(7, n.port.Ports[0].Netdev, up)
 	return time.Now()
 }
 

@@ -1,4 +1,5 @@
-package latency
+// Package replay plays the kernel's messages about links to a driver on a fixture host.
+package replay
 
 import (
 	"encoding/binary"
@@ -11,16 +12,26 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 )
 
-// replay is a source of events that plays what it is given.
-type replay struct {
+// Links is a source of events that plays what it is given.
+type Links struct {
 	datagrams chan []byte
 	closed    chan struct{}
 	once      sync.Once
 }
 
-func newReplay() *replay { return &replay{datagrams: make(chan []byte), closed: make(chan struct{})} }
+// New returns a source that has nothing to play.
+func New() *Links { return &Links{datagrams: make(chan []byte), closed: make(chan struct{})} }
 
-func (r *replay) Read(p []byte) (int, error) {
+// Change plays that a link went up or down. It returns when the driver has read the message, or the source is closed.
+func (r *Links) Change(index uint32, name string, up bool) {
+	select {
+	case r.datagrams <- linkMessage(index, name, up):
+	case <-r.closed:
+	}
+}
+
+// Read implements io.Reader.
+func (r *Links) Read(p []byte) (int, error) {
 	select {
 	case d := <-r.datagrams:
 		return copy(p, d), nil
@@ -29,15 +40,16 @@ func (r *replay) Read(p []byte) (int, error) {
 	}
 }
 
-func (r *replay) Close() error {
+// Close implements io.Closer.
+func (r *Links) Close() error {
 	r.once.Do(func() { close(r.closed) })
 	return nil
 }
 
-// events has the watcher hear of links from a replay, and of nothing else.
-func events(links *replay) watch.Config {
-	silent := func() (io.ReadCloser, error) { return newReplay(), nil }
-	return watch.Config{Uevents: silent, RDMA: silent, Links: func() (io.ReadCloser, error) { return links, nil }}
+// Events are these links as the driver's only source of events.
+func (r *Links) Events() watch.Config {
+	silent := func() (io.ReadCloser, error) { return New(), nil }
+	return watch.Config{Uevents: silent, RDMA: silent, Links: func() (io.ReadCloser, error) { return r, nil }}
 }
 
 // linkMessage is what rtnetlink says of a link that goes up or down.
