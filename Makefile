@@ -97,6 +97,10 @@ vm-test: packages ## real RDMA traffic in containers, in a virtual machine with 
 bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, and docs/dev/benchmarks.md
 	hack/as-root.sh go -C test/bench run ./cmd/bench -output "$$PWD/bin/bench.txt" -report "$$PWD/docs/dev/benchmarks.md"
 
+.PHONY: bench-drivers
+bench-drivers: packages ## hundreds of drivers beside a real API server: docs/dev/drivers.md, 40 minutes
+	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Drivers$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/docs/dev"
+
 .PHONY: microbench
 microbench: ## the benchmarks of the main module's packages
 	go test -run '^$$' -bench . -benchmem ./...

@@ -171,6 +171,16 @@ func (cp *ControlPlane) Restart(ctx context.Context) error {
 	return cp.wait(ctx)
 }
 
+// PID is the process ID of a daemon, 0 if it does not run.
+func (cp *ControlPlane) PID(name string) int {
+	for _, d := range cp.daemons {
+		if d.name == name {
+			return d.Process.Pid
+		}
+	}
+	return 0
+}
+
 // wait waits until the API server serves.
 func (cp *ControlPlane) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("not ready after %s", readyTimeout))

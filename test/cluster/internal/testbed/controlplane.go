@@ -8,7 +8,7 @@ import (
 
 // ControlPlane starts an API server alone until the end of the test. It returns the search
 // path of the cluster's programs, too.
-func ControlPlane(t *testing.T, o cluster.Options) (control *cluster.ControlPlane, path string) {
+func ControlPlane(t testing.TB, o cluster.Options) (control *cluster.ControlPlane, path string) {
 	t.Helper()
 	path, err := cluster.Build(t.Context(), o)
 	if err != nil {
