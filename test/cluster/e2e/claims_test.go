@@ -66,11 +66,11 @@ spec:
   containers:
   - name: app
     image: busybox:1.37
-    command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
+    command: [sh, -c, "trap exit TERM; sleep 86400 & wait"]
     resources: {claims: [{name: hca}]}
   - name: bystander
     image: busybox:1.37
-    command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
+    command: [sh, -c, "trap exit TERM; sleep 86400 & wait"]
 `)
 	n.Ready("root")
 	mine := bed.HostHCA(t, n.Claims()[0].Results()[0].Device)
@@ -166,11 +166,11 @@ spec:
   containers:
   - name: left
     image: busybox:1.37
-    command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
+    command: [sh, -c, "trap exit TERM; sleep 86400 & wait"]
     resources: {claims: [{name: hcas, request: left}]}
   - name: right
     image: busybox:1.37
-    command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
+    command: [sh, -c, "trap exit TERM; sleep 86400 & wait"]
     resources: {claims: [{name: hcas, request: right}]}
 `)
 	n.Ready("requests")

@@ -121,7 +121,7 @@ spec:
   containers:
   - name: app
     imagePullPolicy: Never
-    command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
+    command: [sh, -c, "trap exit TERM; sleep 86400 & wait"]
     resources: {claims: [{name: hca}]}
     %s
     %s
@@ -260,7 +260,7 @@ func TestNamespaceDeleted(t *testing.T) {
 func TestEndedPodOfSharedClaim(t *testing.T) {
 	needs.Long(t, "it shows a bug of Kubernetes")
 	n := bed.Namespace(t)
-	ended := strings.NewReplacer("trap exit TERM; while :; do sleep 1; done", "exit 0", "terminationGracePeriodSeconds: 1", "restartPolicy: Never").
+	ended := strings.NewReplacer("trap exit TERM; sleep 86400 & wait", "exit 0", "terminationGracePeriodSeconds: 1", "restartPolicy: Never").
 		Replace(testbed.Pod("ended", "resourceClaimName: all"))
 	n.Apply(namedClaim("all") + "---\n" + testbed.Pod("running", "resourceClaimName: all") + ended)
 	n.Ready("running")

@@ -184,7 +184,7 @@ spec:
   - &container
     name: small
     image: busybox:1.37
-    command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
+    command: [sh, -c, "trap exit TERM; sleep 86400 & wait"]
     resources: {claims: [{name: small}]}
   - {<<: *container, name: large, resources: {claims: [{name: large}]}}
   - {<<: *container, name: both, resources: {claims: [{name: small}, {name: large}]}}

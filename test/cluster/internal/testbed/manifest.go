@@ -15,7 +15,7 @@ spec:
   containers:
   - name: app
     image: busybox:1.37
-    command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
+    command: [sh, -c, "trap exit TERM; sleep 86400 & wait"]
     securityContext: {runAsUser: 1000}
     resources: {claims: [{name: hca}]}
 ---`, name, claimSource)
