@@ -97,9 +97,11 @@ vm-test: packages ## real RDMA traffic in containers, in a virtual machine with 
 bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, and docs/dev/benchmarks.md
 	hack/as-root.sh go -C test/bench run ./cmd/bench -output "$$PWD/bin/bench.txt" -report "$$PWD/docs/dev/benchmarks.md"
 
-.PHONY: bench-drivers
+.PHONY: bench-drivers bench-placement
 bench-drivers: packages ## hundreds of drivers beside a real API server: docs/dev/drivers.md, 40 minutes
 	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Drivers$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/docs/dev"
+bench-placement: packages ## jobs on 1,024 nodes with and without a label of their leaf: docs/dev/placement.md
+	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Placement$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/docs/dev"
 
 .PHONY: microbench
 microbench: ## the benchmarks of the main module's packages
