@@ -33,6 +33,7 @@ test  systemd-container       the same with systemd-nspawn
 test  qemu-user-static        run the programs for arm64 once
 test  lintian                 check the Debian package
 test  groff-base              check their manual pages
+test  jq                      the script for hosts with lldpd
 test  prometheus              promtool for the alerts, and a server for the dashboard
 '
 distribution=$(. /etc/os-release && echo "$ID")

@@ -91,6 +91,15 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.cfg.DeviceInfoDir, "device-info-dir", "",
 		"directory of device information files for Multus, for devices with a resourceName: "+
 			"/var/run/k8s.cni.cncf.io/devinfo/dp; empty for none")
+	f.StringVar(&s.cfg.LeafFiles.Host, "leaf-file", "/run/rdma.dev/links/links.json",
+		"file below --host-root in which the host says to which leaf switches its HCAs are connected, for the source file "+
+			"of leafFrom")
+	f.StringVar(&s.cfg.LeafFiles.Site, "leaf-table", "",
+		"table of the site with the leaf switches of HCAs: the source table of leafFrom, and the wiring plan with which "+
+			"other sources are compared (default none)")
+	f.StringVar(&s.cfg.NodeFeatureDir, "node-feature-dir", "",
+		"directory of the feature files of Node Feature Discovery, for the label rdma.dev/leaf-switch of the node "+
+			"(leafLabelRail): /etc/kubernetes/node-feature-discovery/features.d; empty for none")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
 	f.BoolVar(&s.moveDevices, "move-devices", false, "on a host in exclusive RDMA network namespace mode, move RDMA "+
 		"devices into the network namespaces of pods that use them; needs --nri-socket, the host's network, CAP_NET_ADMIN "+

@@ -16,7 +16,8 @@ import (
 func newTopology(p *plugin) *cobra.Command {
 	var o *output
 	var nodes nodeChoice
-	var ascii, cluster bool
+	var ascii, cluster, check bool
+	var plan string
 	cmd := &cobra.Command{
 		Use:     "topology [NODE...]",
 		Aliases: []string{"topo"},
@@ -28,15 +29,32 @@ are counted at their PF.
 With --cluster, it lists the rails of the network instead: how many nodes and HCAs each
 has, their rates, and which nodes have no HCA on it.
 
+With --cluster --check, it lists the HCAs that are not connected as the wiring plan says:
+those that drivers have found, and with --plan those whose attribute leafSwitch differs
+from a LinkTable.
+
 It reads the ResourceSlices. GPU drivers publish the root there, and few the switch. On a
-host, cdi-gen topology shows everything, with the distances.`,
+host, cdi-gen topology shows everything, with the distances.
+
+` + topologyCodes.Help(),
 		Example: `  kubectl rdma topology worker-3
   kubectl rdma topology worker-3 -o svg > worker-3.svg
-  kubectl rdma topology --cluster`,
+  kubectl rdma topology --cluster
+  kubectl rdma topology --cluster --check --plan links.yaml`,
 		RunE: func(cmd *cobra.Command, names []string) error {
+			if check && !cluster || plan != "" && !check {
+				return errors.New("--check needs --cluster, and --plan needs --check")
+			}
+			table, err := readPlan(plan, p.In)
+			if err != nil {
+				return err
+			}
 			c, chosen, err := nodes.read(cmd.Context(), p, names, collect.Claims, collect.Rules)
 			if err != nil {
 				return err
+			}
+			if check {
+				return o.wiring(c.Wiring(table, chosen...))
 			}
 			if cluster {
 				return o.rails(c.Rails(chosen...))
@@ -54,6 +72,8 @@ host, cdi-gen topology shows everything, with the distances.`,
 	o = p.output(cmd, "tree", "svg")
 	nodes.register(p, cmd)
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "list the rails of the cluster instead")
+	cmd.Flags().BoolVar(&check, "check", false, "list the HCAs that are not connected as planned")
+	cmd.Flags().StringVar(&plan, "plan", "", "file with a LinkTable, - for standard input")
 	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw with ASCII characters")
 	return cmd
 }

@@ -30,7 +30,7 @@ type Rail struct {
 }
 
 // Rails returns the rails of the cluster, or of nodes with these names, by number. VFs and SFs are left out: they share
-// the port of their PF. Slices do not say to which leaf switch an HCA is connected.
+// the port of their PF.
 func (c *Cluster) Rails(nodes ...string) []Rail {
 	count := railCount{rails: map[railID]*Rail{}, nodes: map[string]bool{}, seen: map[string]bool{}}
 	for _, d := range c.view().devices {

@@ -60,6 +60,9 @@ type Config struct {
 	// DeviceInfoDir is the directory in which CNI plugins look for device information files (docs/cni.md), empty for
 	// none.
 	DeviceInfoDir string
+	// NodeFeatureDir is the directory of the feature files of Node Feature Discovery, in which the driver writes the label
+	// with the node's leaf switch, empty for none.
+	NodeFeatureDir string
 	// Hook configures the hook, which sets the locked memory limit and the limits on HCAs, and checks the devices of a
 	// container.
 	Hook plan.HookOptions
@@ -68,6 +71,8 @@ type Config struct {
 	Mover node.Mover
 	// Genl asks the kernel about the firmware, links and cables of cards. If it is nil, these are not known.
 	Genl node.Genl
+	// LeafFiles are the files that say to which leaf switches HCAs are connected.
+	LeafFiles node.LeafFiles
 	// Interfaces attaches the network interfaces of claims to pods. If it is nil, the driver attaches none.
 	Interfaces *podnet.Host
 	// IPAM gets the addresses of these interfaces from CNI plugins. It may be nil.

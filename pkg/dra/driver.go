@@ -61,7 +61,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	}
 	d.node, err = node.Open(node.Config{
 		HostRoot: cfg.HostRoot, Sys: cfg.sys, Store: d.store, Mover: cfg.Mover, Genl: cfg.Genl, Health: *cfg.Health,
-		Events: cfg.Events, Source: cfg.source, Now: cfg.now,
+		NodeName: cfg.NodeName, LeafFiles: cfg.LeafFiles, Events: cfg.Events, Source: cfg.source, Now: cfg.now,
 	})
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	d.offer = offer.New(offer.Config{
 		Client: d.client, Node: d.node, NodeName: cfg.NodeName,
 		Site: cfg.Site, Policy: cfg.Policy, PolicyFile: cfg.PolicyFile, PolicyRefused: cfg.PolicyRefused,
-		DeviceInfoDir: cfg.DeviceInfoDir, RuntimeCDI: cfg.RuntimeCDI, Troubles: cfg.Troubles, Metrics: cfg.Metrics,
+		DeviceInfoDir: cfg.DeviceInfoDir, NodeFeatureDir: cfg.NodeFeatureDir, RuntimeCDI: cfg.RuntimeCDI, Troubles: cfg.Troubles, Metrics: cfg.Metrics,
 		Report: d.report, Now: cfg.now,
 	})
 	d.claims = claims.New(claims.Config{

@@ -22,6 +22,8 @@ var levels = []level{
 	{"[events](events.md) of claims and pods", "claims.events=true"},
 	{"[metrics](metrics.md), [status page](status-page.md)", "metrics.enabled=true"},
 	{"[CNI plugins by Multus](cni.md)", "hostPaths.deviceInfo=/var/run/k8s.cni.cncf.io/devinfo/dp"},
+	{"[leaf switches](leaf-switches.md)", "config.leafFrom[0]=networkd,config.leafFrom[1]=file"},
+	{"[their label](leaf-switches.md#keep-a-job-together)", "config.leafLabelRail=0"},
 	{"[exec sessions](network.md#exec-sessions-and-probes)", "nri.enabled=true"},
 	{"[HCAs that follow pods](network.md#exclusive-mode)", "network.enabled=true,network.attachInterfaces=false"},
 	{"[network interfaces](network.md#network-interfaces)", "network.attachInterfaces=true"},
@@ -34,6 +36,7 @@ var levels = []level{
 
 // directories name the values of directories, where no level sets them.
 const directories = "hostPaths.kubelet=/hostPaths.kubelet,hostPaths.state=/hostPaths.state,hostPaths.cdi=/hostPaths.cdi,hostPaths.hookReports=/hostPaths.hookReports," +
+	"hostPaths.links=/hostPaths.links,hostPaths.nodeFeatures=/hostPaths.nodeFeatures," +
 	"hostPaths.nri=/hostPaths.nri,hostPaths.netns=/hostPaths.netns,hostPaths.cniState=/hostPaths.cniState"
 
 // TestLevels: docs/security.md has a table of the uses of the driver, and what each adds: rights in

@@ -60,7 +60,7 @@ var bans = []importrules.Ban{{
 	Of:      []string{module + "/pkg/dra/node"},
 	Imports: []string{module + "/pkg/dra/...", "k8s.io/client-go/..."},
 	Except: []string{
-		module + "/pkg/dra/claimstore", module + "/pkg/dra/health", module + "/pkg/dra/plan",
+		module + "/pkg/dra/claimstore", module + "/pkg/dra/health", module + "/pkg/dra/leaf", module + "/pkg/dra/plan",
 	},
 }, {
 	Name: "offer",
@@ -136,6 +136,7 @@ var calls = []importrules.Calls{{
 	But: []string{
 		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/base/atomicfile", module + "/internal/hook/...",
 		module + "/internal/test/fixture/...", module + "/internal/base/sockets", module + "/internal/kube/deviceinfo",
+		module + "/internal/kube/nodefeature",
 		module + "/internal/base/hostfs",       // opens, for reading only
 		module + "/internal/kube/installcheck", // opens HCAs, and writes the termination log, which is a mount
 		module + "/internal/kernel/rdmanetns",  // opens the kernel's settings of a network namespace

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -37,12 +38,14 @@ func (c *Claims) makeSpec(host *node.Host, p *plan.Plan) (*claimSpec, error) {
 	if err != nil {
 		return nil, node.Unsettled(err)
 	}
-	files, errFiles := filesOf(p, host.Snapshot, host.Sys)
+	files, errFiles := filesOf(p, host.Snapshot, host.Sys, c.cfg.Node.Judged().Leaves)
 	return &claimSpec{spec, files, errFiles}, nil
 }
 
-func filesOf(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]podmeta.File, error) {
-	files, err := podmeta.Files(p, snap)
+func filesOf(
+	p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS, leaves *leaf.View,
+) ([]podmeta.File, error) {
+	files, err := podmeta.Files(p, snap, leaves)
 	if err != nil || p.NCCLTopology == "" {
 		return files, err
 	}

@@ -27,6 +27,7 @@ const (
 	PortErrors    Condition = "port-errors"    // an error counter rises too fast
 	PCIeDegraded  Condition = "pcie-degraded"  // a PCIe link up to the root is narrower than it should be
 	PCIeErrors    Condition = "pcie-errors"    // the PCIe link of the HCA makes errors
+	Miswired      Condition = "miswired"       // the port is connected to another switch than the wiring plan says
 	NoAddress     Condition = "no-address"     // a RoCE port has only link-local GIDs
 )
 
@@ -86,6 +87,7 @@ var consequences = []consequence{
 	{PortErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortErrors", "RDMAPortErrorsEnded", counted},
 	{PCIeDegraded, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPCIeDegraded", "RDMAPCIeRestored", sick},
 	{PCIeErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPCIeErrors", "RDMAPCIeErrorsEnded", counted},
+	{Miswired, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAMiswired", "RDMAWiringAsPlanned", sick},
 	{NoAddress, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAAddressMissing", "RDMAAddressPresent", notSick},
 }
 

@@ -58,7 +58,7 @@ func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg
 	d.seen, d.standard = h, s
 	d.unsaved = d.changes.see(h, o.PCIe[h.Name].PCIeLink, now, cfg) || d.unsaved
 	reporters, told := o.Firmware[h.Name]
-	news := told || o.hasReading(h) || len(o.PCIe[h.Name].Errors) > 0
+	news := told || o.hasReading(h) || len(o.PCIe[h.Name].Errors) > 0 || o.hasWiring(h)
 	if d.stable && before != nil && same && before.Equal(h) && !news {
 		return
 	}
@@ -80,7 +80,7 @@ func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg
 		reading := o.Readings[PortID{d.name, p.Number}]
 		d.uncabled = d.uncabled && reading.NoCable
 		d.take([]judgement{
-			judgeAddress(h, p, reading),
+			judgeAddress(h, p, reading), judgeWiring(PortID{d.name, p.Number}, o.Wiring),
 			d.judgeFalls(before, h, p, reading, now, cfg), d.judgeCounters(p.Number, reading, now, cfg),
 		}, now, cfg)
 	}
@@ -111,8 +111,10 @@ func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
 }
 
 // isPatient reports whether a condition must be seen for Config.Sick, and stays what it was while nothing is known: one
-// that depends on the policy and on the other cards, or on an answer of the firmware.
-func isPatient(c Condition) bool { return c == PortSlow || c == PCIeDegraded || c == Firmware }
+// that depends on the policy and on the other cards, on an answer of the firmware, or on one of the switch.
+func isPatient(c Condition) bool {
+	return c == PortSlow || c == PCIeDegraded || c == Firmware || c == Miswired
+}
 
 func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 	for _, j := range judged {

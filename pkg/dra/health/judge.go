@@ -28,6 +28,9 @@ type Observation struct {
 	// Readings are the values of ports that the snapshot does not have. The conditions that
 	// depend on them do not change for a port without a reading.
 	Readings map[PortID]Reading
+	// Wiring are the switches of ports that are both planned and seen. The condition of a port without them does not
+	// change.
+	Wiring map[PortID]Wiring
 }
 
 // hasReading reports whether there is a reading of an HCA's port.

@@ -31,7 +31,7 @@ func TestTaints(t *testing.T) {
 			"rdma.dev/port-down": "NoExecute", "rdma.dev/unmonitored": "None", "rdma.dev/port-degraded": "None",
 			"rdma.dev/port-errors": "NoSchedule", "rdma.dev/no-address": "None", "rdma.dev/port-flapping": "None",
 			"rdma.dev/port-slow": "None", "rdma.dev/pcie-degraded": "None", "rdma.dev/pcie-errors": "None",
-			"rdma.dev/firmware": "None",
+			"rdma.dev/firmware": "None", "rdma.dev/miswired": "None",
 		}},
 	} {
 		got := map[string]resourceapi.DeviceTaintEffect{}

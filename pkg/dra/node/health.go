@@ -60,7 +60,8 @@ func (j *judge) due(now time.Time, most time.Duration) time.Duration {
 	return most
 }
 
-// judge judges the health of the newest Host, makes a View of both, and reports whether the health changed. Only Start
+// judge judges the health of the newest Host, makes a View of both with the leaf switches, and reports whether health or
+// leaf switches changed. Only Start
 // and Run call it. What the next driver must know of it is written by the caller after the listener was called: a disk
 // that hangs delays no taint.
 func (n *Node) judge(ctx context.Context, now time.Time) bool {
@@ -69,9 +70,11 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	if times := n.health.times.Load(); times != nil {
 		model.Configure((*times)(n.cfg.Health))
 	}
+	held := next.held()
+	next.Leaves = n.leaves.view(next.Snapshot, held)
 	o := health.Observation{
-		Snapshot: next.Snapshot, Held: next.held(), Unbound: next.unbound(), Readings: n.health.readings,
-		PCIe: n.health.pcie, Firmware: n.health.firmware,
+		Snapshot: next.Snapshot, Held: held, Unbound: next.unbound(), Readings: n.health.readings,
+		PCIe: n.health.pcie, Firmware: n.health.firmware, Wiring: n.leaves.wiring(),
 	}
 	if expected := n.health.expected.Load(); expected != nil {
 		o.Expected = *expected
@@ -83,7 +86,7 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	if changed {
 		next.outdated = make(chan struct{})
 	}
-	n.judged.Store(&View{Host: next.Host, Health: next.Health, outdated: next.outdated})
+	n.judged.Store(&View{Host: next.Host, Health: next.Health, Leaves: next.Leaves, outdated: next.outdated})
 	if changed {
 		close(last.outdated)
 	}
@@ -92,5 +95,5 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 			"device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
 	}
 	n.listener.Health(ctx, len(model.Pending()), transitions, next.Plans)
-	return changed
+	return changed || !last.Leaves.Same(next.Leaves)
 }

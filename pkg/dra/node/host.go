@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -27,6 +28,8 @@ type View struct {
 	*Host
 	// Health is the health of the HCAs, judged from this Host.
 	Health *health.View
+	// Leaves are the leaf switches of the HCAs. It is nil while the policy names no source of them.
+	Leaves *leaf.View
 	// Plans are the plans of the prepared claims.
 	Plans []*plan.Plan
 

@@ -14,15 +14,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// A driver stores four things for the next driver of the same boot (docs/adr/0013). The first is the last known state
+// A driver stores five things for the next driver of the same boot (docs/adr/0013). The first is the last known state
 // of HCAs, because HCAs that claims hold may be missing at the start. The second is their taints, so that a flapping
 // link stays known after a restart. The third is the past of their health: a link may fall only once in hours. The
-// fourth is the VPD of cards, because it is read once a boot.
+// fourth is the VPD of cards, because it is read once a boot. The fifth are the leaf switches of HCAs (docs/adr/0057).
 const (
 	memoryHCAs   = "hcas"
 	memoryTaints = "taints"
 	memoryHealth = "health"
 	memoryVPD    = "vpd"
+	memoryLeaves = "leaves"
 )
 
 // recall reads what the driver before has stored.

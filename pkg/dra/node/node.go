@@ -30,6 +30,10 @@ type Config struct {
 	Sys fs.ReadLinkFS
 	// Genl asks the kernel about firmware, links and cables, nil for nobody: they are not known.
 	Genl Genl
+	// NodeName is the Kubernetes name of the node, by which LeafFiles may name it.
+	NodeName string
+	// LeafFiles are the files that say to which leaf switches HCAs are connected.
+	LeafFiles LeafFiles
 	// Store has the records of claims.
 	Store *claimstore.Store
 	// Mover moves HCAs into the network namespaces of pods on a host in exclusive mode. It may be nil.
@@ -76,6 +80,7 @@ type Node struct {
 	misfits  loop.Errors
 	changed  loop.Signal // another goroutine has read the host, or SetTimes was called
 	health   *judge
+	leaves   *leaves
 	taints   map[string][]resourceapi.DeviceTaint // stored for the next driver; for one goroutine
 }
 
@@ -87,7 +92,8 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), changed: loop.NewSignal(), movable: movable{Mover: cfg.Mover},
+		cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), leaves: newLeaves(&cfg), changed: loop.NewSignal(),
+		movable: movable{Mover: cfg.Mover},
 	}
 	if n.sys == nil {
 		n.sys = sysfs.DirFS(filepath.Join(cfg.HostRoot, "sys"))

@@ -32,9 +32,11 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 		}
 	}
 	n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+	n.leaves.look(ctx, n)
 	n.judge(ctx, n.cfg.Now())
 	n.remember(ctx)
 	n.health.remember(ctx, n.cfg.Store.Memory())
+	n.leaves.remember(ctx, n.cfg.Store.Memory())
 	return nil
 }
 
@@ -49,10 +51,16 @@ func (n *Node) Run(ctx context.Context) {
 	for {
 		asks := false
 		due := time.NewTimer(n.health.due(n.cfg.Now(), rescanInterval))
+		leaves, stop := n.leaves.timer(n.cfg.Now())
 		select {
 		case <-ctx.Done():
 			due.Stop()
+			stop()
 			return
+		case <-leaves:
+			n.leaves.look(ctx, n)
+		case <-n.leaves.wake:
+			n.leaves.look(ctx, n)
 		case signal := <-signals:
 			n.looked(ctx, n.update(signal.Changes))
 		case <-rescan.C:
@@ -67,6 +75,7 @@ func (n *Node) Run(ctx context.Context) {
 			n.adapt(ctx)
 		}
 		due.Stop()
+		stop()
 		if read, err := n.readVPD(ctx); read {
 			n.looked(ctx, err)
 		}
@@ -80,6 +89,7 @@ func (n *Node) Run(ctx context.Context) {
 			n.listener.Changed()
 		}
 		n.health.remember(ctx, n.cfg.Store.Memory()) // last: it waits for a disk
+		n.leaves.remember(ctx, n.cfg.Store.Memory())
 	}
 }
 

@@ -61,6 +61,7 @@ func decideBy(o *Offer, p *policy.Config, view node.View) *Decision {
 	taints := view.Health.Taints(healthPolicy(o, p))
 	state.NoTaints, state.Taints = o.missing.has(gateTaints), taints
 	state.FewTaints = o.missing.has(gateNone)
+	state.Leaves = view.Leaves.Leaves()
 	state.Fixed = o.cfg.Node.Fixed(view.Host, snap)
 	decided := newDecision(p.Apply(snap, state))
 	decided.taints, decided.deviates = taints, decided.deviates || len(missing) > 0

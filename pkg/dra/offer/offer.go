@@ -42,6 +42,8 @@ type Config struct {
 	PolicyRefused error
 	// DeviceInfoDir is the directory in which CNI plugins look for device information files, "" for none.
 	DeviceInfoDir string
+	// NodeFeatureDir is the directory of NFD's feature files, for the label of the node, "" for none.
+	NodeFeatureDir string
 	// RuntimeCDI confirms that the container runtime applies CDI devices.
 	RuntimeCDI bool
 	Troubles   *apiclient.Troubles
@@ -64,6 +66,7 @@ type Reporter interface {
 type Offer struct {
 	cfg        Config
 	changed    loop.Signal // an input of the decision has changed
+	decided    loop.Signal // there is a new decision
 	registered loop.Signal // the node object is to be read again, for example because the kubelet registered the driver
 	policy     atomic.Pointer[policy.Config]
 	refused    atomic.Pointer[Refusal]  // of the policy's file as it is now, nil for none
@@ -81,7 +84,7 @@ type Offer struct {
 // New returns an Offer. It starts no goroutine before Run.
 func New(cfg Config) *Offer {
 	o := &Offer{
-		cfg: cfg, changed: loop.NewSignal(), registered: loop.NewSignal(),
+		cfg: cfg, changed: loop.NewSignal(), decided: loop.NewSignal(), registered: loop.NewSignal(),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 	}
 	o.publisher = publisher.New(publisher.Config{
@@ -98,6 +101,7 @@ func New(cfg Config) *Offer {
 	cfg.Policy = cmp.Or(cfg.Policy, policy.Default())
 	o.policy.Store(cfg.Policy)
 	cfg.Node.SetTimes(cfg.Policy.HealthTimes)
+	node.SetLeafSources(cfg.Node, cfg.Policy.LeafFrom())
 	return o
 }
 
@@ -108,6 +112,7 @@ func (o *Offer) Run(ctx context.Context) {
 	for _, loop := range []func(context.Context){o.publishLoop, o.publisher.Run, o.followPolicy} {
 		all.Go(func() { loop(ctx) })
 	}
+	all.Go(func() { labelLoop(ctx, o) })
 }
 
 // Changed starts a new decision after a change of the host or of its health. It does not block.

@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -138,6 +139,7 @@ func (o *Offer) reloadPolicy(ctx context.Context, f *policyFile) {
 	}
 	o.policy.Store(c)
 	o.cfg.Node.SetTimes(c.HealthTimes)
+	node.SetLeafSources(o.cfg.Node, c.LeafFrom())
 	o.changed.Set()
 	logger.Info("Configuration in force", "file", path)
 	o.cfg.Report.Note("ConfigurationInForce", path, "what is published follows it")

@@ -63,6 +63,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	view := o.cfg.Node.View(ctx)
 	decided := o.decide(view)
 	o.last.Store(decided)
+	o.decided.Set()
 	o.cfg.Node.Expect(decided.Expected())
 	o.heldBack.report(view.Health, healthPolicy(o, o.policy.Load()), o.cfg.Report)
 	o.blocks.report(ctx, o.policy.Load(), o.cfg.Report)

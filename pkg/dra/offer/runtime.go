@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -48,15 +49,16 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 // checkRuntime reads the node's container runtime, and its pod CIDRs and labels. If the runtime may omit CDI devices,
 // nothing is published, and the log and an event have the reason.
 func (o *Offer) checkRuntime(ctx context.Context) error {
-	node, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
+	object, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
 	if err == nil {
-		err = answer.About(node, "", o.cfg.NodeName) // without a runtime's version, nothing would be known against it
+		err = answer.About(object, "", o.cfg.NodeName) // without a runtime's version, nothing would be known against it
 	}
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", o.cfg.NodeName, err)
 	}
-	o.blocks.read(node, o.cfg.Now())
-	reason := dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion)
+	o.blocks.read(object, o.cfg.Now())
+	node.SetLabels(o.cfg.Node, object.Labels)
+	reason := dropsCDI(object.Status.NodeInfo.ContainerRuntimeVersion)
 	if o.cfg.RuntimeCDI {
 		reason = nil
 	}
@@ -67,7 +69,7 @@ func (o *Offer) checkRuntime(ctx context.Context) error {
 	}
 	o.cfg.Report.Warn("NoRDMADevices", o.cfg.NodeName, reason)
 	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
-	o.warnNode(ctx, node, event.NoDevices.Reason, reason.Error())
+	o.warnNode(ctx, object, event.NoDevices.Reason, reason.Error())
 	return nil
 }
 

@@ -27,6 +27,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -40,10 +41,10 @@ type File struct {
 
 // Files returns the files of a claim, none if its plan has no metadata. HCAs that are not on
 // the host have no attributes.
-func Files(p *plan.Plan, snap *rdma.Snapshot) ([]File, error) {
+func Files(p *plan.Plan, snap *rdma.Snapshot, leaves *leaf.View) ([]File, error) {
 	var files []File
 	for _, m := range p.Metadata.Mounts(p) {
-		data, err := encode(p, snap, m.Request)
+		data, err := encode(p, snap, leaves, m.Request)
 		if err != nil {
 			return nil, fmt.Errorf("claim %s, request %s: encode device metadata: %w", p.Claim(), m.Request, err)
 		}
@@ -52,7 +53,7 @@ func Files(p *plan.Plan, snap *rdma.Snapshot) ([]File, error) {
 	return files, nil
 }
 
-func encode(p *plan.Plan, snap *rdma.Snapshot, request string) ([]byte, error) {
+func encode(p *plan.Plan, snap *rdma.Snapshot, leaves *leaf.View, request string) ([]byte, error) {
 	out := v1beta1.DeviceMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: "DeviceMetadata"},
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, Generation: 1},
@@ -68,7 +69,7 @@ func encode(p *plan.Plan, snap *rdma.Snapshot, request string) ([]byte, error) {
 			out.Requests = []v1beta1.DeviceMetadataRequest{{Name: d.Request}}
 		}
 		out.Requests[0].Devices = append(out.Requests[0].Devices, v1beta1.Device{
-			Driver: rdma.Domain, Pool: d.Pool, Name: d.Device, Attributes: attributes(d, snap),
+			Driver: rdma.Domain, Pool: d.Pool, Name: d.Device, Attributes: attributes(d, snap, leaves),
 		})
 	}
 	return json.MarshalIndent(out, "", "  ")
@@ -76,7 +77,9 @@ func encode(p *plan.Plan, snap *rdma.Snapshot, request string) ([]byte, error) {
 
 // attributes returns the attributes of a device. A group has the kernel's names of its HCAs, if there
 // is room for them.
-func attributes(d plan.Device, snap *rdma.Snapshot) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+func attributes(
+	d plan.Device, snap *rdma.Snapshot, leaves *leaf.View,
+) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	name := devicename.Parse(d.Device)
 	var ibdevs []string
 	for _, hca := range d.HCAs() {
@@ -99,5 +102,13 @@ func attributes(d plan.Device, snap *rdma.Snapshot) map[resourceapi.QualifiedNam
 	}
 	out := resources.Attributes(h, snap.NetnsMode)
 	out["shared"] = resourceapi.DeviceAttribute{BoolValue: &name.Shared}
+	link := leaves.First(h.Name)
+	for attribute, value := range map[resourceapi.QualifiedName]string{
+		resources.AttributeLeafSwitch: link.Leaf, "leafPort": link.Link.Port, "leafFabric": link.Fabric,
+	} {
+		if value != "" {
+			out[attribute] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+	}
 	return out
 }

@@ -248,6 +248,7 @@ func (a *application) offer() {
 				capacity = d.rule.capacity
 			}
 		}
+		a.setLeaf(d)
 		if capacity.Bandwidth == nil {
 			capacity.Bandwidth = rate(d.HCA)
 		}

@@ -35,6 +35,9 @@ func (p *problems) attributes(path string, entries map[string]FileAttribute) att
 		if s := entry.String; s != nil && (*s == "" || len(*s) > resourceapi.DeviceAttributeMaxValueLength) {
 			p.add(path+".string", "want 1 to %d bytes, not %d", resourceapi.DeviceAttributeMaxValueLength, len(*s))
 		}
+		if name == string(resources.AttributeLeafSwitch) && entry.String == nil {
+			p.add(path, "is the name of a switch: want a string")
+		}
 		out[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
 			StringValue: entry.String, IntValue: entry.Int, BoolValue: entry.Bool,
 		}
@@ -66,9 +69,16 @@ func (p *problems) attributeName(path, name string) {
 	}
 }
 
+func stringAttribute(value string) resourceapi.DeviceAttribute {
+	return resourceapi.DeviceAttribute{StringValue: &value}
+}
+
 // room checks that a device with all of the rule's attributes is within the API's limit.
-func (p *problems) room(path string, r *rule) {
+func (p *problems) room(path string, r *rule, f *File) {
 	taken := len(resources.OwnAttributes)
+	if _, set := r.extra[resources.AttributeLeafSwitch]; len(f.LeafFrom) > 0 && !set {
+		taken++
+	}
 	if r.rail != nil || r.rails > 0 {
 		taken++
 	}

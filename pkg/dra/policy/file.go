@@ -42,6 +42,13 @@ type File struct {
 	// writes the first change after a longer pause at once. A longer interval reduces the load on the API
 	// server of a large cluster where many links change at the same time. Defaults to 1s.
 	PublishInterval *Duration `yaml:"publishInterval"`
+	// LeafFrom are the sources that say to which leaf switch an HCA is connected, the first that knows it wins: networkd
+	// (LLDP of systemd-networkd), file (written by the host) and table (of the site, chart value linkTable). Defaults to
+	// none.
+	LeafFrom []string `yaml:"leafFrom" jsonschema:"maxItems=3,enum=networkd,enum=file,enum=table"`
+	// LeafLabelRail is the rail whose leaf switch becomes the label rdma.dev/leaf-switch of the node, by a file for Node
+	// Feature Discovery. Defaults to no label.
+	LeafLabelRail *int64 `yaml:"leafLabelRail" jsonschema:"minimum=0,maximum=2147483647"`
 	// IPAM are the ways to assign addresses to network interfaces of claims, by name. An entry with a type
 	// is the section ipam of a CNI configuration. An entry without a type divides a subnet among the nodes.
 	IPAM map[string]FileIPAM `yaml:"ipam"`

@@ -11,6 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 )
 
 // Config is a valid configuration file. It never changes.
@@ -23,6 +24,8 @@ type Config struct {
 	timing       timing
 	ipam         map[string]json.RawMessage
 	pools        map[string]*blocks.Pool
+	leafFrom     []leaf.Source
+	labelRail    *int64
 }
 
 // Container returns the administrator's settings for every RDMA container of the
@@ -78,6 +81,8 @@ func Parse(data []byte) (*Config, error) {
 	c.timing = p.timing(&f)
 	c.ipam, c.pools = p.ipam(f.IPAM)
 	p.railIPAM(c, f.IPAM)
+	c.leafFrom, c.labelRail = p.leafFrom(f.LeafFrom), f.LeafLabelRail
+	between(p, "leafLabelRail", f.LeafLabelRail, 0, maxRail, 0)
 	p.unique("rules", "rule", len(c.rules), func(i int) string { return c.rules[i].name })
 	p.unique("groups", "group", len(c.groups), func(i int) string { return c.groups[i].name })
 	if err := p.join(); err != nil {

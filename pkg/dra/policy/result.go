@@ -21,6 +21,8 @@ type State struct {
 	HeldGroups map[string][]string
 	// Taints are the taints that the health of HCAs requires, by the HCA's name, sorted by key.
 	Taints map[string][]resourceapi.DeviceTaint
+	// Leaves are the leaf switches of HCAs, by the HCA's name.
+	Leaves map[string]string
 	// Fixed is, on a host in exclusive network namespace mode, why an HCA cannot move into a
 	// pod, by the HCA's name, "" if it can. It is nil if the driver moves no HCAs.
 	Fixed map[string]string

@@ -119,7 +119,7 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 		r.minPCIe = link
 	}
 	r.minRate = between(p, path+".minRateGbps", e.MinRateGbps, 1, 100_000, 0)
-	p.room(path+".attributes", r)
+	p.room(path+".attributes", r, f)
 	return r
 }
 

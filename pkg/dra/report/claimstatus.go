@@ -194,7 +194,7 @@ func (s *ClaimStatus) compareAll(ctx context.Context) {
 
 // wanted returns the entries that the status of a claim should have.
 func (s *ClaimStatus) wanted(p *plan.Plan, stored []entry) ([]entry, error) {
-	host, judged, now := s.cfg.Node.Host(), s.cfg.Node.Judged().Health, metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
+	host, judged, now := s.cfg.Node.Host(), s.cfg.Node.Judged(), metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
 	return entriesFor(p, host, judged, s.cfg.Attached, s.checks.claim(p.UID), stored, now)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -38,11 +39,22 @@ type HCAData struct {
 // PortData describes a port without its state, which changes too often. The GIDs are of the last start of a container
 // of the claim, or of the last change of the host.
 type PortData struct {
-	GIDs      []GIDData `json:"gids,omitempty"`
+	GIDs []GIDData `json:"gids,omitempty"`
+	// Leaf is the other end of the cable: of the PF for a VF or SF.
+	Leaf      *LeafData `json:"leaf,omitempty"`
 	LinkLayer string    `json:"linkLayer,omitempty"`
 	// Netdev is the port's interface while it is on the host.
 	Netdev string `json:"netdev,omitempty"`
 	Number int    `json:"number"`
+}
+
+// LeafData describes the switch to which a port is connected.
+type LeafData struct {
+	Fabric string `json:"fabric,omitempty"`
+	Port   string `json:"port,omitempty"`
+	// Since is when the driver began to know it.
+	Since  time.Time `json:"since"`
+	Switch string    `json:"switch"`
 }
 
 // GIDData is an entry of a port's GID table.
@@ -70,19 +82,20 @@ var ownConditions = []string{conditionReady, conditionUsable, conditionHealthy}
 // The health is the last judged one. It may be of an earlier host than the names, which change only with the claim's
 // spec.
 func entriesFor(
-	p *plan.Plan, host *node.Host, judged *health.View,
+	p *plan.Plan, host *node.Host, judged node.View,
 	attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData,
 	checks checked, stored []entry, now metav1.Time,
 ) ([]entry, error) {
 	var out []entry
 	snap, gids := host.Snapshot, Addresses{host.Sys}
+	leaves := judged.Leaves
 	for _, d := range p.Devices {
 		s := entry{Driver: rdma.Domain, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
 		same := func(o entry) bool { return sameDevice(s, o) }
 		if slices.ContainsFunc(out, same) {
 			continue // two requests have it, one of them for monitoring
 		}
-		data, missing := dataOf(d, snap, gids)
+		data, missing := dataOf(d, snap, gids, leaves)
 		ready := metav1.Condition{
 			Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonPrepared, LastTransitionTime: now,
 		}
@@ -101,7 +114,7 @@ func entriesFor(
 		} else if was := meta.FindStatusCondition(before, conditionUsable); was != nil {
 			s.Conditions = append(s.Conditions, *was)
 		}
-		if c, ok := healthyCondition(d.HCAs(), judged, meta.FindStatusCondition(before, conditionHealthy)); ok {
+		if c, ok := healthyCondition(d.HCAs(), judged.Health, meta.FindStatusCondition(before, conditionHealthy)); ok {
 			c.LastTransitionTime = now
 			s.Conditions = append(s.Conditions, c)
 		}
@@ -130,7 +143,9 @@ func sameDevice(a, b entry) bool {
 }
 
 // dataOf describes the HCAs of a device. missing is the name of an absent HCA, "" for none.
-func dataOf(d plan.Device, snap *rdma.Snapshot, gids Addresses) (data DeviceData, missing string) {
+func dataOf(
+	d plan.Device, snap *rdma.Snapshot, gids Addresses, leaves *leaf.View,
+) (data DeviceData, missing string) {
 	for _, name := range d.HCAs() {
 		h := snap.Lookup(name)
 		if h == nil {
@@ -144,11 +159,19 @@ func dataOf(d plan.Device, snap *rdma.Snapshot, gids Addresses) (data DeviceData
 		for p := range h.OwnPorts() {
 			hca.Ports = append(hca.Ports, PortData{
 				Number: p.Number, LinkLayer: string(p.LinkLayer), Netdev: p.Netdev, GIDs: gidData(gids.of(h, p.Number)),
+				Leaf: leafData(leaves.Port(h.Name, p.Number)),
 			})
 		}
 		data.HCAs = append(data.HCAs, hca)
 	}
 	return data, missing
+}
+
+func leafData(s leaf.State) *LeafData {
+	if s.Leaf == "" {
+		return nil
+	}
+	return &LeafData{Fabric: s.Fabric, Port: s.Link.Port, Since: s.Since.UTC().Truncate(time.Second), Switch: s.Leaf}
 }
 
 func gidData(gids []rdma.GID) (out []GIDData) {

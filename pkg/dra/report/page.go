@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -113,7 +114,7 @@ func (in *Inputs) hcas() []statuspage.HCA {
 	}
 	out := []statuspage.HCA{}
 	for _, h := range in.View.With(in.View.Absent()...).HCAs {
-		one := pageHCA(&h)
+		one := pageHCA(&h, in.View.Leaves)
 		if verdict, judged := view.Verdict(h.Name); judged {
 			status, _ := view.Report(h.Name, in.Now)
 			one.Health, one.Fault = string(status), verdict.Message()
@@ -154,7 +155,22 @@ func (in *Inputs) conditions(v health.Verdict) (out []statuspage.Condition) {
 	return out
 }
 
-func pageHCA(h *rdma.HCA) statuspage.HCA {
+// pageLeaf describes the switch of a port, nil if there is nothing to say of it.
+func pageLeaf(s leaf.State) *statuspage.Leaf {
+	if s.Leaf == "" && s.Why == "" {
+		return nil
+	}
+	out := &statuspage.Leaf{Switch: s.Leaf, Port: s.Link.Port, Fabric: s.Fabric, Reason: s.Why}
+	if s.Leaf != "" {
+		out.Source, out.Since, out.Seen = string(s.Source), &s.Since, &s.Seen
+	}
+	if s.Planned.Leaf != "" {
+		out.Planned = s.Planned.String()
+	}
+	return out
+}
+
+func pageHCA(h *rdma.HCA, leaves *leaf.View) statuspage.HCA {
 	out := statuspage.HCA{
 		Name: h.Name, IBDev: h.IBDev, Function: string(h.Function), Protocol: string(h.Protocol), Model: h.Model, Firmware: h.Firmware,
 		Ports: []statuspage.Port{}, Devices: []string{}, Claims: []string{},
@@ -163,7 +179,9 @@ func pageHCA(h *rdma.HCA) statuspage.HCA {
 		out.PCI, out.NUMANode = h.PCI.Address, h.DataFunction().NUMANode
 	}
 	for p := range h.OwnPorts() {
-		port := statuspage.Port{Number: p.Number, State: string(p.State), Netdev: p.Netdev}
+		port := statuspage.Port{
+			Number: p.Number, State: string(p.State), Netdev: p.Netdev, Leaf: pageLeaf(leaves.Port(h.Name, p.Number)),
+		}
 		if p.State == rdma.PortActive {
 			port.RateMbps = p.RateMbps
 		}

@@ -12,6 +12,7 @@ import (
 // These are the attributes that a policy sets.
 const (
 	AttributeRail         resourceapi.QualifiedName = "rail"
+	AttributeLeafSwitch   resourceapi.QualifiedName = "leafSwitch"
 	AttributeDeviceID     resourceapi.QualifiedName = "k8s.cni.cncf.io/deviceID"
 	AttributeResourceName resourceapi.QualifiedName = "k8s.cni.cncf.io/resourceName"
 )

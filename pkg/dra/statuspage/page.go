@@ -83,6 +83,22 @@ type Port struct {
 	State    string `json:"state"`
 	RateMbps int    `json:"rateMbps,omitempty"` // while it is ACTIVE
 	Netdev   string `json:"netdev,omitempty"`
+	// Leaf is what is known of the other end of its cable.
+	Leaf *Leaf `json:"leaf,omitempty"`
+}
+
+// Leaf is the leaf switch to which a port is connected, or why it is not known.
+type Leaf struct {
+	Switch  string `json:"switch,omitempty"`
+	Port    string `json:"port,omitempty"`    // of the switch
+	Fabric  string `json:"fabric,omitempty"`  // the network
+	Source  string `json:"source,omitempty"`  // networkd, file or table
+	Planned string `json:"planned,omitempty"` // by the table of the site
+	// Since is when it began to count, and Seen when the source last said it.
+	Since *time.Time `json:"since,omitempty"`
+	Seen  *time.Time `json:"seen,omitempty"`
+	// Reason is why there is no switch, or what else is seen.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Claim is a claim that is prepared on the node.

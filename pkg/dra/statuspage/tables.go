@@ -40,7 +40,7 @@ func (h HCA) row() g.Node {
 	return lines(html.Tr,
 		html.Td(html.Class("name"), html.Code(g.Text(h.IBDev)), html.Small(g.Text(h.Name))),
 		html.Td(g.Text(h.Function+" "+h.Protocol), html.Small(g.Text(device))),
-		html.Td(g.Map(h.Ports, Port.div)),
+		html.Td(g.Map(h.Ports, Port.div), g.Map(h.Ports, Port.leaf)),
 		html.Td(h.health(), small(h.Fault),
 			g.Map(h.Taints, func(taint string) g.Node { return html.Small(g.Text("taint " + taint)) }), h.history()),
 		html.Td(each(h.Devices, "not published", func(name string) g.Node { return html.Code(g.Text(name)) }),
@@ -55,6 +55,31 @@ func (p Port) div() g.Node {
 		netdev = html.Code(g.Text(p.Netdev))
 	}
 	return html.Div(g.Textf("%d: %s %s ", p.Number, p.State, rate(p.RateMbps)), netdev)
+}
+
+// leaf is empty for a port of which nothing is known.
+func (p Port) leaf() g.Node {
+	l := p.Leaf
+	switch {
+	case l == nil:
+		return nil
+	case l.Switch == "":
+		return html.Small(g.Textf("%d: leaf switch unknown: %s", p.Number, l.Reason))
+	}
+	line := fmt.Sprintf("%d: leaf switch %s", p.Number, l.Switch)
+	if l.Port != "" {
+		line += " port " + l.Port
+	}
+	if l.Fabric != "" {
+		line += ", fabric " + l.Fabric
+	}
+	if l.Seen != nil {
+		line += fmt.Sprintf(" (%s, seen %s)", l.Source, text.Time(*l.Seen))
+	}
+	if l.Reason != "" {
+		line += ": " + l.Reason
+	}
+	return html.Small(g.Text(line))
 }
 
 func (h HCA) health() g.Node {

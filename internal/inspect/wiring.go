@@ -1,0 +1,107 @@
+package inspect
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Wiring is the comparison of a wiring plan with the leaf switches that drivers have published.
+type Wiring struct {
+	// Differences are the HCAs that are not connected as planned.
+	Differences []Miswired `json:"differences"`
+	// Unseen are the planned HCAs that publish no leaf switch, as NODE/HCA.
+	Unseen []string `json:"unseen,omitempty"`
+	// Agreed counts the HCAs that are connected as planned.
+	Agreed int `json:"agreed"`
+}
+
+// Miswired is an HCA that is not connected as planned.
+type Miswired struct {
+	Node  string `json:"node"`
+	HCA   string `json:"hca"`
+	IBDev string `json:"ibdev,omitempty"`
+	Rail  string `json:"rail,omitempty"`
+	// Planned and Seen are leaf switches, "" if they are not known here.
+	Planned string `json:"planned,omitempty"`
+	Seen    string `json:"seen,omitempty"`
+	// Tainted says that the driver itself has found it: then a port may differ, too.
+	Tainted bool `json:"tainted"`
+}
+
+// miswiredTaint is the taint of an HCA whose driver has found that it is not connected as planned.
+const miswiredTaint = driver + "/miswired"
+
+// Wiring compares a plan with the leaf switches of the cluster's HCAs, or of those of nodes with these names. Without
+// a plan it lists what the drivers have found.
+func (c *Cluster) Wiring(plan *v1alpha1.LinkTable, nodes ...string) Wiring {
+	out := Wiring{Differences: []Miswired{}}
+	seen := map[string]bool{} // HCAs: one may be published in two forms
+	for _, d := range c.view().devices {
+		if !isWhole(d) || len(nodes) > 0 && !slices.Contains(nodes, d.node()) {
+			continue
+		}
+		h := hcaOf(d)
+		if id := h.Node + "/" + h.Name; seen[id] {
+			continue
+		} else {
+			seen[id] = true
+		}
+		one := Miswired{
+			Node: h.Node, HCA: h.Name, IBDev: h.IBDev, Rail: h.Rail, Planned: plannedLeaf(plan, d, &h), Seen: h.Leaf,
+			Tainted: slices.ContainsFunc(d.taints(), func(t taint) bool { return t.Key == miswiredTaint }),
+		}
+		switch {
+		case one.Tainted, one.Planned != "" && one.Seen != "" && !v1alpha1.SameLeaf(one.Planned, one.Seen):
+			out.Differences = append(out.Differences, one)
+		case one.Planned != "" && one.Seen == "":
+			out.Unseen = append(out.Unseen, h.String())
+		case one.Planned != "":
+			out.Agreed++
+		}
+	}
+	slices.SortFunc(out.Differences, func(a, b Miswired) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.HCA, b.HCA))
+	})
+	slices.Sort(out.Unseen)
+	return out
+}
+
+// plannedLeaf returns the leaf switch of an HCA's first port in a plan, "" if there is none, or more than one. A slice
+// has the GUID of the node, which is that of the port for HCAs with one port.
+func plannedLeaf(plan *v1alpha1.LinkTable, d *device, h *HCA) string {
+	if plan == nil {
+		return ""
+	}
+	guid, _ := rdma.ParseGUID(d.text("nodeGUID"))
+	var leaves []string
+	for i := range plan.Links {
+		l := &plan.Links[i]
+		of := guid != 0 && l.PortGUID() == guid || l.IsOf(h.Node, 1, true, h.Name, h.IBDev, d.text("netdev"))
+		if of && !slices.ContainsFunc(leaves, func(leaf string) bool { return strings.EqualFold(leaf, l.Leaf) }) {
+			leaves = append(leaves, l.Leaf)
+		}
+	}
+	if len(leaves) != 1 {
+		return ""
+	}
+	return leaves[0]
+}
+
+// WiringTable shows the differences.
+func WiringTable(list []Miswired) *metav1.Table {
+	t := columns("Node", "HCA", "Rail", "Planned", "Seen")
+	for _, m := range list {
+		planned := m.Planned
+		if planned == "" {
+			planned = "see the events of the node"
+		}
+		row(t, m.Node, cmp.Or(m.IBDev, m.HCA), m.Rail, planned, m.Seen)
+	}
+	return t
+}

@@ -1,0 +1,170 @@
+package networkd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+)
+
+// Dir is the directory of networkd below the root of a host, without a leading slash.
+const Dir = "run/systemd/netif"
+
+// Socket is the name of networkd's varlink socket in Dir.
+const Socket = "io.systemd.Network"
+
+// Heard are the neighbors on an interface.
+type Heard struct {
+	Neighbors []Neighbor
+	// At is when networkd last wrote them, zero if it holds them in memory and removes them itself.
+	At time.Time
+}
+
+// maxInterfaces bounds the interfaces with neighbors.
+const maxInterfaces = 4096
+
+// Read returns the neighbors on the interfaces with these indexes, by index. An interface without a neighbor is absent.
+// The file system is Dir. dial connects to Socket; it may be nil. If networkd does not answer there, Read reads the
+// files. It returns an error if it can tell nothing of any interface, or if a file is not as networkd writes it.
+func Read(
+	ctx context.Context, dir fs.ReadLinkFS, dial func(context.Context) (net.Conn, error), indexes []int,
+) (map[int]Heard, error) {
+	if dial != nil {
+		heard, err := ask(ctx, dial)
+		switch {
+		case err == nil:
+			return heard, nil
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNoMethod):
+			return nil, fmt.Errorf("ask systemd-networkd for its LLDP neighbors: %w", err)
+		}
+	}
+	if _, err := hostfs.Stat(dir, "links"); err != nil { // networkd has a file there for each interface that it manages
+		return nil, fmt.Errorf("systemd-networkd does not run, or /%s is not mounted: %w", Dir, err)
+	}
+	out := map[int]Heard{}
+	for _, index := range indexes {
+		one, err := readFile(dir, "lldp/"+strconv.Itoa(index))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the LLDP neighbors of systemd-networkd: /%s/lldp/%d: %w", Dir, index, err)
+		}
+		out[index] = one
+	}
+	return out, nil
+}
+
+func readFile(dir fs.ReadLinkFS, name string) (Heard, error) {
+	info, err := hostfs.Stat(dir, name)
+	if err != nil {
+		return Heard{}, err
+	}
+	data, err := hostfs.ReadFile(dir, name, maxFile)
+	if err != nil {
+		return Heard{}, err
+	}
+	neighbors, err := ParseFile(data)
+	return Heard{neighbors, info.ModTime()}, err
+}
+
+// errNoMethod means that networkd is older than the method.
+var errNoMethod = errors.New("it does not know the method GetLLDPNeighbors")
+
+// maxReply bounds networkd's answer. An announcement has a few hundred bytes, and varlink lists each byte of an
+// identity as a number.
+const maxReply = 4 << 20
+
+// ask asks networkd by varlink: a JSON object that ends with a zero byte, and one that answers (varlink.org).
+func ask(ctx context.Context, dial func(context.Context) (net.Conn, error)) (map[int]Heard, error) {
+	conn, err := dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return nil, err
+		}
+	}
+	_, err = io.WriteString(conn, `{"method":"io.systemd.Network.GetLLDPNeighbors","parameters":{}}`+"\x00")
+	if err != nil {
+		return nil, err
+	}
+	data, err := readReply(conn)
+	if err != nil {
+		return nil, err
+	}
+	return parseReply(data)
+}
+
+// readReply reads up to the zero byte.
+func readReply(r io.Reader) ([]byte, error) {
+	var data []byte
+	chunk := make([]byte, 16<<10)
+	for {
+		n, err := r.Read(chunk)
+		for i, b := range chunk[:n] {
+			if b == 0 {
+				return append(data, chunk[:i]...), nil
+			}
+		}
+		data = append(data, chunk[:n]...)
+		if len(data) > maxReply {
+			return nil, fmt.Errorf("its answer has more than %d bytes", maxReply)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("its answer ends after %d bytes: %w", len(data), err)
+		}
+	}
+}
+
+// reply is the answer (systemd, src/shared/varlink-io.systemd.Network.c).
+type reply struct {
+	Error      string `json:"error"`
+	Parameters struct {
+		Neighbors []struct {
+			InterfaceIndex int
+			Neighbors      []struct {
+				ChassisID, PortID, SystemName string
+				EnabledCapabilities           int64
+			}
+		}
+	} `json:"parameters"`
+}
+
+func parseReply(data []byte) (map[int]Heard, error) {
+	var r reply
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("its answer is not as expected: %w", err)
+	}
+	switch r.Error {
+	case "":
+	case "org.varlink.service.MethodNotFound", "org.varlink.service.InterfaceNotFound",
+		"org.varlink.service.MethodNotImplemented":
+		return nil, errNoMethod
+	default:
+		return nil, fmt.Errorf("its answer is the error %.100q", r.Error)
+	}
+	out := map[int]Heard{}
+	for _, of := range r.Parameters.Neighbors {
+		if len(out) >= maxInterfaces || len(of.Neighbors) > maxNeighbors {
+			return nil, errors.New("its answer has too many neighbors")
+		}
+		heard := out[of.InterfaceIndex]
+		for _, n := range of.Neighbors {
+			heard.Neighbors = append(heard.Neighbors, Neighbor{
+				Chassis: n.ChassisID, System: n.SystemName, Port: n.PortID, Switch: isSwitch(n.EnabledCapabilities),
+			})
+		}
+		out[of.InterfaceIndex] = heard
+	}
+	return out, nil
+}

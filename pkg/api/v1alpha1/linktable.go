@@ -1,0 +1,126 @@
+package v1alpha1
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// LinkTableKind is the kind of a LinkTable.
+const LinkTableKind = "LinkTable"
+
+// MaxLinks bounds the links of a table.
+const MaxLinks = 10_000
+
+// LinkTable says to which leaf switches HCAs are connected: the table of a site, or a file that a host keeps for
+// itself. It is YAML or JSON. Check must be called after it was decoded.
+type LinkTable struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	// Time is when a host wrote its file. A file without it has the time of its last change.
+	Time time.Time `yaml:"time"`
+	// Links are in no order.
+	Links []Link `yaml:"links"`
+}
+
+// Link is the cable of a port, or of several.
+type Link struct {
+	// GUID names the port: the port GUID, or the node GUID for an HCA with one port. It is as sysfs or iblinkinfo prints
+	// it: a088:c203:003f:1800, 0xa088c203003f1800.
+	GUID string `yaml:"guid"`
+	// Node and HCA name the port otherwise. HCA is the name of the device, the kernel's name, or that of the interface;
+	// mlx4_0/2 is the second port. A host's file needs no node.
+	Node string `yaml:"node"`
+	HCA  string `yaml:"hca"`
+	// NodeLabel is a label of nodes that has the name of the leaf. {ibdev} and {netdev} in it are the names of an HCA. It
+	// holds for all HCAs of all nodes.
+	NodeLabel string `yaml:"nodeLabel"`
+	// Leaf is the switch, Port its port, and Fabric the network, "" if they are not known.
+	Leaf   string `yaml:"leaf"`
+	Port   string `yaml:"port"`
+	Fabric string `yaml:"fabric"`
+
+	guid rdma.GUID
+}
+
+// PortGUID returns the GUID, 0 if the link does not name one. Check must have been called.
+func (l *Link) PortGUID() rdma.GUID { return l.guid }
+
+// IsOf reports whether a link with a node and an HCA is that of a port: number is that of the port, and names are those
+// of the HCA and its interfaces. A name without a number is that of the first port.
+func (l *Link) IsOf(node string, number int, first bool, names ...string) bool {
+	if l.HCA == "" || l.Node != "" && l.Node != node {
+		return false
+	}
+	for _, name := range names {
+		if name != "" && (l.HCA == name && first || l.HCA == name+"/"+strconv.Itoa(number)) {
+			return true
+		}
+	}
+	return false
+}
+
+// SameLeaf reports whether two names are of one leaf switch: a plan may leave out the domain of a name.
+func SameLeaf(planned, seen string) bool {
+	a, aDomain, _ := strings.Cut(planned, ".")
+	b, bDomain, _ := strings.Cut(seen, ".")
+	return strings.EqualFold(a, b) && (aDomain == "" || bDomain == "" || strings.EqualFold(aDomain, bDomain))
+}
+
+// Check validates a decoded table. A table of a site names a node wherever it names an HCA. A leaf with a name that is
+// too long is no mistake here, since the switch may say so: it is left out where it is used.
+func (t *LinkTable) Check(ofSite bool) error {
+	switch {
+	case t.APIVersion != GroupVersion.String() || t.Kind != LinkTableKind:
+		return fmt.Errorf("want apiVersion %s and kind %s, not %q and %q", GroupVersion, LinkTableKind, t.APIVersion, t.Kind)
+	case len(t.Links) > MaxLinks:
+		return fmt.Errorf("there are %d links, at most %d are allowed: let the hosts write files", len(t.Links), MaxLinks)
+	}
+	for i := range t.Links {
+		if err := t.Links[i].check(ofSite); err != nil {
+			return fmt.Errorf("links[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (l *Link) check(ofSite bool) (err error) {
+	keys := 0
+	for _, key := range []string{l.GUID, l.HCA, l.NodeLabel} {
+		if key != "" {
+			keys++
+		}
+	}
+	switch {
+	case keys != 1:
+		return fmt.Errorf("want one of guid, hca and nodeLabel, not %d", keys)
+	case l.Leaf == "" && l.NodeLabel == "":
+		return errors.New("leaf is required")
+	case l.NodeLabel != "" && (l.Leaf != "" || l.Port != "" || l.Node != ""):
+		return errors.New("the label has the name of the leaf: leave out leaf, port and node")
+	case l.Node != "" && l.HCA == "":
+		return errors.New("node needs hca")
+	case ofSite && l.HCA != "" && l.Node == "":
+		return errors.New("hca needs node in the table of a site")
+	case l.GUID != "":
+		l.guid, err = parseGUID(l.GUID)
+	}
+	return err
+}
+
+// parseGUID parses a GUID as sysfs or iblinkinfo prints it.
+func parseGUID(s string) (rdma.GUID, error) {
+	guid, err := rdma.ParseGUID(s)
+	if digits, ok := strings.CutPrefix(s, "0x"); ok {
+		n, numberErr := strconv.ParseUint(digits, 16, 64)
+		guid, err = rdma.GUID(n), numberErr
+	}
+	if err != nil || guid == 0 {
+		return 0, fmt.Errorf("guid %q is none: want a088:c203:003f:1800 or 0xa088c203003f1800", s)
+	}
+	return guid, nil
+}

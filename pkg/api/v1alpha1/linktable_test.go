@@ -1,0 +1,78 @@
+package v1alpha1_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+)
+
+func TestLinkTable(t *testing.T) {
+	link := func(change func(*v1alpha1.Link)) []v1alpha1.Link {
+		l := v1alpha1.Link{Node: "a", HCA: "mlx5_0", Leaf: "leaf-1"}
+		change(&l)
+		return []v1alpha1.Link{l}
+	}
+	for name, test := range map[string]struct {
+		links  []v1alpha1.Link
+		ofHost bool
+		want   string
+	}{
+		"a node's HCA": {link(func(*v1alpha1.Link) {}), false, ""},
+		"a GUID":       {[]v1alpha1.Link{{GUID: "a088:c203:003f:1800", Leaf: "leaf-1"}}, false, ""},
+		"iblinkinfo":   {[]v1alpha1.Link{{GUID: "0xa088c203003f1800", Leaf: "leaf-1"}}, false, ""},
+		"a label":      {[]v1alpha1.Link{{NodeLabel: "example.com/leaf", Fabric: "a"}}, false, ""},
+		"a host's own": {link(func(l *v1alpha1.Link) { l.Node = "" }), true, ""},
+		"no node":      {link(func(l *v1alpha1.Link) { l.Node = "" }), false, "links[0]: hca needs node"},
+		"nothing":      {[]v1alpha1.Link{{Leaf: "leaf-1"}}, false, "want one of guid, hca and nodeLabel, not 0"},
+		"two":          {link(func(l *v1alpha1.Link) { l.GUID = "0x1" }), false, "not 2"},
+		"no leaf":      {link(func(l *v1alpha1.Link) { l.Leaf = "" }), false, "leaf is required"},
+		"node alone":   {link(func(l *v1alpha1.Link) { l.HCA, l.GUID = "", "0x1" }), false, "node needs hca"},
+		"label, leaf":  {[]v1alpha1.Link{{NodeLabel: "x", Leaf: "y"}}, false, "leave out leaf"},
+		"GUID zero":    {[]v1alpha1.Link{{GUID: "0x0", Leaf: "y"}}, false, `guid "0x0" is none`},
+		"no GUID":      {[]v1alpha1.Link{{GUID: "leaf", Leaf: "y"}}, false, `guid "leaf" is none`},
+		"too many":     {make([]v1alpha1.Link, v1alpha1.MaxLinks+1), false, "at most 10000"},
+	} {
+		table := v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: test.links}
+		err := table.Check(!test.ofHost)
+		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", name, err, test.want)
+		}
+		if test.want == "" && test.links[0].GUID != "" && table.Links[0].PortGUID() != 0xa088c203003f1800 {
+			t.Errorf("%s: GUID %v", name, table.Links[0].PortGUID())
+		}
+	}
+	if err := (&v1alpha1.LinkTable{Kind: "LinkTable"}).Check(true); err == nil {
+		t.Error("a table without a version is taken")
+	}
+}
+
+func TestSameLeaf(t *testing.T) {
+	for names, want := range map[[2]string]bool{
+		{"leaf-1", "leaf-1"}: true, {"leaf-1", "LEAF-1"}: true, {"leaf-1", "leaf-1.example.com"}: true,
+		{"leaf-1.example.com", "leaf-1"}: true, {"leaf-1.a.com", "leaf-1.b.com"}: false, {"leaf-1", "leaf-11"}: false,
+		{"leaf-1", ""}: false,
+	} {
+		if got := v1alpha1.SameLeaf(names[0], names[1]); got != want {
+			t.Errorf("%q and %q are one leaf: %v", names[0], names[1], got)
+		}
+	}
+}
+
+// A link of a node's HCA is that of its first port, unless it names another one.
+func TestLinkIsOf(t *testing.T) {
+	for _, test := range []struct {
+		node, hca string
+		number    int
+		want      bool
+	}{
+		{"a", "mlx5_0", 1, true}, {"a", "eth0", 1, true}, {"", "mlx5_0", 1, true}, {"a", "mlx5_0/1", 1, true},
+		{"a", "mlx5_0/2", 2, true}, {"a", "mlx5_0", 2, false}, {"b", "mlx5_0", 1, false}, {"a", "mlx5_01", 1, false},
+		{"a", "", 1, false}, {"a", "mlx5_0/2", 1, false},
+	} {
+		l := v1alpha1.Link{Node: test.node, HCA: test.hca, Leaf: "leaf-1"}
+		if got := l.IsOf("a", test.number, test.number == 1, "pci-0000-18-00-0", "mlx5_0", "eth0", ""); got != test.want {
+			t.Errorf("%q/%q is that of port %d: %v", test.node, test.hca, test.number, got)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package health_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// leadsTo sets the switch at the other end of an HCA's cable, and looks.
+func (w *watched) leadsTo(h rdma.HCA, seen string) {
+	w.obs.Wiring = map[health.PortID]health.Wiring{
+		{Device: h.Name, Port: 1}: {Planned: "leaf-1", Seen: seen, Differs: seen != "leaf-1"},
+	}
+	w.look()
+}
+
+// TestMiswired: a port that leads to another switch than planned for two minutes has a condition that informs, with both
+// names, until it leads to the planned one. What is not known changes nothing.
+func TestMiswired(t *testing.T) {
+	w, h := watch(t), hca(1)
+	w.see(h)
+	w.leadsTo(h, "leaf-1")
+	w.poll(time.Hour)
+	w.leadsTo(h, "leaf-2")
+	w.wait(2*time.Minute - time.Second)
+	w.want(h.Name, "Healthy")
+	w.wait(time.Second)
+	w.want(h.Name, "Healthy miswired")
+	_, message := w.View().Report(h.Name, w.now)
+	if !strings.Contains(message, "port 1 is connected to leaf-2, and the wiring plan says leaf-1") {
+		t.Errorf("message is %q", message)
+	}
+	if effect := (health.Policy{}).Effect(health.Miswired); effect != "None" {
+		t.Errorf("the effect is %s", effect)
+	}
+	w.obs.Wiring = nil // no plan, or no source
+	w.poll(time.Hour)
+	w.want(h.Name, "Healthy miswired")
+	w.leadsTo(h, "leaf-1")
+	w.poll(time.Minute)
+	w.want(h.Name, "Healthy")
+	if want := []string{"RDMAMiswired", "RDMAWiringAsPlanned"}; !slices.Equal(reasons(w), want) {
+		t.Errorf("transitions are %v", w.transitions())
+	}
+}

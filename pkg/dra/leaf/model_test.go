@@ -1,0 +1,188 @@
+package leaf_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+const vf = "pci-0000-18-00-1"
+
+// host has a PF with a VF.
+func host() *rdma.Snapshot {
+	ports := []rdma.Port{{Number: 1}}
+	return &rdma.Snapshot{HCAs: []rdma.HCA{
+		{Name: device, IBDev: "mlx5_0", Function: rdma.PF, PCI: &rdma.PCIFunction{Address: "0000:18:00.0"}, Ports: ports},
+		{Name: vf, IBDev: "mlx5_1", Function: rdma.VF, PF: "0000:18:00.0", PCI: &rdma.PCIFunction{Address: "0000:18:00.1"}, Ports: ports},
+	}}
+}
+
+// history is a model with a host, and a time.
+type history struct {
+	*testing.T
+	*leaf.Model
+	now  time.Time
+	snap *rdma.Snapshot
+	held []string
+}
+
+func newHistory(t *testing.T) *history {
+	return &history{t, leaf.New(), noon, host(), nil}
+}
+
+// sees takes a reading of the PF's port after a time.
+func (h *history) sees(after time.Duration, r leaf.Reading) {
+	h.now = h.now.Add(after)
+	if r.Link.Leaf != "" {
+		r.Source = leaf.Networkd
+	}
+	h.Observe(map[health.PortID]leaf.Reading{{Device: device, Port: 1}: r}, h.now)
+}
+
+// want compares the leaves of PF and VF.
+func (h *history) want(when, pf, ofVF string) *leaf.View {
+	h.Helper()
+	v := h.View(h.snap, h.held)
+	if got := v.First(device).Leaf; got != pf {
+		h.Errorf("%s: the PF has leaf %q, want %q", when, got, pf)
+	}
+	if got := v.First(vf).Leaf; got != ofVF {
+		h.Errorf("%s: the VF has leaf %q, want %q", when, got, ofVF)
+	}
+	return v
+}
+
+func to(name string) leaf.Reading { return leaf.Reading{Link: leaf.Link{Leaf: name, Port: "Eth1"}} }
+
+var (
+	nothing = leaf.Reading{Why: "networkd: nobody announces itself on eth0"}
+	failed  = leaf.Reading{Why: "networkd: not there", Failed: true}
+)
+
+// The first leaf counts at once. Another one counts after 10 minutes of agreement.
+func TestAgreement(t *testing.T) {
+	h := newHistory(t)
+	h.sees(0, nothing)
+	h.want("at boot", "", "")
+	h.sees(time.Minute, to("leaf-1"))
+	h.want("at first", "leaf-1", "leaf-1")
+	h.sees(5*time.Minute, to("leaf-2"))
+	v := h.want("at once", "leaf-1", "leaf-1")
+	if why := v.First(vf).Why; !strings.Contains(why, "leaf-2 port Eth1 is seen since Nov 26 12:06 UTC instead of leaf-1 port Eth1") {
+		t.Errorf("the reason is %q", why)
+	}
+	h.sees(5*time.Minute, to("leaf-1"))
+	h.sees(5*time.Minute, to("leaf-2"))
+	h.sees(9*time.Minute, to("leaf-2"))
+	h.want("after 9 minutes", "leaf-1", "leaf-1")
+	h.sees(time.Minute, to("leaf-2"))
+	v = h.want("after 10 minutes", "leaf-2", "leaf-2")
+	if s := v.Port(device, 1); s.Since != h.now || s.Source != leaf.Networkd || s.Why != "" {
+		t.Errorf("the state is %+v", s)
+	}
+	h.sees(5*time.Minute, nothing)
+	h.want("nothing for a moment", "leaf-2", "leaf-2")
+	h.sees(10*time.Minute, nothing)
+	h.want("nothing for 10 minutes", "", "")
+	h.sees(time.Minute, to("leaf-1"))
+	h.want("again, at once", "", "")
+	h.sees(10*time.Minute, to("leaf-1"))
+	h.want("again, after 10 minutes", "leaf-1", "leaf-1")
+}
+
+// A source that cannot be read changes nothing for an hour.
+func TestFailed(t *testing.T) {
+	h := newHistory(t)
+	h.sees(0, failed)
+	if v := h.want("at first", "", ""); v.First(device).Why != failed.Why {
+		t.Errorf("the reason is %q", v.First(device).Why)
+	}
+	h.sees(time.Minute, to("leaf-1"))
+	h.want("after a failure", "leaf-1", "leaf-1")
+	h.sees(time.Hour, failed)
+	h.want("after an hour of failures", "leaf-1", "leaf-1")
+	h.sees(time.Minute, failed)
+	if v := h.want("after more", "", ""); v.First(device).Why != failed.Why {
+		t.Errorf("the reason is %q", v.First(device).Why)
+	}
+}
+
+// An HCA keeps its leaf while a claim holds it, also over a restart of the driver and while it is missing. It may get
+// its first one.
+func TestHeld(t *testing.T) {
+	h := newHistory(t)
+	h.held = []string{vf}
+	h.sees(0, nothing)
+	h.want("without a leaf", "", "")
+	h.sees(0, to("leaf-1"))
+	h.want("with the first", "leaf-1", "leaf-1")
+	h.sees(time.Minute, to("leaf-2"))
+	h.sees(10*time.Minute, to("leaf-2"))
+	v := h.want("after the change", "leaf-2", "leaf-1")
+	if !strings.Contains(v.First(vf).Why, "keeps its leaf") {
+		t.Errorf("the reason is %q", v.First(vf).Why)
+	}
+	h.restart()
+	h.want("after a restart", "leaf-2", "leaf-1")
+	pf := h.snap.HCAs[:1]
+	h.snap = &rdma.Snapshot{HCAs: pf}
+	h.want("while it is missing", "leaf-2", "leaf-1")
+	h.snap = host()
+	h.want("when it is back", "leaf-2", "leaf-1")
+	h.sees(time.Minute, nothing)
+	h.sees(10*time.Minute, nothing)
+	h.want("when nothing is seen", "", "leaf-1")
+	h.held = nil
+	h.want("after the claim", "", "")
+	h.restart()
+	h.sees(time.Minute, to("leaf-3"))
+	h.want("what had a leaf needs agreement", "", "")
+}
+
+// restart replaces the model by one that recalls its past, by way of JSON.
+func (h *history) restart() {
+	h.Helper()
+	past, changed := h.Past()
+	data, err := json.Marshal(past)
+	if err != nil || !changed {
+		h.Fatal(changed, err)
+	}
+	if _, again := h.Past(); again {
+		h.Error("an unchanged past is kept again")
+	}
+	past = nil
+	if err := json.Unmarshal(data, &past); err != nil {
+		h.Fatal(err)
+	}
+	h.Model = leaf.New()
+	h.Recall(append(past, leaf.Past{Device: device, Port: 7, Link: leaf.Link{Leaf: "\x1b"}}), h.now)
+}
+
+// A view is the same while links and plans are, and a nil view has none.
+func TestSame(t *testing.T) {
+	h := newHistory(t)
+	h.sees(0, to("leaf-1"))
+	before := h.View(h.snap, nil)
+	h.sees(time.Minute, to("leaf-1"))
+	if !before.Same(h.View(h.snap, nil)) {
+		t.Error("the same links are another view")
+	}
+	planned := to("leaf-1")
+	planned.Planned.Leaf = "leaf-2"
+	h.sees(time.Minute, planned)
+	if before.Same(h.View(h.snap, nil)) {
+		t.Error("another plan is the same view")
+	}
+	var none *leaf.View
+	if before.Same(none) || !none.Same(nil) || none.First(device).Leaf != "" || none.Port(device, 1).Leaf != "" || none.Leaves() != nil {
+		t.Error("a nil view has links")
+	}
+	if got := before.Leaves(); len(got) != 2 || got[device] != "leaf-1" {
+		t.Errorf("the leaves are %v", got)
+	}
+}

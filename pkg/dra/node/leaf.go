@@ -1,0 +1,328 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// LeafFiles are the files that say to which leaf switches HCAs are connected.
+type LeafFiles struct {
+	// Host is the file that the host keeps for itself, below HostRoot.
+	Host string
+	// Site is the table of the site, "" for none.
+	Site string
+}
+
+const (
+	// leafInterval is the interval of reading the sources of leaves. The first one is a random part of it, so that the
+	// nodes of a cluster do not see the new name of a switch together.
+	leafInterval = 5 * time.Minute
+	// leafTime is how long a reading waits for the answer of networkd.
+	leafTime = 2 * time.Second
+)
+
+// linkTable are the limits of a table of links: MaxLinks links of a few fields, or as many as a ConfigMap can hold.
+var linkTable = yamlread.Limits{Size: 1 << 20, Values: 120_000}
+
+// leaves reads and keeps the leaf switches of HCAs. Start and then Run use it, but for the atomic values.
+type leaves struct {
+	files   LeafFiles
+	node    string
+	host    fs.ReadLinkFS // the root of the host
+	netif   fs.ReadLinkFS // networkd.Dir
+	dial    func(context.Context) (net.Conn, error)
+	sources atomic.Pointer[[]leaf.Source]
+	labels  atomic.Pointer[map[string]string]
+	wake    loop.Signal // sources or labels have changed
+	next    time.Time   // of the next reading
+	model   *leaf.Model // nil while no source is on
+	parsed  [2]parsed   // of the host's file and of the site's table
+	faults  loop.Errors
+}
+
+// parsed is a table of links that was parsed, with the sum of its text.
+type parsed struct {
+	sum   [sha256.Size]byte
+	table *v1alpha1.LinkTable
+	err   error
+}
+
+func newLeaves(cfg *Config) *leaves {
+	socket := filepath.Join(cfg.HostRoot, networkd.Dir, networkd.Socket)
+	return &leaves{
+		files: cfg.LeafFiles, node: cfg.NodeName, host: hostfs.DirFS(cfg.HostRoot),
+		netif: hostfs.DirFS(filepath.Join(cfg.HostRoot, networkd.Dir)), wake: loop.NewSignal(),
+		dial: func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) },
+	}
+}
+
+// SetLeafSources sets the sources of leaf switches, in order; without one, nothing is read. They are read at once.
+func SetLeafSources(n *Node, sources []leaf.Source) {
+	// The first call comes before Start.
+	if before := n.leaves.sources.Swap(&sources); before != nil && !slices.Equal(*before, sources) {
+		n.leaves.wake.Set()
+	}
+}
+
+// SetLabels sets the labels of the node, which may name leaf switches.
+func SetLabels(n *Node, labels map[string]string) {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	before := n.leaves.labels.Swap(&labels)
+	if len(n.leaves.on()) > 0 && (before == nil || !maps.Equal(*before, labels)) {
+		n.leaves.wake.Set()
+	}
+}
+
+// on returns the sources, nil for none.
+func (l *leaves) on() []leaf.Source {
+	if sources := l.sources.Load(); sources != nil {
+		return *sources
+	}
+	return nil
+}
+
+// timer returns a channel for the next reading, nil while no source is on, and what frees it.
+func (l *leaves) timer(now time.Time) (<-chan time.Time, func()) {
+	if len(l.on()) == 0 {
+		return nil, func() {}
+	}
+	if l.next.IsZero() {
+		l.next = now.Add(rand.N(leafInterval))
+	}
+	t := time.NewTimer(max(0, l.next.Sub(now)))
+	return t.C, func() { t.Stop() }
+}
+
+// look reads the sources that are on.
+func (l *leaves) look(ctx context.Context, n *Node) {
+	l.read(ctx, n.sys, n.Host().Snapshot, n.cfg.Store.Memory(), n.cfg.Now())
+}
+
+func (l *leaves) read(
+	ctx context.Context, sys fs.ReadLinkFS, snap *rdma.Snapshot, memory claimstore.Memory, now time.Time,
+) {
+	sources := l.on()
+	if len(sources) == 0 {
+		l.model, l.next, l.parsed = nil, time.Time{}, [2]parsed{}
+		return
+	}
+	if !l.next.IsZero() && !now.Before(l.next) {
+		l.next = now.Add(leafInterval)
+	}
+	if l.model == nil {
+		l.model = leaf.New()
+		var past []leaf.Past
+		_, err := memory.Recall(memoryLeaves, &past)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "The leaf switches that an earlier driver knew are lost")
+		}
+		l.model.Recall(past, now)
+	}
+	in := leaf.Inputs{Now: now, Node: l.node}
+	if labels := l.labels.Load(); labels != nil {
+		in.Labels = *labels
+	}
+	in.File, in.FileErr = l.hostFile(sources)
+	in.Table, in.TableErr = l.siteTable()
+	ports := l.ports(sys, snap, hasGUID(in.File) || hasGUID(in.Table))
+	if slices.Contains(sources, leaf.Networkd) {
+		in.Heard, in.HeardErr = l.heard(ctx, ports)
+	}
+	if err := errors.Join(in.FileErr, in.TableErr, in.HeardErr); l.faults.IsNew("leaves", err) {
+		klog.FromContext(ctx).Error(err, "A source of leaf switches is not read, what it said before stays for an hour")
+	}
+	l.model.Observe(leaf.Resolve(ports, sources, in), now)
+}
+
+func (l *leaves) heard(ctx context.Context, ports []leaf.Port) (map[int]networkd.Heard, error) {
+	var indexes []int
+	for _, p := range ports {
+		for _, i := range p.Interfaces {
+			indexes = append(indexes, i.Index)
+		}
+	}
+	if len(indexes) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, leafTime)
+	defer cancel()
+	return networkd.Read(ctx, l.netif, l.dial, indexes)
+}
+
+// hostFile reads the host's file, if it is a source. Its time is that of its last change, unless it says another one.
+func (l *leaves) hostFile(sources []leaf.Source) (*v1alpha1.LinkTable, error) {
+	if !slices.Contains(sources, leaf.File) {
+		return nil, nil
+	}
+	name := strings.TrimPrefix(l.files.Host, "/")
+	info, err := hostfs.Stat(l.host, name)
+	var data []byte
+	if err == nil {
+		data, err = hostfs.ReadFile(l.host, name, int64(linkTable.Size))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the host's file of links: %w", hostfs.OnHost("/"+name, err))
+	}
+	table, err := l.parsed[0].of(data, false)
+	if err != nil {
+		return nil, fmt.Errorf("read the host's file of links /%s: %w", name, err)
+	}
+	if table.Time.IsZero() {
+		dated := *table
+		dated.Time = info.ModTime()
+		return &dated, nil
+	}
+	return table, nil
+}
+
+// siteTable reads the site's table, if there is one: it is a source, or the plan that other sources are compared with.
+func (l *leaves) siteTable() (*v1alpha1.LinkTable, error) {
+	if l.files.Site == "" {
+		return nil, nil
+	}
+	data, err := hostfs.ReadLocal(l.files.Site, int64(linkTable.Size))
+	if err != nil {
+		return nil, fmt.Errorf("read the site's table of links: %w; "+
+			"create the ConfigMap that the chart value linkTable names, with the key links.yaml", err)
+	}
+	table, err := l.parsed[1].of(data, true)
+	if err != nil {
+		return nil, fmt.Errorf("read the site's table of links %q: %w", l.files.Site, err)
+	}
+	return table, nil
+}
+
+// of parses a table, or returns that of the last call for the same text.
+func (p *parsed) of(data []byte, ofSite bool) (*v1alpha1.LinkTable, error) {
+	sum := sha256.Sum256(data)
+	if p.sum == sum {
+		return p.table, p.err
+	}
+	p.sum, p.table = sum, new(v1alpha1.LinkTable)
+	if p.err = linkTable.Decode(data, p.table); p.err != nil {
+		p.err = yamlread.PositionsOf(data).Explain(p.err)
+	} else {
+		p.err = p.table.Check(ofSite)
+	}
+	return p.table, p.err
+}
+
+func hasGUID(t *v1alpha1.LinkTable) bool {
+	return t != nil && slices.ContainsFunc(t.Links, func(l v1alpha1.Link) bool { return l.GUID != "" })
+}
+
+// ports returns the physical ports of the host, with their GUIDs if a table needs them.
+func (l *leaves) ports(sys fs.ReadLinkFS, snap *rdma.Snapshot, guids bool) (out []leaf.Port) {
+	for i := range snap.HCAs {
+		h := &snap.HCAs[i]
+		if !leaf.IsPhysical(h) {
+			continue
+		}
+		first := true
+		for p := range h.OwnPorts() {
+			port := leaf.Port{
+				PortID: health.PortID{Device: h.Name, Port: p.Number}, First: first, IBDev: h.IBDev, Netdev: p.Netdev,
+				Interfaces: interfacesOf(sys, p.Netdev),
+			}
+			if guids {
+				port.GUIDs = guidsOf(sys, h, p.Number, first)
+			}
+			out, first = append(out, port), false
+		}
+	}
+	return out
+}
+
+// guidsOf returns the GUIDs that name a port: that of the port, which is the lower half of its first GID, and that of
+// the node for the first port.
+func guidsOf(sys fs.FS, h *rdma.HCA, port int, first bool) (out []rdma.GUID) {
+	if gid, err := rdma.ReadGID(sys, h.IBDev, port, 0); err == nil {
+		out = append(out, rdma.GUID(binary.BigEndian.Uint64(gid.Address[8:])))
+	}
+	if first && h.NodeGUID != 0 {
+		out = append(out, h.NodeGUID)
+	}
+	return out
+}
+
+// maxMembers bounds the members of a bond.
+const maxMembers = 16
+
+// interfacesOf returns an interface, or the members of a bond (Documentation/networking/bonding.rst).
+func interfacesOf(sys fs.FS, netdev string) (out []leaf.Interface) {
+	if netdev == "" {
+		return nil
+	}
+	names := []string{netdev}
+	if data, err := fs.ReadFile(sys, path.Join("class/net", netdev, "bonding/slaves")); err == nil {
+		names = strings.Fields(string(data))
+	}
+	for _, name := range names[:min(len(names), maxMembers)] {
+		data, err := fs.ReadFile(sys, path.Join("class/net", name, "ifindex"))
+		if err != nil {
+			continue
+		}
+		if index, err := strconv.Atoi(strings.TrimSpace(string(data))); err == nil {
+			out = append(out, leaf.Interface{Name: name, Index: index})
+		}
+	}
+	return out
+}
+
+// view returns the leaves of a host, nil while no source is on.
+func (l *leaves) view(snap *rdma.Snapshot, held []string) *leaf.View {
+	if l.model == nil {
+		return nil
+	}
+	return l.model.View(snap, held)
+}
+
+// wiring returns what is planned and seen, nil while no source is on.
+func (l *leaves) wiring() map[health.PortID]health.Wiring {
+	if l.model == nil {
+		return nil
+	}
+	return l.model.Wiring()
+}
+
+// remember stores the leaves for the next driver, if one changed.
+func (l *leaves) remember(ctx context.Context, m claimstore.Memory) {
+	if l.model == nil {
+		return
+	}
+	past, changed := l.model.Past()
+	if !changed {
+		return
+	}
+	if err := m.Remember(memoryLeaves, past); err != nil {
+		klog.FromContext(ctx).Error(err, "After a restart the driver will not know the leaf switches of HCAs in use")
+	}
+}

@@ -1,0 +1,205 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// wired is a host with two cards: a RoCE bond of eth0 and eth1, with a VF, and an InfiniBand HCA.
+type wired struct {
+	*leaves
+	*testing.T
+	sys  *counted.FS
+	snap *rdma.Snapshot
+	dir  string
+	now  time.Time
+	mem  claimstore.Memory
+}
+
+const (
+	bondHCA, vfHCA, ibHCA = "pci-0000-18-00-0", "pci-0000-18-00-1", "pci-0000-3b-00-0"
+)
+
+func newWired(t *testing.T, sources ...leaf.Source) *wired {
+	t.Helper()
+	sys := fstest.MapFS{
+		"class/net/bond0/bonding/slaves": {Data: []byte("eth0 eth1\n")},
+		"class/net/bond0/ifindex":        {Data: []byte("9\n")},
+		"class/net/eth0/ifindex":         {Data: []byte("3\n")},
+		"class/net/eth1/ifindex":         {Data: []byte("4\n")},
+		"class/infiniband/mlx5_2/ports/1/gids/0": {
+			Data: []byte("fe80:0000:0000:0000:a088:c203:003f:1800\n"),
+		},
+	}
+	eth, ib := []rdma.Port{{Number: 1, Netdev: "bond0"}}, []rdma.Port{{Number: 1}}
+	w := &wired{
+		T: t, sys: counted.New(sys), dir: t.TempDir(), now: time.Now(), snap: &rdma.Snapshot{HCAs: []rdma.HCA{
+			{
+				Name: bondHCA, IBDev: "mlx5_bond_0", Function: rdma.PF, Ports: eth,
+				PCI: &rdma.PCIFunction{Address: "0000:18:00.0"},
+			},
+			{
+				Name: vfHCA, IBDev: "mlx5_1", Function: rdma.VF, PF: "0000:18:00.0", Ports: eth,
+				PCI: &rdma.PCIFunction{Address: "0000:18:00.1"},
+			},
+			{
+				Name: ibHCA, IBDev: "mlx5_2", Function: rdma.PF, Ports: ib,
+				PCI: &rdma.PCIFunction{Address: "0000:3b:00.0"},
+			},
+		}},
+	}
+	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mem = store.Memory()
+	w.start(sources)
+	return w
+}
+
+// start makes leaves as a driver that has just started has them.
+func (w *wired) start(sources []leaf.Source) {
+	w.leaves = newLeaves(&Config{
+		HostRoot: w.dir, NodeName: "a", LeafFiles: LeafFiles{Host: "/links.json", Site: filepath.Join(w.dir, "site.yaml")},
+	})
+	w.dial = func(context.Context) (net.Conn, error) { return nil, fs.ErrNotExist }
+	w.sources.Store(&sources)
+}
+
+func (w *wired) write(name, content string) {
+	w.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// hears makes networkd hear a switch on an interface.
+func (w *wired) hears(index, system string) {
+	element := func(kind int, value string) string {
+		return string(binary.BigEndian.AppendUint16(nil, uint16(kind<<9|len(value)))) + value
+	}
+	frame := "\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc" + element(1, "\x07"+system) +
+		element(2, "\x05Eth"+index) + element(3, "\x00\x78") + element(5, system) + element(0, "")
+	w.write(networkd.Dir+"/links/"+index, "")
+	w.write(networkd.Dir+"/lldp/"+index, string(binary.LittleEndian.AppendUint64(nil, uint64(len(frame))))+frame)
+}
+
+// looks reads the sources after a time, and returns the leaves.
+func (w *wired) looks(after time.Duration, held ...string) *leaf.View {
+	w.now = w.now.Add(after)
+	w.read(w.Context(), w.sys, w.snap, w.mem, w.now)
+	v := w.view(w.snap, held)
+	w.remember(w.Context(), w.mem)
+	return v
+}
+
+func (w *wired) want(when string, v *leaf.View, bond, vf, ib string) {
+	w.Helper()
+	for hca, want := range map[string]string{bondHCA: bond, vfHCA: vf, ibHCA: ib} {
+		if got := v.First(hca); got.Leaf != want {
+			w.Errorf("%s: %s has leaf %q (%s), want %q", when, hca, got.Leaf, got.Why, want)
+		}
+	}
+}
+
+const tableHead = "apiVersion: rdma.dev/v1alpha1\nkind: LinkTable\nlinks:\n"
+
+// TestLeafSources: each source is read where it is, in order. A bond and its VF have the leaf of the members.
+func TestLeafSources(t *testing.T) {
+	w := newWired(t, leaf.Networkd, leaf.File, leaf.Table)
+	w.hears("3", "leaf-1")
+	w.hears("4", "leaf-1")
+	w.write("links.json", `{"apiVersion":"rdma.dev/v1alpha1","kind":"LinkTable","links":[{"hca":"mlx5_2","leaf":"ib-1"}]}`)
+	w.write("site.yaml", tableHead+"- {node: a, hca: eth0, leaf: leaf-1}\n- {guid: '0xa088c203003f1800', leaf: ib-2}\n"+
+		"- {node: b, hca: eth0, leaf: leaf-9}\n")
+	v := w.looks(0)
+	w.want("at first", v, "leaf-1", "leaf-1", "ib-1")
+	if s := v.First(bondHCA); s.Source != leaf.Networkd || s.Link.Port != "" || s.Planned.Leaf != "leaf-1" {
+		t.Errorf("the bond's link is %+v", s)
+	}
+	if got := w.wiring(); len(got) != 2 {
+		t.Errorf("wiring is %v", got)
+	}
+
+	w.hears("4", "leaf-2")
+	v = w.looks(time.Minute)
+	w.want("a member elsewhere", v, "leaf-1", "leaf-1", "ib-1")
+	if err := os.Remove(filepath.Join(w.dir, "links.json")); err != nil {
+		t.Fatal(err)
+	}
+	v = w.looks(10 * time.Minute)
+	w.want("without the file for a moment", v, "leaf-1", "leaf-1", "ib-1")
+	w.want("the table instead of the file", w.looks(10*time.Minute), "leaf-1", "leaf-1", "ib-2")
+}
+
+// TestLeafOverRestart: an HCA in use keeps its leaf, also when the next driver starts.
+func TestLeafOverRestart(t *testing.T) {
+	w := newWired(t, leaf.Table)
+	w.write("site.yaml", tableHead+"- {node: a, hca: bond0, leaf: leaf-1}\n")
+	w.want("at first", w.looks(0, vfHCA), "leaf-1", "leaf-1", "")
+	w.write("site.yaml", tableHead+"- {node: a, hca: bond0, leaf: leaf-2}\n")
+	w.looks(time.Minute, vfHCA)
+	w.want("after the change", w.looks(10*time.Minute, vfHCA), "leaf-2", "leaf-1", "")
+	w.start([]leaf.Source{leaf.Table})
+	w.want("after a restart", w.looks(time.Minute, vfHCA), "leaf-2", "leaf-1", "")
+	w.want("after the claim", w.looks(time.Minute), "leaf-2", "leaf-2", "")
+}
+
+// TestLeafOff: without a source nothing is read, and what was read is dropped when the last one goes.
+func TestLeafOff(t *testing.T) {
+	w := newWired(t)
+	w.write("site.yaml", "no table")
+	if v := w.looks(0); v != nil || w.wiring() != nil || len(w.sys.Asked) > 0 {
+		t.Errorf("without a source: %v, asked for %v", v, w.sys.Asked)
+	}
+	if c, _ := w.timer(w.now); c != nil {
+		t.Error("without a source, a reading is due")
+	}
+	w.write("site.yaml", tableHead+"- {node: a, hca: bond0, leaf: leaf-1}\n")
+	w.sources.Store(&[]leaf.Source{leaf.Table})
+	w.want("with a source", w.looks(time.Minute), "leaf-1", "leaf-1", "")
+	if asked := slices.ContainsFunc(w.sys.Asked, func(n counted.Name) bool { return strings.Contains(n.Path, "gids") }); asked {
+		t.Errorf("a table without GUIDs asks for them: %v", w.sys.Asked)
+	}
+	w.sources.Store(&[]leaf.Source{})
+	if v := w.looks(time.Minute); v != nil {
+		t.Errorf("after the last source: %v", v)
+	}
+}
+
+// TestLeafFiles: what is wrong with a file is said, and does not change what is known.
+func TestLeafFiles(t *testing.T) {
+	for name, test := range map[string]struct{ site, want string }{
+		"unknown field": {tableHead + "- {node: a, hca: b, leaf: c, prot: 7}\n", "prot"},
+		"no kind":       {"links: []\n", "want apiVersion rdma.dev/v1alpha1"},
+		"no node":       {tableHead + "- {hca: b, leaf: c}\n", "links[0]: hca needs node"},
+		"too large":     {tableHead + strings.Repeat("#", 2<<20), "site's table of links"},
+		"a bomb":        {strings.Repeat("- [", 1000), "site's table of links"},
+	} {
+		w := newWired(t, leaf.Table)
+		w.write("site.yaml", test.site)
+		for range 2 { // the second time it is not parsed again
+			if v := w.looks(time.Minute); !strings.Contains(v.First(bondHCA).Why, test.want) {
+				t.Errorf("%s: the reason is %q, want %q", name, v.First(bondHCA).Why, test.want)
+			}
+		}
+	}
+}
