@@ -68,7 +68,7 @@ func (n *Node) Run(ctx context.Context) {
 		case <-due.C: // a time of an HCA in doubt has passed
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
-			n.looked(ctx, n.poll())
+			n.looked(ctx, pollPorts(n))
 			asks = n.askAgain.Swap(false)
 			n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		case <-n.changed:
@@ -93,8 +93,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// poll reads the states of ports, and updates the host if one changed.
-func (n *Node) poll() error {
+// pollPorts reads the states of ports, and updates the host if one changed.
+func pollPorts(n *Node) error {
 	return n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
 }
 

@@ -49,7 +49,7 @@ func TestReadsOfAPoll(t *testing.T) {
 			}
 		}
 		host.Reset()
-		if err := n.poll(); err != nil {
+		if err := pollPorts(n); err != nil {
 			t.Fatal(err)
 		}
 		states := host.Operations()
