@@ -15,8 +15,10 @@ type Result struct {
 	// Gbps are the rates from A to B and from B to A, in Gb/s of 1e9 bits, by the counters of the receiving HCA. 0 is not
 	// measured.
 	Gbps [2]float64
-	// Tool is perftest's own figure for both directions, 0 if it gives none.
-	Tool float64
+	// Tool is perftest's own figure for both directions, 0 if it gives none. ByTool says that the rates are those of the
+	// messages that perftest completed, since no counters were seen.
+	Tool   float64
+	ByTool bool
 	// Error says why a rate is 0.
 	Error string
 }

@@ -40,8 +40,8 @@ func TestReceived(t *testing.T) {
 		{"packets", printed("packet", []int{0, 1e6, 2e6, 3e6}, mtuLine), 8.192, ""},
 		{"packets of unknown size", printed("packet", []int{0, 1e6, 2e6, 3e6}), 0, "counts packets"},
 		{"nothing came", printed("4", []int{5, 5, 5, 5}), 0, "stood still"},
-		{"no counters", "unit none\ntool exit 0\n", 0, "has no counters"},
-		{"nothing", "", 0, "has no counters"},
+		{"no counters", "unit none\ntool exit 0\n", 0, "does not see counters"},
+		{"nothing", "", 0, "does not see counters"},
 		{"a clock that goes back", "unit 4\nat 10 0 0\nat 9 0 100\nat 11 0 250000000\n", 8, ""},
 		{"garbage", "unit 4\nat x 0 0\nat 1 2\nat 10 0 0\nat 1e400 0 7\nat 11 0 -3\nat 11 0 250000000\n\x1b[2J\n", 8, ""},
 	} {
@@ -154,6 +154,37 @@ func TestPair(t *testing.T) {
 					t.Errorf("%q, want %q", got.Error, tc.want)
 				}
 			})
+		})
+	}
+}
+
+// TestHiddenCounters: for a pod that does not see the HCA's counters, the rate of each direction is that of the messages
+// which its sender completed between a fourth of the time after the start and before the end. The result says so.
+// Without messages the pair is not measured, whatever rate perftest names.
+func TestHiddenCounters(t *testing.T) {
+	line := func(messages int) string { return fmt.Sprintf(" 65536  %d  0.00  0.00  0.000", messages) }
+	for _, tc := range []struct {
+		server, client string
+		want           [2]float64
+	}{
+		{line(12345), line(1234), [2]float64{1.079, 0.108}}, // 12345 * 65536 * 8 bits in 6 s
+		{line(12345), line(0), [2]float64{}},
+		{"", "", [2]float64{}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &Measure{
+				HCAs: machines(2, 1, true), Duration: 10 * time.Second,
+				Exec: pods(func(_ context.Context, _, role string, stdout io.Writer) error {
+					tool := map[string]string{"server": tc.server, "client": tc.client}[role]
+					_, err := io.WriteString(stdout, printed("none", nil, tool, "exit 0"))
+					return err
+				}),
+			}
+			got := m.Stage(t.Context(), Stage{Pairs: []Pair{{0, 1}}})[0]
+			measured := tc.want != [2]float64{}
+			if got.Gbps != tc.want || got.ByTool != measured || (got.Error == "") != measured {
+				t.Errorf("%+v, want %v", got, tc.want)
+			}
 		})
 	}
 }

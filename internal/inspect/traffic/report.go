@@ -35,7 +35,9 @@ type PairReport struct {
 	AToB     float64 `json:"aToBGbps,omitempty"`
 	BToA     float64 `json:"bToAGbps,omitempty"`
 	Perftest float64 `json:"perftestGbps,omitempty"`
-	Error    string  `json:"error,omitempty"`
+	// ByPerftest says that the rates are those of perftest's messages, since the pods do not see the HCAs' counters.
+	ByPerftest bool   `json:"byPerftest,omitempty"`
+	Error      string `json:"error,omitempty"`
 }
 
 // NewReport makes the report of results.
@@ -45,7 +47,7 @@ func NewReport(hcas []inspect.HCA, results []Result, least float64) *Report {
 		r := &results[i]
 		out.Pairs = append(out.Pairs, PairReport{
 			A: hcas[r.A].String(), B: hcas[r.B].String(), Together: r.Together,
-			AToB: r.Gbps[0], BToA: r.Gbps[1], Perftest: r.Tool, Error: r.Error,
+			AToB: r.Gbps[0], BToA: r.Gbps[1], Perftest: r.Tool, ByPerftest: r.ByTool, Error: r.Error,
 		})
 	}
 	return out
@@ -87,6 +89,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		return err
 	}
 	r.writeErrors(w)
+	if n := r.byPerftest(); n > 0 {
+		text.Fprintf(w, "The rates of %s are those of perftest's messages: the host hides the counters from pods\n", text.Count(n, "pair"))
+	}
 	for i := range r.LeftOut {
 		text.Fprintf(w, "Left out: %s: %s\n", r.LeftOut[i].String(), text.Bound(r.LeftOut[i].Busy, text.MaxForeign))
 	}
@@ -99,6 +104,15 @@ func (r *Report) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s: %d good, %d slow, %d unclear, %d not measured\n", text.Count(len(r.HCAs), "HCA"),
 		r.Count(Good), r.Count(Slow), r.Count(Unclear), r.Count(NotMeasured))
 	return err
+}
+
+func (r *Report) byPerftest() (n int) {
+	for i := range r.Pairs {
+		if r.Pairs[i].ByPerftest {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *Report) writeErrors(w io.Writer) {

@@ -60,6 +60,9 @@ sample() {
 	echo "at $up $(number "$tx" || echo 0) $(number "$rx" || echo 0)"
 }
 
+# The driver's hook raises the limit of locked memory for the container, and not for what runs in it by exec.
+ulimit -S -l "$(ulimit -H -l)"
+
 # A lost packet is sent again after a second at the latest, seven times.
 {
 	timeout $((seconds + 40)) ib_write_bw -d "$device" -i "$port" ${gid:+-x $gid} -p "$tcp" -D "$seconds" -b -F -u 18 \
