@@ -1,4 +1,4 @@
-// Package nodefeature writes the feature file by which Node Feature Discovery (NFD) gives the node a label. So the
+// Package nodefeature writes a feature file. Node Feature Discovery (NFD) makes a label of the node from it, so the
 // driver needs no right to write nodes.
 //
 // NFD reads the files of a directory, and adds a label for each line KEY=VALUE

@@ -212,7 +212,7 @@ func (v *View) Port(device string, number int) State {
 	return v.ports[health.PortID{Device: device, Port: number}]
 }
 
-// First returns the link of the first port of an HCA, by which the HCA is published.
+// First returns the link of the first port of an HCA. It is published.
 func (v *View) First(device string) State {
 	if v == nil {
 		return State{}

@@ -30,7 +30,7 @@ type Config struct {
 	Sys fs.ReadLinkFS
 	// Genl asks the kernel about firmware, links and cables, nil for nobody: they are not known.
 	Genl Genl
-	// NodeName is the Kubernetes name of the node, by which LeafFiles may name it.
+	// NodeName is the Kubernetes name of the node. LeafFiles may contain it.
 	NodeName string
 	// LeafFiles are the files that say to which leaf switches HCAs are connected.
 	LeafFiles LeafFiles

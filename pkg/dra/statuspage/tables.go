@@ -57,7 +57,7 @@ func (p Port) div() g.Node {
 	return html.Div(g.Textf("%d: %s %s ", p.Number, p.State, rate(p.RateMbps)), netdev)
 }
 
-// leaf is empty for a port of which nothing is known.
+// leaf is empty if nothing is known of the leaf of the port.
 func (p Port) leaf() g.Node {
 	l := p.Leaf
 	switch {
