@@ -129,7 +129,7 @@ stage "programs of the cluster, image of the virtual machine (cached by version)
 stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
 [ -z "$long" ] || stage "the unit tests in a spoiled environment" spoiled
 [ -z "$long" ] || stage fuzz fuzz
-stage "packages: deb, rpm, tar.gz" gotest packaging -timeout 10m -count=$count ./...
+stage "packages: deb, rpm, tar.gz" gotest packaging -timeout 25m -count=$count ./...
 stage "what the driver asks of API server and files" counts
 stage "container image" image
 aside vm -skip "$nodes"
