@@ -34,7 +34,7 @@ const (
 	// load is the part of the nodes that jobs have.
 	load = 0.85
 	// leafLabel is the label of a node that names its leaf switch, as NFD makes it of a local feature file.
-	leafLabel = "feature.node.kubernetes.io/rdma-leaf-switch"
+	leafLabel = "rdma.dev/leaf-switch"
 	// jobLabel names the job of a pod.
 	jobLabel = "job"
 )
