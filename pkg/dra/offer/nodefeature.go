@@ -42,6 +42,8 @@ func labelLoop(ctx context.Context, o *Offer) {
 			klog.FromContext(ctx).Error(err, "The node has no label with its leaf switch")
 			o.cfg.Report.Warn("LeafLabelNotWritten", o.cfg.NodeFeatureDir, err)
 		}
-		last = &leaf
+		if last = &leaf; err != nil {
+			last = nil // the next decision tries again
+		}
 	}
 }
