@@ -93,7 +93,8 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	d.offer = offer.New(offer.Config{
 		Client: d.client, Node: d.node, NodeName: cfg.NodeName,
 		Site: cfg.Site, Policy: cfg.Policy, PolicyFile: cfg.PolicyFile, PolicyRefused: cfg.PolicyRefused,
-		DeviceInfoDir: cfg.DeviceInfoDir, NodeFeatureDir: cfg.NodeFeatureDir, RuntimeCDI: cfg.RuntimeCDI, Troubles: cfg.Troubles, Metrics: cfg.Metrics,
+		DeviceInfoDir: cfg.DeviceInfoDir, NodeFeatureDir: cfg.NodeFeatureDir, RuntimeCDI: cfg.RuntimeCDI,
+		Troubles: cfg.Troubles, Metrics: cfg.Metrics,
 		Report: d.report, Now: cfg.now,
 	})
 	d.claims = claims.New(claims.Config{

@@ -90,7 +90,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	r.writeErrors(w)
 	if n := r.byPerftest(); n > 0 {
-		text.Fprintf(w, "The rates of %s are those of perftest's messages: the host hides the counters from pods\n", text.Count(n, "pair"))
+		text.Fprintf(w, "The rates of %s are those of perftest's messages: the host hides the counters from pods\n",
+			text.Count(n, "pair"))
 	}
 	for i := range r.LeftOut {
 		text.Fprintf(w, "Left out: %s: %s\n", r.LeftOut[i].String(), text.Bound(r.LeftOut[i].Busy, text.MaxForeign))

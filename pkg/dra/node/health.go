@@ -60,10 +60,9 @@ func (j *judge) due(now time.Time, most time.Duration) time.Duration {
 	return most
 }
 
-// judge judges the health of the newest Host, makes a View of both with the leaf switches, and reports whether health or
-// leaf switches changed. Only Start
-// and Run call it. What the next driver must know of it is written by the caller after the listener was called: a disk
-// that hangs delays no taint.
+// judge judges the health of the newest Host, makes a View of both with the leaf switches, and reports whether one of
+// these changed. Only Start and Run call it. What the next driver must know of it is written by the caller after the
+// listener was called: a disk that hangs delays no taint.
 func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	last, model := n.Judged(), n.health.model
 	next := View{Host: n.Host(), Plans: plansOf(ctx, n.cfg.Store)}
