@@ -96,7 +96,7 @@ counts() { gotest test/bench -timeout 10m -count=$count ./...; }
 image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
 
 # Clusters run side by side: they wait for back-offs most of the time.
-e2e() { on_real_parts test/cluster -p 2 -timeout 30m -count=$count; }
+e2e() { on_real_parts test/cluster -p 2 -timeout 45m -count=$count; }
 
 # The tests in the virtual machine: those where it is the node of a control plane on this
 # machine, or two of them are its nodes, and use both processors; and the others.
