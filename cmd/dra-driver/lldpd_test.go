@@ -42,7 +42,7 @@ func TestLLDPD(t *testing.T) {
 		data, err := os.ReadFile(table)
 		var read v1alpha1.LinkTable
 		if err == nil {
-			err = yamlread.Config.Decode(data, &read)
+			err = yamlread.Table.Decode(data, &read)
 		}
 		if err == nil {
 			err = read.Check(false)

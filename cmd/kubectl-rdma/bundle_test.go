@@ -36,8 +36,8 @@ func unpacked(t *testing.T, data string) map[string]string {
 	}
 }
 
-// TestBundle: the archive has what the API server and the drivers say. The list of its files is printed first. A driver
-// that does not answer is named, and the archive has the rest.
+// TestBundle: the list of files is printed first. The archive has the answers of the API server and of the drivers. A
+// driver without an answer is named, and the archive has the rest.
 func TestBundle(t *testing.T) {
 	d := newDrivers(t)
 	f := fleet.New(t)

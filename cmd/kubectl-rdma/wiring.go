@@ -23,20 +23,17 @@ var topologyCodes = exitcode.List{
 	exitIncomplete: "--check: no HCA is connected otherwise, but a planned one publishes no leaf switch",
 }
 
-// planLimits are those of the largest ConfigMap.
-var planLimits = yamlread.Limits{Size: 1 << 20, Values: 120_000}
-
 // readPlan reads a LinkTable, nil for no file.
 func readPlan(path string, stdin io.Reader) (*v1alpha1.LinkTable, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := planLimits.ReadArgument(path, stdin)
+	data, err := yamlread.Table.ReadArgument(path, stdin)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)
 	}
 	var table v1alpha1.LinkTable
-	if err := planLimits.Decode(data, &table); err != nil {
+	if err := yamlread.Table.Decode(data, &table); err != nil {
 		return nil, fmt.Errorf("read the plan %q: %w", path, yamlread.PositionsOf(data).Explain(err))
 	}
 	if err := table.Check(true); err != nil {

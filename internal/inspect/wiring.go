@@ -47,11 +47,10 @@ func (c *Cluster) Wiring(plan *v1alpha1.LinkTable, nodes ...string) Wiring {
 			continue
 		}
 		h := hcaOf(d)
-		if id := h.Node + "/" + h.Name; seen[id] {
+		if seen[h.Node+"/"+h.Name] {
 			continue
-		} else {
-			seen[id] = true
 		}
+		seen[h.Node+"/"+h.Name] = true
 		one := Miswired{
 			Node: h.Node, HCA: h.Name, IBDev: h.IBDev, Rail: h.Rail, Planned: plannedLeaf(plan, d, &h), Seen: h.Leaf,
 			Tainted: slices.ContainsFunc(d.taints(), func(t taint) bool { return t.Key == miswiredTaint }),
@@ -78,12 +77,14 @@ func plannedLeaf(plan *v1alpha1.LinkTable, d *device, h *HCA) string {
 	if plan == nil {
 		return ""
 	}
-	guid, _ := rdma.ParseGUID(d.text("nodeGUID"))
+	port := v1alpha1.LinkPort{Node: h.Node, Names: []string{h.Name, h.IBDev, d.text("netdev")}, Number: 1, First: true}
+	if guid, err := rdma.ParseGUID(d.text("nodeGUID")); err == nil {
+		port.GUIDs = []rdma.GUID{guid}
+	}
 	var leaves []string
 	for i := range plan.Links {
 		l := &plan.Links[i]
-		of := guid != 0 && l.PortGUID() == guid || l.IsOf(h.Node, 1, true, h.Name, h.IBDev, d.text("netdev"))
-		if of && !slices.ContainsFunc(leaves, func(leaf string) bool { return strings.EqualFold(leaf, l.Leaf) }) {
+		if l.IsOf(&port) && !slices.ContainsFunc(leaves, func(leaf string) bool { return strings.EqualFold(leaf, l.Leaf) }) {
 			leaves = append(leaves, l.Leaf)
 		}
 	}

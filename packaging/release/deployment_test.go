@@ -115,8 +115,8 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// TestMeasuringImage: the image of kubectl rdma test has the plugin and perftest. Its bill of materials has the plugin's
-// modules, and each package of Debian with its checksum.
+// TestMeasuringImage: the image of kubectl rdma test has the plugin and perftest. Its bill of materials has the modules
+// of the plugin, and each package of Debian with its checksum.
 func TestMeasuringImage(t *testing.T) {
 	dir, _ := packages(t)
 	top := filepath.Join(dir, "rdma-perftest_1.2.3_linux_"+runtime.GOARCH)

@@ -27,7 +27,9 @@ func TestLeafOfHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const rule = `- {name: first, rail: 0, selectors: [{cel: {expression: 'device.attributes["rdma.dev"].ibdev == "mlx5_0"'}}]}`
+	const rule = `- name: first
+  rail: 0
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].ibdev == "mlx5_0"'}}]`
 	m := newConfigMap(t, "leafFrom: [file]", "leafLabelRail: 0", "rules:", rule)
 	start(t, n, m.with(t), func(c *dra.Config) {
 		c.NodeFeatureDir, c.LeafFiles.Host = features, "/run/links.json"

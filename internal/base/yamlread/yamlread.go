@@ -36,6 +36,9 @@ var Config = Limits{Size: 256 << 10, Values: 20_000}
 // spec. cdi-gen reads specs within these bounds.
 var Spec = Limits{Size: 8 << 20, Values: 500_000}
 
+// Table is for tables that programs write: as many lines of a few fields as a ConfigMap can hold.
+var Table = Limits{Size: 1 << 20, Values: 120_000}
+
 const (
 	// maxDepth bounds the nesting of collections.
 	maxDepth = 64

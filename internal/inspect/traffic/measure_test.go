@@ -158,9 +158,9 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// TestHiddenCounters: for a pod that does not see the HCA's counters, the rate of each direction is that of the messages
-// which its sender completed between a fourth of the time after the start and before the end. The result says so.
-// Without messages the pair is not measured, whatever rate perftest names.
+// TestHiddenCounters: for a pod that does not see the HCA's counters, the rate of each direction is that of its
+// sender's completed messages, without the first and the last fourth of the time. The result says so. Without messages
+// the pair is not measured, whatever rate perftest names.
 func TestHiddenCounters(t *testing.T) {
 	line := func(messages int) string { return fmt.Sprintf(" 65536  %d  0.00  0.00  0.000", messages) }
 	for _, tc := range []struct {

@@ -174,8 +174,8 @@ func TestImageOf(t *testing.T) {
 	}
 }
 
-// TestAwaitLimited: the end of the patience is no error, also where the client's rate limiter comes to know of it first.
-// Of pods that stay, Stop says so in the same case.
+// TestAwaitLimited: the end of the patience is no error, even if the client's rate limiter knows it first. In the same
+// case, Stop names pods that stay.
 func TestAwaitLimited(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

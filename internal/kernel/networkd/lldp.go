@@ -2,10 +2,9 @@ package networkd
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
+	"net"
 	"time"
 )
 
@@ -133,15 +132,7 @@ func isSwitch(enabled int64) bool { return enabled&(capabilityBridge|capabilityR
 // identity returns an identity as networkctl prints it: an address for the subtype mac, and a text otherwise.
 func identity(value []byte, mac byte) string {
 	if value[0] == mac && len(value) == 7 {
-		return address(value[1:])
+		return net.HardwareAddr(value[1:]).String()
 	}
 	return string(value[1:])
-}
-
-func address(b []byte) string {
-	groups := make([]string, len(b))
-	for i, one := range b {
-		groups[i] = hex.EncodeToString([]byte{one})
-	}
-	return strings.Join(groups, ":")
 }

@@ -1,6 +1,7 @@
 package networkd
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,23 +108,14 @@ func ask(ctx context.Context, dial func(context.Context) (net.Conn, error)) (map
 
 // readReply reads up to the zero byte.
 func readReply(r io.Reader) ([]byte, error) {
-	var data []byte
-	chunk := make([]byte, 16<<10)
-	for {
-		n, err := r.Read(chunk)
-		for i, b := range chunk[:n] {
-			if b == 0 {
-				return append(data, chunk[:i]...), nil
-			}
-		}
-		data = append(data, chunk[:n]...)
-		if len(data) > maxReply {
-			return nil, fmt.Errorf("its answer has more than %d bytes", maxReply)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("its answer ends after %d bytes: %w", len(data), err)
-		}
+	data, err := bufio.NewReader(io.LimitReader(r, maxReply)).ReadBytes(0)
+	switch {
+	case err == nil:
+		return data[:len(data)-1], nil
+	case len(data) == maxReply:
+		return nil, fmt.Errorf("its answer has more than %d bytes", maxReply)
 	}
+	return nil, fmt.Errorf("its answer ends after %d bytes: %w", len(data), err)
 }
 
 // reply is the answer (systemd, src/shared/varlink-io.systemd.Network.c).

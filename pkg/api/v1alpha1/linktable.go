@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,17 +48,27 @@ type Link struct {
 	guid rdma.GUID
 }
 
-// PortGUID returns the GUID, 0 if the link does not name one. Check must have been called.
-func (l *Link) PortGUID() rdma.GUID { return l.guid }
+// LinkPort is a port for which a table may have a link.
+type LinkPort struct {
+	Node string
+	// GUIDs and Names are those of the port, its HCA and its interfaces.
+	GUIDs []rdma.GUID
+	Names []string
+	// Number is that of the port. First says that it is the first one of its HCA: a name without a number means it.
+	Number int
+	First  bool
+}
 
-// IsOf reports whether a link with a node and an HCA is that of a port: number is that of the port, and names are those
-// of the HCA and its interfaces. A name without a number is that of the first port.
-func (l *Link) IsOf(node string, number int, first bool, names ...string) bool {
-	if l.HCA == "" || l.Node != "" && l.Node != node {
+// IsOf reports whether a link names a port, by a GUID or by node and HCA.
+func (l *Link) IsOf(p *LinkPort) bool {
+	if l.guid != 0 {
+		return slices.Contains(p.GUIDs, l.guid)
+	}
+	if l.HCA == "" || l.Node != "" && l.Node != p.Node {
 		return false
 	}
-	for _, name := range names {
-		if name != "" && (l.HCA == name && first || l.HCA == name+"/"+strconv.Itoa(number)) {
+	for _, name := range p.Names {
+		if name != "" && (l.HCA == name && p.First || l.HCA == name+"/"+strconv.Itoa(p.Number)) {
 			return true
 		}
 	}

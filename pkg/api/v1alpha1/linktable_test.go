@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func TestLinkTable(t *testing.T) {
@@ -38,8 +39,9 @@ func TestLinkTable(t *testing.T) {
 		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)
 		}
-		if test.want == "" && test.links[0].GUID != "" && table.Links[0].PortGUID() != 0xa088c203003f1800 {
-			t.Errorf("%s: GUID %v", name, table.Links[0].PortGUID())
+		port := v1alpha1.LinkPort{GUIDs: []rdma.GUID{0xa088c203003f1800}}
+		if test.want == "" && test.links[0].GUID != "" && !table.Links[0].IsOf(&port) {
+			t.Errorf("%s: the GUID is another one", name)
 		}
 	}
 	if err := (&v1alpha1.LinkTable{Kind: "LinkTable"}).Check(true); err == nil {
@@ -71,7 +73,10 @@ func TestLinkIsOf(t *testing.T) {
 		{"a", "", 1, false}, {"a", "mlx5_0/2", 1, false},
 	} {
 		l := v1alpha1.Link{Node: test.node, HCA: test.hca, Leaf: "leaf-1"}
-		if got := l.IsOf("a", test.number, test.number == 1, "pci-0000-18-00-0", "mlx5_0", "eth0", ""); got != test.want {
+		port := v1alpha1.LinkPort{
+			Node: "a", Names: []string{"pci-0000-18-00-0", "mlx5_0", "eth0", ""}, Number: test.number, First: test.number == 1,
+		}
+		if got := l.IsOf(&port); got != test.want {
 			t.Errorf("%q/%q is that of port %d: %v", test.node, test.hca, test.number, got)
 		}
 	}

@@ -18,8 +18,8 @@ func (w *watched) leadsTo(h rdma.HCA, seen string) {
 	w.look()
 }
 
-// TestMiswired: a port that leads to another switch than planned for two minutes has a condition that informs, with both
-// names, until it leads to the planned one. What is not known changes nothing.
+// TestMiswired: after two minutes, a port that leads to another switch than planned has a condition that informs. It
+// has both names, and ends when the port leads to the planned switch. What is not known changes nothing.
 func TestMiswired(t *testing.T) {
 	w, h := watch(t), hca(1)
 	w.see(h)

@@ -199,11 +199,10 @@ func (in *Inputs) ask(source Source, p *Port, chassis map[string][]string) (Link
 
 // direct returns the links of a table that name a port itself, each once.
 func direct(p *Port, t *v1alpha1.LinkTable, node string) (links []Link) {
-	names := p.names()
+	port := v1alpha1.LinkPort{Node: node, GUIDs: p.GUIDs, Names: p.names(), Number: p.PortID.Port, First: p.First}
 	for i := range t.Links {
 		l := &t.Links[i]
-		guid := l.PortGUID()
-		if guid != 0 && slices.Contains(p.GUIDs, guid) || l.IsOf(node, p.PortID.Port, p.First, names...) {
+		if l.IsOf(&port) {
 			links = appendNew(links, Link{l.Leaf, l.Port, l.Fabric})
 		}
 	}

@@ -50,7 +50,8 @@ type neighbors = []networkd.Neighbor
 // table returns a checked table.
 func table(t *testing.T, links ...v1alpha1.Link) *v1alpha1.LinkTable {
 	t.Helper()
-	out := &v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Time: noon.Add(-time.Minute), Links: links}
+	out := &v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: links}
+	out.Time = noon.Add(-time.Minute)
 	if err := out.Check(false); err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +68,9 @@ func TestResolve(t *testing.T) {
 	ofOther := v1alpha1.Link{Node: "a", HCA: "mlx5_0", Leaf: "leaf-2"}
 	byGUID := v1alpha1.Link{GUID: "0xa088c203003f1800", Leaf: "leaf-1"}
 	byLabel := v1alpha1.Link{NodeLabel: "example.com/leaf.{netdev}", Fabric: "blue"}
+	ofFile, ofTable := []leaf.Source{leaf.File}, []leaf.Source{leaf.Table}
+	eth1, blue := leaf.Link{Leaf: "leaf-1", Port: "Eth1"}, leaf.Link{Leaf: "leaf-1", Port: "Eth1", Fabric: "blue"}
+	labels := table(t, byLabel)
 	old := table(t, ofNode)
 	old.Time = noon.Add(-2 * time.Hour)
 
@@ -80,13 +84,17 @@ func TestResolve(t *testing.T) {
 		failed bool
 	}{
 		"no source":   {},
-		"LLDP":        {in: leaf.Inputs{Heard: heard(neighbors{leaf1})}, want: leaf.Link{Leaf: "leaf-1", Port: "Eth1"}},
+		"LLDP":        {in: leaf.Inputs{Heard: heard(neighbors{leaf1})}, want: eth1},
 		"two":         {in: leaf.Inputs{Heard: heard(neighbors{leaf1, leaf2})}, why: `ambiguous: "leaf-1" or "leaf-2"`},
-		"and a host":  {in: leaf.Inputs{Heard: heard(neighbors{host, leaf1})}, want: leaf.Link{Leaf: "leaf-1", Port: "Eth1"}},
+		"and a host":  {in: leaf.Inputs{Heard: heard(neighbors{host, leaf1})}, want: eth1},
 		"only a host": {in: leaf.Inputs{Heard: heard(neighbors{host})}, want: leaf.Link{Leaf: "dpu", Port: "p0"}},
-		"no name":     {in: leaf.Inputs{Heard: heard(neighbors{nameless})}, want: leaf.Link{Leaf: "0c:42:a1:00:00:07", Port: "7"}},
-		"localhost":   {in: leaf.Inputs{Heard: heard(neighbors{unnamed})}, want: leaf.Link{Leaf: "chassis of leaf-1", Port: "Eth1"}},
-		"nobody":      {in: leaf.Inputs{}, order: []leaf.Source{leaf.Networkd}, why: "networkd: nobody announces itself on eth0"},
+		"no name": {
+			in: leaf.Inputs{Heard: heard(neighbors{nameless})}, want: leaf.Link{Leaf: "0c:42:a1:00:00:07", Port: "7"},
+		},
+		"localhost": {
+			in: leaf.Inputs{Heard: heard(neighbors{unnamed})}, want: leaf.Link{Leaf: "chassis of leaf-1", Port: "Eth1"},
+		},
+		"nobody": {order: []leaf.Source{leaf.Networkd}, why: "networkd: nobody announces itself on eth0"},
 		"stale": {
 			in:  leaf.Inputs{Heard: map[int]networkd.Heard{3: {Neighbors: neighbors{leaf1}, At: noon.Add(-5 * time.Minute)}}},
 			why: `"leaf-1" on eth0 is 5m0s old, and was valid for 2m0s`,
@@ -113,7 +121,7 @@ func TestResolve(t *testing.T) {
 		"another source": {
 			order: []leaf.Source{leaf.Networkd, leaf.File, leaf.Table},
 			in:    leaf.Inputs{HeardErr: errors.New("not there"), Table: table(t, ofNode)},
-			want:  leaf.Link{Leaf: "leaf-1", Port: "Eth1", Fabric: "blue"}, from: leaf.Table,
+			want:  blue, from: leaf.Table,
 		},
 		"the first source": {
 			order: []leaf.Source{leaf.Table, leaf.Networkd},
@@ -121,23 +129,23 @@ func TestResolve(t *testing.T) {
 			want:  leaf.Link{Leaf: "leaf-1"}, from: leaf.Table,
 		},
 		"a file": {
-			order: []leaf.Source{leaf.File}, in: leaf.Inputs{File: table(t, ofNode)},
-			want: leaf.Link{Leaf: "leaf-1", Port: "Eth1", Fabric: "blue"},
+			order: ofFile, in: leaf.Inputs{File: table(t, ofNode)},
+			want: blue,
 		},
-		"an old file":  {order: []leaf.Source{leaf.File}, in: leaf.Inputs{File: old}, why: "the file is 2h0m0s old"},
-		"an old table": {order: []leaf.Source{leaf.Table}, in: leaf.Inputs{Table: old}, want: leaf.Link{Leaf: "leaf-1", Port: "Eth1", Fabric: "blue"}},
-		"no file":      {order: []leaf.Source{leaf.File}, in: leaf.Inputs{FileErr: errors.New("bad")}, why: "bad", failed: true},
+		"an old file":  {order: ofFile, in: leaf.Inputs{File: old}, why: "the file is 2h0m0s old"},
+		"an old table": {order: ofTable, in: leaf.Inputs{Table: old}, want: blue},
+		"no file":      {order: ofFile, in: leaf.Inputs{FileErr: errors.New("bad")}, why: "bad", failed: true},
 		"two in a table": {
-			order: []leaf.Source{leaf.Table}, in: leaf.Inputs{Table: table(t, ofNode, ofOther)}, why: "ambiguous",
+			order: ofTable, in: leaf.Inputs{Table: table(t, ofNode, ofOther)}, why: "ambiguous",
 		},
 		"a label": {
-			order: []leaf.Source{leaf.Table}, want: leaf.Link{Leaf: "leaf-3", Fabric: "blue"},
-			in: leaf.Inputs{Table: table(t, byLabel), Labels: map[string]string{"example.com/leaf.eth0": "leaf-3"}},
+			order: ofTable, want: leaf.Link{Leaf: "leaf-3", Fabric: "blue"},
+			in: leaf.Inputs{Table: labels, Labels: map[string]string{"example.com/leaf.eth0": "leaf-3"}},
 		},
-		"no label":  {order: []leaf.Source{leaf.Table}, in: leaf.Inputs{Table: table(t, byLabel), Labels: map[string]string{}}, why: "says nothing"},
-		"no labels": {order: []leaf.Source{leaf.Table}, in: leaf.Inputs{Table: table(t, byLabel)}, why: "not returned the node", failed: true},
+		"no label":  {order: ofTable, in: leaf.Inputs{Table: labels, Labels: map[string]string{}}, why: "says nothing"},
+		"no labels": {order: ofTable, in: leaf.Inputs{Table: labels}, why: "not returned the node", failed: true},
 		"a port before a label": {
-			order: []leaf.Source{leaf.Table}, want: leaf.Link{Leaf: "leaf-1"},
+			order: ofTable, want: leaf.Link{Leaf: "leaf-1"},
 			in: leaf.Inputs{Table: table(t, byLabel, byGUID), Labels: map[string]string{"example.com/leaf.eth0": "leaf-3"}},
 		},
 	} {
@@ -153,7 +161,8 @@ func TestResolve(t *testing.T) {
 			}
 			test.in.Now, test.in.Node = noon, "a"
 			got := leaf.Resolve([]leaf.Port{test.port}, test.order, test.in)[test.port.PortID]
-			if got.Link != test.want || got.Source != test.from || got.Failed != test.failed || !strings.Contains(got.Why, test.why) {
+			same := got.Link == test.want && got.Source == test.from && got.Failed == test.failed
+			if !same || !strings.Contains(got.Why, test.why) {
 				t.Errorf("got %+v, want %+v from %q, %q, failed %v", got, test.want, test.from, test.why, test.failed)
 			}
 			if (got.Why == "") != (got.Link.Leaf != "" || len(test.order) == 0) || len(got.Why) > 600 {

@@ -47,9 +47,6 @@ const (
 	leafTime = 2 * time.Second
 )
 
-// linkTable are the limits of a table of links: MaxLinks links of a few fields, or as many as a ConfigMap can hold.
-var linkTable = yamlread.Limits{Size: 1 << 20, Values: 120_000}
-
 // leaves reads and keeps the leaf switches of HCAs. Start and then Run use it, but for the atomic values.
 type leaves struct {
 	files   LeafFiles
@@ -186,7 +183,7 @@ func (l *leaves) hostFile(sources []leaf.Source) (*v1alpha1.LinkTable, error) {
 	info, err := hostfs.Stat(l.host, name)
 	var data []byte
 	if err == nil {
-		data, err = hostfs.ReadFile(l.host, name, int64(linkTable.Size))
+		data, err = hostfs.ReadFile(l.host, name, int64(yamlread.Table.Size))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the host's file of links: %w", hostfs.OnHost("/"+name, err))
@@ -208,7 +205,7 @@ func (l *leaves) siteTable() (*v1alpha1.LinkTable, error) {
 	if l.files.Site == "" {
 		return nil, nil
 	}
-	data, err := hostfs.ReadLocal(l.files.Site, int64(linkTable.Size))
+	data, err := hostfs.ReadLocal(l.files.Site, int64(yamlread.Table.Size))
 	if err != nil {
 		return nil, fmt.Errorf("read the site's table of links: %w; "+
 			"create the ConfigMap that the chart value linkTable names, with the key links.yaml", err)
@@ -227,7 +224,7 @@ func (p *parsed) of(data []byte, ofSite bool) (*v1alpha1.LinkTable, error) {
 		return p.table, p.err
 	}
 	p.sum, p.table = sum, new(v1alpha1.LinkTable)
-	if p.err = linkTable.Decode(data, p.table); p.err != nil {
+	if p.err = yamlread.Table.Decode(data, p.table); p.err != nil {
 		p.err = yamlread.PositionsOf(data).Explain(p.err)
 	} else {
 		p.err = p.table.Check(ofSite)

@@ -176,7 +176,8 @@ func TestLeafOff(t *testing.T) {
 	w.write("site.yaml", tableHead+"- {node: a, hca: bond0, leaf: leaf-1}\n")
 	w.sources.Store(&[]leaf.Source{leaf.Table})
 	w.want("with a source", w.looks(time.Minute), "leaf-1", "leaf-1", "")
-	if asked := slices.ContainsFunc(w.sys.Asked, func(n counted.Name) bool { return strings.Contains(n.Path, "gids") }); asked {
+	ofGIDs := func(n counted.Name) bool { return strings.Contains(n.Path, "gids") }
+	if slices.ContainsFunc(w.sys.Asked, ofGIDs) {
 		t.Errorf("a table without GUIDs asks for them: %v", w.sys.Asked)
 	}
 	w.sources.Store(&[]leaf.Source{})

@@ -55,7 +55,8 @@ func TestReadsOfAPoll(t *testing.T) {
 		states := host.Operations()
 		n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		reads := host.Operations()
-		t.Logf("%d functions, %d cards: %d operations, %d of them for states, twice a minute", functions, cards, reads, states)
+		t.Logf("%d functions, %d cards: %d operations, %d of them for states, twice a minute",
+			functions, cards, reads, states)
 		if cards == 0 || states > cards+2 || reads > 60*cards {
 			t.Errorf("%d functions with %d cards cost %d operations, %d of them for states, want at most 60 a card",
 				functions, cards, reads, states)

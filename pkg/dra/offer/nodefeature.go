@@ -10,8 +10,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nodefeature"
 )
 
-// labelLoop keeps the file for the node's label with its leaf switch as the last decision wants it, until ctx ends. When
-// the driver ends, the file stays: the next driver renews it, and without one it expires.
+// labelLoop keeps the feature file of the node's leaf switch as the last decision wants it, until ctx ends. When the
+// driver ends, the file stays: the next driver renews it, and without one it expires.
 func labelLoop(ctx context.Context, o *Offer) {
 	if o.cfg.NodeFeatureDir == "" {
 		return

@@ -260,8 +260,9 @@ func TestNamespaceDeleted(t *testing.T) {
 func TestEndedPodOfSharedClaim(t *testing.T) {
 	needs.Long(t, "it shows a bug of Kubernetes")
 	n := bed.Namespace(t)
-	ended := strings.NewReplacer("trap exit TERM; sleep 86400 & wait", "exit 0", "terminationGracePeriodSeconds: 1", "restartPolicy: Never").
-		Replace(testbed.Pod("ended", "resourceClaimName: all"))
+	ended := strings.NewReplacer(
+		"trap exit TERM; sleep 86400 & wait", "exit 0", "terminationGracePeriodSeconds: 1", "restartPolicy: Never",
+	).Replace(testbed.Pod("ended", "resourceClaimName: all"))
 	n.Apply(namedClaim("all") + "---\n" + testbed.Pod("running", "resourceClaimName: all") + ended)
 	n.Ready("running")
 	n.Kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/ended", "--timeout="+testbed.Patience.String())

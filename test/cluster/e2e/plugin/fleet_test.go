@@ -104,7 +104,8 @@ func runMeasured(args []string) int {
 		return 1
 	}
 	used := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	fmt.Fprintf(os.Stderr, "\n"+measureFormat+"\n", cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), used.Maxrss<<10)
+	processor := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	fmt.Fprintf(os.Stderr, "\n"+measureFormat+"\n", processor, used.Maxrss<<10)
 	return 0
 }
 

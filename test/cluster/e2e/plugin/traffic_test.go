@@ -24,7 +24,8 @@ import (
 
 // TestTraffic: kubectl rdma test creates a Job that owns a pod and an allocated claim for each node, with the rights of
 // examples/test-nodes.yaml alone, and needs each of them. These nodes have no kubelet, so no pod runs, and the command
-// says so. Whenever it is interrupted, nothing is left. When it is killed, the controllers of Kubernetes remove the rest at the Job's deadline.
+// says so. Whenever it is interrupted, nothing is left. When it is killed, the controllers of Kubernetes remove the
+// rest at the Job's deadline.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "", "exclusive")
