@@ -89,3 +89,23 @@ func TestLLDPD(t *testing.T) {
 		t.Errorf("without neighbors, links are %v", got)
 	}
 }
+
+// TestTableOfPage: the table of the page about leaf switches is one.
+func TestTableOfPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "leaf-switches.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(page), "apiVersion: rdma.dev/v1alpha1\nkind: LinkTable\n")
+	table, _, ended := strings.Cut(table, "```")
+	if !found || !ended {
+		t.Fatal("the page has no LinkTable")
+	}
+	var read v1alpha1.LinkTable
+	if err := yamlread.Table.Decode([]byte("apiVersion: rdma.dev/v1alpha1\nkind: LinkTable\n"+table), &read); err != nil {
+		t.Fatal(err)
+	}
+	if err := read.Check(true); err != nil {
+		t.Error(err)
+	}
+}

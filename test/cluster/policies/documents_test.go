@@ -22,7 +22,9 @@ import (
 var elsewhere = map[string]string{
 	"DriverConfig":               "a file of the driver: pkg/dra/policy",
 	"HostConfig":                 "a file of cdi-gen: internal/hostconfig",
+	"LinkTable":                  "a file of the driver and of kubectl rdma: cmd/dra-driver reads the one of the page",
 	"Configuration":              "a file of Kueue",
+	"Topology":                   "of Kueue",
 	"JobSet":                     "of JobSet: test/docs has its fields",
 	"MPIJob":                     "of the MPI operator: test/docs has its fields",
 	"SecurityContextConstraints": "of OpenShift",
@@ -33,6 +35,7 @@ var elsewhere = map[string]string{
 type manifest struct {
 	source    string
 	text      string
+	kind      string
 	namespace string
 }
 
@@ -65,7 +68,11 @@ func TestDocuments(t *testing.T) {
 	// As examples/monitoring.yaml says.
 	s.must(t, "label", "namespace", "default", "resource.kubernetes.io/admin-access=true")
 	for _, m := range manifests {
-		if out, err := s.run(t, m.text, "create", "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
+		verb := "create"
+		if m.kind == "Namespace" {
+			verb = "apply" // it is there, for what is in it
+		}
+		if out, err := s.run(t, m.text, verb, "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
 			t.Errorf("%s: %v: %s\n%s", m.source, err, out, m.text)
 		}
 	}
@@ -136,7 +143,7 @@ func split(t *testing.T, source, text string) []manifest {
 			t.Fatalf("%s: %v\n%s", source, err, text)
 		}
 		if meta.Kind != "" && elsewhere[meta.Kind] == "" {
-			found = append(found, manifest{source, string(object), meta.Namespace})
+			found = append(found, manifest{source, string(object), meta.Kind, meta.Namespace})
 		}
 	}
 }

@@ -47,14 +47,17 @@ func (p *pulse) most(since time.Time) (most int) {
 	return most
 }
 
-// wrap counts requests, each repetition by the client too.
+// wrap counts requests, each repetition by the client too. A request counts before it has its answer: others see what it
+// did before that.
 func (l *ledger) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		l.all.beat()
+		l.mu.Lock()
+		l.requests[kindOf(r)]++
+		l.mu.Unlock()
 		response, err := next.RoundTrip(r)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.requests[kindOf(r)]++
 		switch {
 		case err != nil:
 			l.unanswered++
