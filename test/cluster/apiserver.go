@@ -110,22 +110,22 @@ func freePorts(n int) ([]int, error) {
 // Schedule starts the scheduler and of the controller manager what claims need. Nodes
 // are what somebody writes: nobody notices that they have no kubelet.
 func (cp *ControlPlane) Schedule() error {
-	return cp.manage("--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller," +
+	return cp.manage("resourceclaim-controller,serviceaccount-controller,garbage-collector-controller," +
 		"device-taint-eviction-controller,job-controller,ttl-after-finished-controller")
 }
 
 // Manage starts the scheduler and the whole controller manager, for a node with a
 // kubelet.
-func (cp *ControlPlane) Manage() error { return cp.manage() }
+func (cp *ControlPlane) Manage() error { return cp.manage(allControllers) }
 
-func (cp *ControlPlane) manage(flags ...string) error {
+func (cp *ControlPlane) manage(controllers string) error {
 	ports, err := freePorts(2)
 	if err != nil {
 		return err
 	}
 	return errors.Join(
 		cp.start(Scheduler, append(cp.layout.scheduler(), fmt.Sprintf("--secure-port=%d", ports[0]))),
-		cp.start(ControllerManager, append(append(cp.layout.controllerManager(), fmt.Sprintf("--secure-port=%d", ports[1])), flags...)),
+		cp.start(ControllerManager, append(cp.layout.controllerManager(controllers), fmt.Sprintf("--secure-port=%d", ports[1]))),
 	)
 }
 

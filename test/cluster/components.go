@@ -86,7 +86,7 @@ func (l layout) components() []supervisor.Component {
 		// The service address is on lo, so port 443 of all addresses makes
 		// https://10.96.0.1:443 answer without kube-proxy.
 		APIServer:         l.apiServer(etcdURL, "--bind-address=0.0.0.0", "--secure-port=443"),
-		ControllerManager: l.controllerManager(),
+		ControllerManager: l.controllerManager(allControllers),
 		Scheduler:         l.scheduler(),
 		Kubelet:           l.kubelet(),
 	}
@@ -141,7 +141,11 @@ func (l layout) apiServer(etcd string, serving ...string) []string {
 	return l.common(argv)
 }
 
-func (l layout) controllerManager() []string {
+// allControllers are those of a cluster: its nodes have their networks from CNI's configuration.
+const allControllers = "*,-nodeipam"
+
+// controllerManager has the given controllers only. The flag adds to itself, so it may be there once.
+func (l layout) controllerManager(controllers string) []string {
 	kubeconfig := l.pki("controller-manager.kubeconfig")
 	return l.common([]string{
 		l.program("kubernetes", ControllerManager), "--kubeconfig=" + kubeconfig,
@@ -150,7 +154,7 @@ func (l layout) controllerManager() []string {
 		"--service-account-private-key-file=" + l.pki("sa.key"), "--root-ca-file=" + l.pki("ca.crt"),
 		// With the default QPS the default ServiceAccount appears 5 s late.
 		"--use-service-account-credentials=true", "--kube-api-qps=300", "--kube-api-burst=600",
-		"--controllers=*,-nodeipam",
+		"--controllers=" + controllers,
 	})
 }
 
