@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -19,22 +18,49 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/lldptest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/mounttest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
-
-const daemon = "/lib/systemd/systemd-networkd"
 
 // TestDaemon: what switches send over real cables (veth pairs) is read from the distribution's own networkd. What is no
 // announcement, or too long for one, is not.
 func TestDaemon(t *testing.T) {
 	needs.Root(t, "it makes network interfaces, and runs systemd-networkd")
-	if _, err := os.Stat(daemon); err != nil {
+	if _, err := os.Stat(lldptest.Daemon); err != nil {
 		needs.Missing(t, err)
 	}
+	if mounttest.Isolated(t) {
+		listen(t, lldptest.Daemon)
+	}
+}
+
+// TestDaemonOfVarlink: a newer networkd, which has no files of neighbors, says the same.
+func TestDaemonOfVarlink(t *testing.T) {
+	needs.Long(t, "packages of Debian 13; TestDaemon has the files of an older networkd, TestRead a reply by varlink")
+	needs.Root(t, "it makes network interfaces, and runs systemd-networkd")
+	dir := rdmaimage.Unpack(t, "trixie", "systemd", "libsystemd-shared", "libacl1", "libaudit1", "libblkid1", "libc6",
+		"libcap-ng0", "libcap2", "libcrypt1", "libmount1", "libpam0g", "libpcre2-8-0", "libseccomp2", "libselinux1",
+		"libssl3t64", "libzstd1", "zlib1g")
 	if !mounttest.Isolated(t) {
 		return
 	}
+	libraries, err := filepath.Glob(dir + "/usr/lib/*-linux-gnu")
+	loaders, err2 := filepath.Glob(dir + "/usr/lib*/*-linux-gnu/ld-linux-*")
+	if err := errors.Join(err, err2); err != nil || len(libraries) != 1 || len(loaders) != 1 {
+		t.Fatalf("%v, %v, %v", libraries, loaders, err)
+	}
+	listen(t, loaders[0], "--library-path", libraries[0]+":"+libraries[0]+"/systemd",
+		dir+"/usr/lib/systemd/systemd-networkd")
+	if files, err := os.ReadDir("/" + networkd.Dir + "/lldp"); err == nil && len(files) > 0 {
+		t.Errorf("this networkd has files of neighbors: %v", files)
+	}
+}
+
+// listen reads what switches send over real cables from a networkd, in a mount namespace of the process's own.
+func listen(t *testing.T, command ...string) {
+	t.Helper()
 	runtime.LockOSThread() // until the process ends: it has another network namespace
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Fatal(err)
@@ -50,7 +76,7 @@ func TestDaemon(t *testing.T) {
 		run(t, "ip", "link", "set", "eth"+number, "up")
 		run(t, "ip", "link", "set", "sw"+number, "up")
 	}
-	startDaemon(t)
+	lldptest.Start(t, "eth*", command...)
 
 	other := header + tlv(1, "\x04\x0c\x42\xa1\x00\x00\x08") + tlv(2, "\x07swp1") + tlv(3, "\x00\x78") +
 		tlv(5, strings.Repeat("x", 511)) + tlv(0, "")
@@ -63,9 +89,9 @@ func TestDaemon(t *testing.T) {
 	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		for _, frame := range []string{leaf, header + "\xff\xff", leaf[:30], header + tlv(0, "")} {
-			send(t, "sw0", frame)
+			lldptest.Send(t, "sw0", frame)
 		}
-		send(t, "sw1", other)
+		lldptest.Send(t, "sw1", other)
 		diff := cmp.Diff(want, hear(t, "eth0", "eth1"))
 		if diff == "" {
 			return
@@ -81,66 +107,6 @@ func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
-	}
-}
-
-// startDaemon runs networkd until the test ends. It gives up the rights of root, so directories and files are readable
-// for others.
-func startDaemon(t *testing.T) {
-	t.Helper()
-	own, err := user.Lookup("systemd-network")
-	if err != nil {
-		needs.Missing(t, err)
-	}
-	uid, uidErr := strconv.Atoi(own.Uid)
-	gid, gidErr := strconv.Atoi(own.Gid)
-	if err := errors.Join(uidErr, gidErr); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{"", "/network", "/netif", "/netif/links", "/netif/lldp", "/netif/leases"} {
-		path := "/run/systemd" + dir
-		if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o755)); err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(dir, "/netif") {
-			if err := os.Chown(path, uid, gid); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	const file = "/run/systemd/network/10-eth.network"
-	text := "[Match]\nName=eth*\n[Network]\nLLDP=yes\nLinkLocalAddressing=no\n"
-	if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(daemon)
-	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_TARGET=console")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait()
-	})
-}
-
-// send sends a frame over an interface.
-func send(t *testing.T, netdev, frame string) {
-	t.Helper()
-	link, err := net.InterfaceByName(netdev)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	if err := unix.Sendto(fd, []byte(frame), 0, &unix.SockaddrLinklayer{Ifindex: link.Index}); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -17,14 +17,13 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/lldptest"
 )
 
-// tlv is an element of an announcement.
-func tlv(kind int, value string) string {
-	return string(binary.BigEndian.AppendUint16(nil, uint16(kind<<9|len(value)))) + value
-}
+const header = lldptest.Header
 
-const header = "\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc"
+// tlv is an element of an announcement.
+var tlv = lldptest.Element
 
 // leaf is the frame of a switch: its address, a port with a name, 120 s, its own name, an enabled bridge and router.
 var leaf = header + tlv(1, "\x04\x0c\x42\xa1\x00\x00\x07") + tlv(2, "\x05Ethernet1/7") + tlv(3, "\x00\x78") +

@@ -14,13 +14,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
-// unpack downloads and unpacks packages of a suite of Debian. Nothing is installed, and the lists and the configuration
+// unpack downloads and unpacks packages of a suite of Debian, without what they depend on. Nothing is installed, and the lists and the configuration
 // of this machine's apt stay as they are; only its proxies count. What containers do not read is left out.
 const unpack = `set -eu
 umask 022
 suite=$1 arch=$2 to=$3
-rdmacm=librdmacm1t64
-[ "$suite" != bookworm ] || rdmacm=librdmacm1
+shift 3
 apt=$to.apt
 rm -rf "$to" "$apt"
 mkdir -p "$to/usr/bin" "$to/usr/lib" "$to/usr/lib64" "$to/etc" "$apt/state/lists/partial" "$apt/cache/archives/partial"
@@ -28,7 +27,7 @@ mkdir -p "$to/usr/bin" "$to/usr/lib" "$to/usr/lib64" "$to/etc" "$apt/state/lists
 echo "deb [arch=$arch signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \
 	>"$apt/sources.list"
 cd "$apt"
-for action in update "download libc6 libibverbs1 ibverbs-providers ibverbs-utils libnl-3-200 libnl-route-3-200 $rdmacm"; do
+for action in update "download $*"; do
 	apt-get -qq -o APT::Architecture="$arch" -o APT::Architectures="$arch" -o APT::Sandbox::User=root \
 		-o Acquire::Retries=5 -o Acquire::Languages=none -o Dir::Etc::SourceList="$apt/sources.list" \
 		-o Dir::Etc::SourceParts=/dev/null -o Dir::State="$apt/state" -o Dir::State::Lists="$apt/state/lists" \
@@ -44,8 +43,20 @@ rm -rf "$apt"
 `
 
 // Packages returns a directory with the files of rdma-core and of the C library, as the packages of a suite of Debian
-// have them: "bookworm", "trixie". It downloads them once into the user's cache. The caller must not change the files.
+// have them: "bookworm", "trixie". The caller must not change the files.
 func Packages(t testing.TB, suite string) string {
+	t.Helper()
+	rdmacm := "librdmacm1t64"
+	if suite == "bookworm" {
+		rdmacm = "librdmacm1"
+	}
+	return Unpack(t, suite,
+		"libc6", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "libnl-3-200", "libnl-route-3-200", rdmacm)
+}
+
+// Unpack returns a directory with the files of packages of a suite of Debian, but for /usr/share. It downloads them once
+// into the user's cache. The caller must not change the files.
+func Unpack(t testing.TB, suite string, packages ...string) string {
 	t.Helper()
 	needs.Root(t, "files of containers belong to root")
 	for _, program := range []string{"apt-get", "dpkg-deb", "tar"} {
@@ -55,7 +66,7 @@ func Packages(t testing.TB, suite string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe := sha256.Sum256([]byte(unpack + runtime.GOARCH))
+	recipe := sha256.Sum256(fmt.Append(nil, unpack, runtime.GOARCH, packages))
 	cache = filepath.Join(cache, "dra-driver-rdma", fmt.Sprintf("packages-%x", recipe[:6]))
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		t.Fatal(err)
@@ -75,7 +86,8 @@ func Packages(t testing.TB, suite string) string {
 	if _, err := os.Stat(dir); err == nil {
 		return dir
 	}
-	out, err := exec.Command("sh", "-c", unpack, "sh", suite, runtime.GOARCH, dir+".new").CombinedOutput()
+	args := append([]string{"-c", unpack, "sh", suite, runtime.GOARCH, dir + ".new"}, packages...)
+	out, err := exec.Command("sh", args...).CombinedOutput()
 	if err == nil {
 		err = os.Rename(dir+".new", dir)
 	}

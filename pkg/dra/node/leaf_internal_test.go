@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/lldptest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -93,11 +94,7 @@ func (w *wired) write(name, content string) {
 
 // hears makes networkd hear a switch on an interface.
 func (w *wired) hears(index, system string) {
-	element := func(kind int, value string) string {
-		return string(binary.BigEndian.AppendUint16(nil, uint16(kind<<9|len(value)))) + value
-	}
-	frame := "\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc" + element(1, "\x07"+system) +
-		element(2, "\x05Eth"+index) + element(3, "\x00\x78") + element(5, system) + element(0, "")
+	frame := lldptest.Frame(system, "Eth"+index)
 	w.write(networkd.Dir+"/links/"+index, "")
 	w.write(networkd.Dir+"/lldp/"+index, string(binary.LittleEndian.AppendUint64(nil, uint64(len(frame))))+frame)
 }

@@ -22,6 +22,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 )
 
+// NetworkdVariable names the variable that has the command of the host's systemd-networkd.
+const NetworkdVariable = "VM_NETWORKD"
+
 // Guard is for TestMain of a package for the guest: on the host it says so and ends the
 // program.
 func Guard() {

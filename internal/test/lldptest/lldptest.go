@@ -1,0 +1,99 @@
+// Package lldptest has leaf switches announce themselves by LLDP (IEEE 802.1AB) to a real systemd-networkd. Switches are
+// the other ends of veth pairs.
+package lldptest
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+)
+
+// Daemon is systemd-networkd as Debian and Ubuntu have it.
+const Daemon = "/lib/systemd/systemd-networkd"
+
+// Header is that of a frame to the nearest bridge.
+const Header = "\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc"
+
+// Element is an element of an announcement: type, length, value.
+func Element(kind int, value string) string {
+	return string(binary.BigEndian.AppendUint16(nil, uint16(kind<<9|len(value)))) + value
+}
+
+// Frame is the announcement of a switch with its own name, by a port with a name, for 120 s.
+func Frame(system, port string) string {
+	return Header + Element(1, "\x07"+system) + Element(2, "\x05"+port) + Element(3, "\x00\x78") +
+		Element(5, system) + Element(0, "")
+}
+
+// Start runs networkd until the test ends, for interfaces that match, with the command of a copy or Daemon. Where
+// nothing mounts /sys read-only, it waits for udev to know an interface. networkd gives up the rights of root, so its directories and files are readable for others. /run is the test's own.
+func Start(t *testing.T, match string, command ...string) {
+	t.Helper()
+	own, err := user.Lookup("systemd-network")
+	if err != nil {
+		needs.Missing(t, err)
+	}
+	uid, uidErr := strconv.Atoi(own.Uid)
+	gid, gidErr := strconv.Atoi(own.Gid)
+	if err := errors.Join(uidErr, gidErr); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", "/network", "/netif", "/netif/links", "/netif/lldp", "/netif/leases"} {
+		path := "/run/systemd" + dir
+		if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(dir, "/netif") {
+			if err := os.Chown(path, uid, gid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const file = "/run/systemd/network/10-lldp.network"
+	text := "[Match]\nName=" + match + "\n[Network]\nLLDP=yes\nLinkLocalAddressing=no\nKeepMaster=yes\n"
+	if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if len(command) == 0 {
+		command = []string{Daemon}
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_TARGET=console")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait()
+	})
+}
+
+// Send sends a frame over an interface.
+func Send(t *testing.T, netdev, frame string) {
+	t.Helper()
+	link, err := net.InterfaceByName(netdev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, []byte(frame), 0, &unix.SockaddrLinklayer{Ifindex: link.Index}); err != nil {
+		t.Fatal(err)
+	}
+}
