@@ -1,5 +1,5 @@
-// Package lldptest has leaf switches announce themselves by LLDP (IEEE 802.1AB) to a real systemd-networkd. Switches are
-// the other ends of veth pairs.
+// Package lldptest has leaf switches announce themselves by LLDP (IEEE 802.1AB) to a real systemd-networkd. A switch is
+// the other end of a veth pair.
 package lldptest
 
 import (
@@ -35,8 +35,9 @@ func Frame(system, port string) string {
 		Element(5, system) + Element(0, "")
 }
 
-// Start runs networkd until the test ends, for interfaces that match, with the command of a copy or Daemon. Where
-// nothing mounts /sys read-only, it waits for udev to know an interface. networkd gives up the rights of root, so its directories and files are readable for others. /run is the test's own.
+// Start runs networkd until the test ends, for interfaces that match, with the command of a copy or Daemon. Unless /sys
+// is read-only, as in containers, it waits until udev knows an interface. It gives up the rights of root, so its
+// directories and files are readable for others. It leaves an interface in its bond.
 func Start(t *testing.T, match string, command ...string) {
 	t.Helper()
 	own, err := user.Lookup("systemd-network")

@@ -14,8 +14,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
-// unpack downloads and unpacks packages of a suite of Debian, without what they depend on. Nothing is installed, and the lists and the configuration
-// of this machine's apt stay as they are; only its proxies count. What containers do not read is left out.
+// unpack downloads and unpacks packages of a suite of Debian, without what they depend on. Nothing is installed, and
+// the lists and the configuration of this machine's apt stay as they are; only its proxies count. What containers do
+// not read is left out.
 const unpack = `set -eu
 umask 022
 suite=$1 arch=$2 to=$3
@@ -54,8 +55,8 @@ func Packages(t testing.TB, suite string) string {
 		"libc6", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "libnl-3-200", "libnl-route-3-200", rdmacm)
 }
 
-// Unpack returns a directory with the files of packages of a suite of Debian, but for /usr/share. It downloads them once
-// into the user's cache. The caller must not change the files.
+// Unpack returns a directory with the files of packages of a suite of Debian, but for /usr/share. They are downloaded
+// once, into the user's cache. The caller must not change the files.
 func Unpack(t testing.TB, suite string, packages ...string) string {
 	t.Helper()
 	needs.Root(t, "files of containers belong to root")
