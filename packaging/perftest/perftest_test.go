@@ -38,7 +38,7 @@ func output(t *testing.T, name string, args ...string) string {
 }
 
 // TestScript: the script of kubectl rdma test runs in the image as far as it can without an RDMA device: it reads the
-// counters, and perftest begins. No program and no library is missing.
+// counters and the port's state, and perftest begins. No program and no library is missing.
 func TestScript(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("chroot needs root")
@@ -51,6 +51,7 @@ func TestScript(t *testing.T) {
 	}
 	for name, content := range map[string]string{
 		port + "link_layer":            "Ethernet\n",
+		port + "state":                 "4: ACTIVE\n",
 		port + "gid_attrs/types/1":     "RoCE v2\n",
 		port + "gids/1":                "0000:0000:0000:0000:0000:ffff:0a4d:0101\n",
 		port + "hw_counters/sent_pkts": "7\n",
@@ -67,7 +68,19 @@ func TestScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	said := output(t, "chroot", dir, "/bin/sh", "-c", "PATH=/usr/bin exec sh /script.sh server rxe0 1 18515 3")
+	run := func() string {
+		return output(t, "chroot", dir, "/bin/sh", "-c", "PATH=/usr/bin exec sh /script.sh server rxe0 1 18515 3")
+	}
+	said := run()
+	if strings.Contains(said, "down") {
+		t.Error("the script says that the active port is down")
+	}
+	if err := os.WriteFile(filepath.Join(dir, port, "state"), []byte("1: DOWN\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if down := run(); !strings.Contains(down, "\ndown\n") {
+		t.Errorf("the script does not say that the port is down: %s", down)
+	}
 	for _, want := range []string{"unit packet\n", "at 100.25 7 8\n", "tool exit 1\n"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the script does not say %q", want)

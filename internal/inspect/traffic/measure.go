@@ -42,6 +42,7 @@ const (
 	maxSaid = 1 << 20
 	// maxError bounds what is repeated of a pod's words.
 	maxError = 240
+	portDown = "its port was down"
 )
 
 // Stage measures the pairs of a stage at once. It returns one result for each pair, also after an interruption.
@@ -118,7 +119,8 @@ func (m *Measure) command(role string, h *inspect.HCA, port int, server string) 
 }
 
 // trouble says why a pair has no figures, "" if both ends did what they should. A client fails for its server's
-// reasons, so the server comes first, unless it only lost its client.
+// reasons, so the server comes first, unless it only lost its client. A port that was down says more than what perftest
+// makes of it: the figures before and after are no rate of the HCA.
 func trouble(a, b *inspect.HCA, ends [2]*reading, serverErr, clientErr error) string {
 	var parts []string
 	for i, h := range []*inspect.HCA{a, b} {
@@ -126,6 +128,8 @@ func trouble(a, b *inspect.HCA, ends [2]*reading, serverErr, clientErr error) st
 		switch {
 		case err != nil:
 			parts = append(parts, h.String()+": "+text.Bound(err.Error(), maxError))
+		case ends[i].down:
+			parts = append(parts, h.String()+": "+portDown)
 		case ends[i].exit > 0:
 			parts = append(parts, h.String()+": "+ends[i].complaint())
 		case ends[i].exit < 0 && (i == 0 || ends[0].exit == 0):
@@ -142,8 +146,11 @@ func unfinished(a, b *inspect.HCA, server, client *said) string {
 	}
 	var parts []string
 	for i, end := range []*said{server, client} {
-		if r := end.read(); r.exit < 0 {
-			parts = append(parts, []*inspect.HCA{a, b}[i].String()+": perftest did not end"+r.stood())
+		switch r, h := end.read(), []*inspect.HCA{a, b}[i]; {
+		case r.down:
+			parts = append(parts, h.String()+": "+portDown)
+		case r.exit < 0:
+			parts = append(parts, h.String()+": perftest did not end"+r.stood())
 		}
 	}
 	if parts == nil {
@@ -209,6 +216,7 @@ type reading struct {
 	messages int64
 	words    []string // lines of perftest that are no figures
 	mtu      float64
+	down     bool // the port was not active at some moment
 }
 
 // maxSamples is far more than a test has.
@@ -228,6 +236,8 @@ func parse(output string) *reading {
 			packets = true
 		case word == "at" && len(r.samples) < maxSamples:
 			r.addSample(strings.Fields(rest))
+		case line == "down":
+			r.down = true
 		case word == "tool":
 			r.addTool(rest)
 		}

@@ -136,6 +136,19 @@ func TestPair(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}, "no end within 1m10s: n0/mlx5_0: perftest did not end; the traffic stopped after 3 s; n1/mlx5_0: "},
+		{"a port goes down, and perftest ends all the same", func(_ context.Context, _, role string, stdout io.Writer) error {
+			said := printed("none", nil, rateLine, "exit 0")
+			if role == "client" {
+				said = "down\n" + said
+			}
+			_, err := io.WriteString(stdout, said)
+			return err
+		}, "n1/mlx5_0: its port was down"},
+		{"a port goes down for good", func(ctx context.Context, _, role string, stdout io.Writer) error {
+			_, _ = io.WriteString(stdout, printed("none", nil)+"down\n"+"down\n")
+			<-ctx.Done()
+			return ctx.Err()
+		}, "no end within 1m10s: n0/mlx5_0: its port was down; n1/mlx5_0: its port was down"},
 		{"the counters stand still", func(_ context.Context, _, _ string, stdout io.Writer) error {
 			_, err := io.WriteString(stdout, printed("4", []int{1, 1, 1}, "exit 0"))
 			return err

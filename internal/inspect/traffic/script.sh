@@ -4,6 +4,7 @@
 #   unit N            what one count of the counters is: bytes, or "packet"; "none" without counters
 #   listening         the server waits for its client
 #   at SECONDS TX RX  the counters, by the kernel's clock since boot, once a second
+#   down              the port is not active: perftest need not notice, and may end as if all were well
 #   tool TEXT         a line of perftest
 role=$1 device=$2 port=$3 tcp=$4 seconds=$5 server=${6-}
 base=/sys/class/infiniband/$device/ports/$port
@@ -55,9 +56,12 @@ uptime() { # sets up, and now to its whole seconds
 	read -r up _ </proc/uptime
 	now=${up%%.*}
 }
-sample() {
+look() {
 	uptime
-	echo "at $up $(number "$tx" || echo 0) $(number "$rx" || echo 0)"
+	if read -r state 2>/dev/null <"$base/state"; then
+		case $state in *ACTIVE*) ;; *) echo down ;; esac
+	fi
+	[ $unit = none ] || echo "at $up $(number "$tx" || echo 0) $(number "$rx" || echo 0)"
 }
 
 # The driver's hook raises the limit of locked memory for the container, and not for what runs in it by exec.
@@ -82,9 +86,9 @@ while kill -0 $tool 2>/dev/null && [ "$now" -lt $last ]; do
 		said=yes
 		echo listening
 	fi
-	[ $unit = none ] || sample
+	look
 	if [ "$role" = server ] && [ -z "$said" ]; then sleep 0.2; else sleep 1; fi
 	uptime
 done
-[ $unit = none ] || sample
+look
 wait
