@@ -36,8 +36,9 @@ type Measure struct {
 const (
 	// firstPort is the TCP port of the first pair of a stage. 18515 is the default of perftest.
 	firstPort = 18515
-	// patience is how much longer than its traffic a pair may take. The script gives up earlier.
-	patience = time.Minute
+	// patience is how much longer than its traffic a pair may take: on a busy node, kubelet and container runtime take
+	// tens of seconds to start each of its ends. The script gives up earlier.
+	patience = 2 * time.Minute
 	// maxSaid bounds what a pod may print, in bytes: a minute of samples is less than 5 KiB.
 	maxSaid = 1 << 20
 	// maxError bounds what is repeated of a pod's words.

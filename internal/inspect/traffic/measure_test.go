@@ -120,22 +120,32 @@ func TestPair(t *testing.T) {
 			_, err := io.WriteString(stdout, printed("4", []int{0, 9, 18, 27, 27, 27, 27, 27}, "Failed status 12", "exit 1"))
 			return err
 		}, "n0/mlx5_0: perftest failed with the exit code 1: Failed status 12; the traffic stopped after 3 s; n1/mlx5_0: "},
+		{"it takes a minute to start each end", func(_ context.Context, _, role string, stdout io.Writer) error {
+			time.Sleep(50 * time.Second)
+			before, after, _ := strings.Cut(good, "listening\n")
+			_, err := io.WriteString(stdout, before+"listening\n")
+			if role == "server" {
+				time.Sleep(time.Minute)
+			}
+			_, err2 := io.WriteString(stdout, after)
+			return errors.Join(err, err2)
+		}, ""},
 		{"nothing answers", func(ctx context.Context, _, _ string, _ io.Writer) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, "no end within 1m10s: n0/mlx5_0 did not listen"},
+		}, "no end within 2m10s: n0/mlx5_0 did not listen"},
 		{"the server hangs", func(ctx context.Context, _, role string, stdout io.Writer) error {
 			_, _ = io.WriteString(stdout, "unit 4\nlistening\n")
 			if role == "server" {
 				<-ctx.Done()
 			}
 			return ctx.Err()
-		}, "no end within 1m10s: n0/mlx5_0: perftest did not end; n1/mlx5_0: perftest did not end"},
+		}, "no end within 2m10s: n0/mlx5_0: perftest did not end; n1/mlx5_0: perftest did not end"},
 		{"traffic stops for good", func(ctx context.Context, _, role string, stdout io.Writer) error {
 			_, _ = io.WriteString(stdout, printed("4", []int{0, 9, 18, 27, 27, 27, 27, 27}))
 			<-ctx.Done()
 			return ctx.Err()
-		}, "no end within 1m10s: n0/mlx5_0: perftest did not end; the traffic stopped after 3 s; n1/mlx5_0: "},
+		}, "no end within 2m10s: n0/mlx5_0: perftest did not end; the traffic stopped after 3 s; n1/mlx5_0: "},
 		{"a port goes down, and perftest ends all the same", func(_ context.Context, _, role string, stdout io.Writer) error {
 			said := printed("none", nil, rateLine, "exit 0")
 			if role == "client" {
@@ -148,7 +158,7 @@ func TestPair(t *testing.T) {
 			_, _ = io.WriteString(stdout, printed("none", nil)+"down\n"+"down\n")
 			<-ctx.Done()
 			return ctx.Err()
-		}, "no end within 1m10s: n0/mlx5_0: its port was down; n1/mlx5_0: its port was down"},
+		}, "no end within 2m10s: n0/mlx5_0: its port was down; n1/mlx5_0: its port was down"},
 		{"the counters stand still", func(_ context.Context, _, _ string, stdout io.Writer) error {
 			_, err := io.WriteString(stdout, printed("4", []int{1, 1, 1}, "exit 0"))
 			return err

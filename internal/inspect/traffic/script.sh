@@ -69,7 +69,7 @@ ulimit -S -l "$(ulimit -H -l)"
 
 # A lost packet is sent again after a second at the latest, seven times.
 {
-	timeout $((seconds + 40)) ib_write_bw -d "$device" -i "$port" ${gid:+-x $gid} -p "$tcp" -D "$seconds" -b -F -u 18 \
+	timeout $((seconds + 100)) ib_write_bw -d "$device" -i "$port" ${gid:+-x $gid} -p "$tcp" -D "$seconds" -b -F -u 18 \
 		-s 65536 --report_gbits $server
 	echo "exit $?"
 } </dev/null 2>&1 | sed 's/^/tool /' &
@@ -80,7 +80,7 @@ listens() { # whether somebody listens at the TCP port
 }
 said=''
 uptime
-last=$((now + seconds + 50))
+last=$((now + seconds + 110))
 while kill -0 $tool 2>/dev/null && [ "$now" -lt $last ]; do
 	if [ "$role" = server ] && [ -z "$said" ] && listens; then
 		said=yes
