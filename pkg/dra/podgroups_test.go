@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
@@ -83,6 +84,10 @@ func TestPodGroupUnknown(t *testing.T) {
 		}, "kubelet.sock"},
 		"slow": {func(_ *testing.T, n *drivertest.Node) func() {
 			return n.HoldPodLists()
+		}, "DeadlineExceeded"},
+		"always slow": {func(_ *testing.T, n *drivertest.Node) func() {
+			n.SlowPodLists(700 * time.Millisecond) // more than the driver waits while a pod starts
+			return func() {}
 		}, "DeadlineExceeded"},
 		"error":                 {nil, "too many requests"},
 		"the pod is not listed": {nil, ""},

@@ -37,6 +37,7 @@ type Kubelet struct {
 	changed chan struct{} // closed when the plugins change
 	pods    []*podresources.PodResources
 	held    chan struct{} // nil unless answers about pods are held back
+	slow    time.Duration // that each answer about pods takes
 	lists   int           // how often somebody asked for them
 	asked   error         // what pod resources answers, if not nil
 }
@@ -325,6 +326,13 @@ func (k *Kubelet) PodLists() int {
 	return k.lists
 }
 
+// SlowPodLists lets each answer about pods take a time.
+func (k *Kubelet) SlowPodLists(each time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.slow = each
+}
+
 // HoldPodLists keeps the kubelet from answering which pods use which claims, until the returned function is called.
 func (k *Kubelet) HoldPodLists() (release func()) {
 	k.mu.Lock()
@@ -348,8 +356,13 @@ type podServer struct {
 func (s podServer) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (
 	*podresources.ListPodResourcesResponse, error) {
 	s.kubelet.mu.Lock()
-	held := s.kubelet.held
+	held, slow := s.kubelet.held, s.kubelet.slow
 	s.kubelet.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if held != nil {
 		select {
 		case <-held:

@@ -18,10 +18,10 @@ import (
 // decides which pods may use the claim, before it makes their sandboxes. So a pod with a sandbox may use each claim
 // that the kubelet lists for it (docs/adr/0042-claims-of-podgroups.md).
 
-// askKubeletSoon is askKubelet with half of the time for reservations.
+// askKubeletSoon is askKubelet with half of the time until ctx ends.
 func (s *shared) askKubeletSoon(ctx context.Context) kubeletList {
 	return sync.OnceValues(func() (podresources.Listing, error) {
-		ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
+		ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, Patience))
 		defer cancel()
 		return s.askKubelet(ctx)()
 	})

@@ -36,18 +36,25 @@ type Pod struct {
 // of the time that container runtimes give an NRI plugin.
 const reservedTime = time.Second
 
+// Patience is the time limit of API server and kubelet for the reservations of claims when nothing waits for the answer.
+// It is longer than reservedTime, or pods of a kubelet that always takes longer would never get their devices.
+const Patience = 10 * time.Second
+
+// Soon returns a context for LearnReservations while a pod starts.
+func Soon(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
+}
+
 // errUnsure means that a pod may share a claim, and the API server has not answered whether it does.
 var errUnsure = errors.New("it is not known whether pods share a prepared claim")
 
 // LearnReservations asks the API server which prepared claims are reserved for the pods, and records the answer. It is
 // idempotent. It sends one request for each claim that may concern the pods, concurrently and without a lock, and asks
 // the kubelet once if one of these claims is reserved for a PodGroup. It returns the pods without a complete answer,
-// and the reason.
+// and the reason. It waits for answers until ctx ends.
 func (c *reservations) LearnReservations(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
 ) (unanswered []Pod, err error) {
-	ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
-	defer cancel()
 	kubelet := c.askKubeletSoon(ctx)
 	var (
 		mu   sync.Mutex
@@ -159,10 +166,14 @@ func (c *reservations) learnOfNewClaims(
 			pods = append(pods, Pod{UID: uid, Namespace: claim.Namespace})
 		}
 	}
-	_, related.incomplete = c.LearnReservations(ctx, pods, (*plan.Plan).HasNetwork)
+	soon, cancel := Soon(ctx)
+	_, related.incomplete = c.LearnReservations(soon, pods, (*plan.Plan).HasNetwork)
+	cancel()
 	if c.mayJoinPodGroup(ctx, claims) {
+		soon, cancel := Soon(ctx)
+		defer cancel()
 		var err error
-		related.listed, err = c.askKubeletSoon(ctx)()
+		related.listed, err = c.askKubelet(soon)()
 		related.incomplete = errors.Join(related.incomplete, err)
 	}
 	return related

@@ -14,6 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 )
 
 // pending holds running pods that may lack devices. The driver was not connected when they started, an address took too
@@ -107,7 +108,9 @@ func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 // address delays no other pod. wait decides whether it waits for pods that another goroutine has, or skips them.
 func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool) {
 	logger, pods := klog.FromContext(ctx), s.pending.all()
-	unanswered, err := s.learnClaims(ctx, append(s.hostPods.unanswered(), pods...)...)
+	learning, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, claims.Patience))
+	unanswered, err := s.learnClaims(learning, append(s.hostPods.unanswered(), pods...)...)
+	cancel()
 	if err != nil {
 		logger.Error(err, "Pods may not have their RDMA devices yet")
 	}

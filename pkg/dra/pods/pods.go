@@ -93,7 +93,9 @@ func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 		}
 		asked = append(s.hostPods.unanswered(), asked...)
 	}
-	unanswered, why := s.learnClaims(ctx, asked...)
+	soon, cancel := claims.Soon(ctx)
+	unanswered, why := s.learnClaims(soon, asked...)
+	cancel()
 	if !slices.Contains(unanswered, pod) {
 		why = nil
 	}
