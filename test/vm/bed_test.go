@@ -80,11 +80,17 @@ func railValues(t *testing.T) []string {
 // its devices.
 func newBed(t *testing.T, values ...string) *bed {
 	t.Helper()
-	return newBedWith(t, nil, values...)
+	return newBedWith(t, bedOptions{}, values...)
 }
 
-// newBedWith is newBed with more archives of images.
-func newBedWith(t *testing.T, archives []string, values ...string) *bed {
+// bedOptions are what few tests need of a bed.
+type bedOptions struct {
+	archives []string // of images, beside those of driver and tools
+	oneRail  bool     // all HCAs are at one switch
+}
+
+// newBedWith is newBed with options.
+func newBedWith(t *testing.T, o bedOptions, values ...string) *bed {
 	t.Helper()
 	began := time.Now()
 	v := vmtest.Open(t)
@@ -92,7 +98,7 @@ func newBedWith(t *testing.T, archives []string, values ...string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{nodes: newNodes(t, v, 2, values), machine: v, archives: archives}
+	b := &bed{nodes: newNodes(t, v, 2, values), machine: v, archives: o.archives}
 	if b.config, err = drivertest.ConfigOf(b.Kubeconfig()); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +107,9 @@ func newBedWith(t *testing.T, archives []string, values ...string) *bed {
 	}
 	for _, sw := range []**vm.Switch{&b.management, &b.rails[0], &b.rails[1]} {
 		*sw = newSwitch(t)
+	}
+	if o.oneRail {
+		b.rails[1] = b.rails[0]
 	}
 	program := compileMember(t)
 	for i := range b.kubelets {

@@ -25,7 +25,7 @@ func TestMPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBedWith(t, []string{archive}, append(railValues(t),
+	b := newBedWith(t, bedOptions{archives: []string{archive}}, append(railValues(t),
 		"config.ipam.roce.subnet=10.78.0.0/16", "config.ipam.roce.perNode=24", "config.ipam.roce.label="+blockLabel)...)
 	b.makeKeys(t)
 	const restricted = "pod-security.kubernetes.io/enforce=restricted"
