@@ -18,8 +18,8 @@ import (
 )
 
 // TestLinksOfHost: the script makes a table of links from what lldpcli prints (its format json0, as in lldpd,
-// tests/integration/test_lldpcli.py), or nmcli (recorded from version 1.42.4, with a line feed in the name of a switch). A
-// host counts only on a cable without a switch. A failure keeps the file.
+// tests/integration/test_lldpcli.py), or nmcli (recorded from version 1.42.4, with a line feed in the name of a
+// switch). A host counts only on a cable without a switch. A failure keeps the file.
 func TestLinksOfHost(t *testing.T) {
 	needs.Program(t, "jq", "hack/install-packages.sh test")
 	for program, test := range map[string]struct {
@@ -74,7 +74,8 @@ type linksOfHost struct {
 
 func newLinksOfHost(t *testing.T, program string) *linksOfHost {
 	t.Helper()
-	h := &linksOfHost{T: t, bin: t.TempDir(), program: program, table: filepath.Join(t.TempDir(), "links", "links.json")}
+	table := filepath.Join(t.TempDir(), "links", "links.json")
+	h := &linksOfHost{T: t, bin: t.TempDir(), program: program, table: table}
 	for _, name := range []string{"sh", "cat", "chmod", "dirname", "jq", "mkdir", "mv"} {
 		path, err := exec.LookPath(name)
 		if err == nil {
@@ -132,9 +133,9 @@ func (h *linksOfHost) want(want []string) {
 	}
 }
 
-// TestFabricLinks: the script for InfiniBand makes a table of links from what iblinkinfo prints (version 44, of a fabric
-// that ibsim simulates). What a node calls itself changes nothing. A switch whose name another one has too is named by
-// its GUID. A failure prints nothing.
+// TestFabricLinks: the script for InfiniBand makes a table of links from what iblinkinfo prints (version 44, of a
+// fabric that ibsim simulates). What a node calls itself changes nothing. A switch whose name another one has too is
+// named by its GUID. A failure prints nothing.
 func TestFabricLinks(t *testing.T) {
 	data, err := os.ReadFile("testdata/iblinkinfo-line.txt")
 	if err != nil {
@@ -156,7 +157,7 @@ func TestFabricLinks(t *testing.T) {
 		"a node with quotes": {
 			strings.Replace(printed, `"worker-3 mlx5_0"`, `"" 0 7[  ] ==>  0x1 "x" (`, 1), named,
 		},
-		"one name for two": {strings.ReplaceAll(printed, "                 leaf-7\"", "                unnamed\""), []string{
+		"one name for two": {strings.ReplaceAll(printed, " leaf-7\"", "unnamed\""), []string{
 			node3 + " " + switch1 + " 1 blue", node3b + " " + switch1 + " 2 blue", node1 + " " + switch2 + " 1 blue",
 			node2 + " " + switch2 + " 2 blue", last + " " + switch2 + " 3 blue",
 		}},
@@ -193,7 +194,8 @@ func fabricLinks(t *testing.T, printed string, status int) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	program, text := filepath.Join(dir, "iblinkinfo"), filepath.Join(dir, "text")
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$*\" = \"--line --switches-only -C mlx5_0\" ] && cat %s && exit %d\n", text, status)
+	const args = "--line --switches-only -C mlx5_0"
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$*\" = %q ] && cat %s && exit %d\n", args, text, status)
 	err := errors.Join(os.WriteFile(text, []byte(printed), 0o644), os.WriteFile(program, []byte(script), 0o755),
 		os.Chmod(program, 0o755)) // whatever the umask is
 	if err != nil {
@@ -211,16 +213,14 @@ func TestTableOfPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(page), "apiVersion: rdma.dev/v1alpha1\nkind: LinkTable\n")
+	const head = "apiVersion: rdma.dev/v1alpha1\nkind: LinkTable\n"
+	_, table, found := strings.Cut(string(page), head)
 	table, _, ended := strings.Cut(table, "```")
 	if !found || !ended {
 		t.Fatal("the page has no LinkTable")
 	}
 	var read v1alpha1.LinkTable
-	if err := yamlread.Table.Decode([]byte("apiVersion: rdma.dev/v1alpha1\nkind: LinkTable\n"+table), &read); err != nil {
-		t.Fatal(err)
-	}
-	if err := read.Check(true); err != nil {
+	if err := errors.Join(yamlread.Table.Decode([]byte(head+table), &read), read.Check(true)); err != nil {
 		t.Error(err)
 	}
 }

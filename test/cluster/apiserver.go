@@ -123,10 +123,9 @@ func (cp *ControlPlane) manage(controllers string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		cp.start(Scheduler, append(cp.layout.scheduler(), fmt.Sprintf("--secure-port=%d", ports[0]))),
-		cp.start(ControllerManager, append(cp.layout.controllerManager(controllers), fmt.Sprintf("--secure-port=%d", ports[1]))),
-	)
+	scheduler := append(cp.layout.scheduler(), fmt.Sprintf("--secure-port=%d", ports[0]))
+	manager := append(cp.layout.controllerManager(controllers), fmt.Sprintf("--secure-port=%d", ports[1]))
+	return errors.Join(cp.start(Scheduler, scheduler), cp.start(ControllerManager, manager))
 }
 
 // Kubeconfig is the path of an administrator's kubeconfig.

@@ -29,8 +29,10 @@ func TestInterfaces(t *testing.T) {
 	}
 	for pkg, tests := range map[string]string{
 		// What fails is tried with the kind that the host's kernel may lack.
-		"internal/kernel/podnet": "^Test(Attach|Traffic|Ipvlan|OtherKind|Bond|BondTraffic|VLAN.*)$|^TestAttachFails$/ipvlan$",
-		"pkg/dra/attach":         "^Test(OtherKind|LastOfVLAN|Cost)$/^(ipvlan|macvlan.100)?$|^TestKilled$/^(" + killed + ")$",
+		"internal/kernel/podnet": "^Test(Attach|Traffic|Ipvlan|OtherKind|Bond|BondTraffic|VLAN.*)$|" +
+			"^TestAttachFails$/ipvlan$",
+		"pkg/dra/attach": "^Test(OtherKind|LastOfVLAN|Cost)$/^(ipvlan|macvlan.100)?$|" +
+			"^TestKilled$/^(" + killed + ")$",
 	} {
 		t.Run(filepath.Base(pkg), func(t *testing.T) {
 			vmtest.Run(t, vmtest.Open(t), module+pkg, vm.Cmd{

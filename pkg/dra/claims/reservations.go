@@ -36,8 +36,8 @@ type Pod struct {
 // of the time that container runtimes give an NRI plugin.
 const reservedTime = time.Second
 
-// Patience is the time limit of API server and kubelet for the reservations of claims when nothing waits for the answer.
-// It is longer than reservedTime, or pods of a kubelet that always takes longer would never get their devices.
+// Patience is the time limit of API server and kubelet for the reservations of claims when nothing waits for the
+// answer. It is longer than reservedTime, or pods of a kubelet that always takes longer would never get their devices.
 const Patience = 10 * time.Second
 
 // Soon returns a context for LearnReservations while a pod starts.

@@ -47,8 +47,8 @@ func (p *pulse) most(since time.Time) (most int) {
 	return most
 }
 
-// wrap counts requests, each repetition by the client too. A request counts before it has its answer: others see what it
-// did before that.
+// wrap counts requests, each repetition by the client too. A request counts before it has its answer: others see what
+// it did before that.
 func (l *ledger) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		l.all.beat()

@@ -48,7 +48,8 @@ func TestLeaf(t *testing.T) {
 	lldptest.Start(t, "leaf*", append(withoutUdev, strings.Fields(os.Getenv(vmtest.NetworkdVariable))...)...)
 
 	ignored := []string{
-		lldptest.Header + "\xff\xff", lldptest.Frame("leaf-6", "swp1")[:30], lldptest.Frame(strings.Repeat("x", 300), "swp1"),
+		lldptest.Header + "\xff\xff", lldptest.Frame("leaf-6", "swp1")[:30],
+		lldptest.Frame(strings.Repeat("x", 300), "swp1"),
 	}
 	announced := func() error {
 		var errs []error
@@ -78,8 +79,8 @@ func TestLeaf(t *testing.T) {
 	}
 	api, kubelet := drivertest.NewAPI(t), drivertest.NewKubelet(t)
 	driver, err := dra.New(dra.Config{
-		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: kubelet.Dir, StateDir: t.TempDir(), CDIDir: t.TempDir(),
-		Site: plan.DefaultSite(), Policy: p,
+		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: kubelet.Dir, StateDir: t.TempDir(),
+		CDIDir: t.TempDir(), Site: plan.DefaultSite(), Policy: p,
 	}, api.Client(t))
 	if err != nil {
 		t.Fatal(err)
