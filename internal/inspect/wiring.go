@@ -84,7 +84,8 @@ func plannedLeaf(plan *v1alpha1.LinkTable, d *device, h *HCA) string {
 	var leaves []string
 	for i := range plan.Links {
 		l := &plan.Links[i]
-		if l.IsOf(&port) && !slices.ContainsFunc(leaves, func(leaf string) bool { return strings.EqualFold(leaf, l.Leaf) }) {
+		known := func(leaf string) bool { return strings.EqualFold(leaf, l.Leaf) }
+		if l.IsOf(&port) && !slices.ContainsFunc(leaves, known) {
 			leaves = append(leaves, l.Leaf)
 		}
 	}

@@ -25,7 +25,7 @@ import (
 // node. Healthy HCAs pass with the rate of their links. A slow link, a link that fails during the test, interruptions
 // and a kill have the results that docs/kubectl-rdma.md promises.
 func TestAcceptance(t *testing.T) {
-	needs.Long(t, "it runs for fifteen minutes; TestTraffic of test/cluster/e2e/plugin has the objects of a test on a "+
+	needs.Long(t, "it runs for more than twenty minutes; TestTraffic of test/cluster/e2e/plugin has the objects of a test on a "+
 		"real API server, and TestPair of internal/inspect/traffic the measurement")
 	archive, plugin := perftestImage(t)
 	b := newBedWith(t, bedOptions{oneRail: true, archives: []string{archive}},
@@ -103,7 +103,8 @@ func (a acceptance) prepare(t *testing.T) {
 	for i, m := range a.members {
 		m.run(t, "modprobe", "sch_netem")
 		// The uplink leads to the API server, and knows the node's own address alone: the CronJob's pod has another.
-		m.run(t, "iptables", "-t", "nat", "-A", "POSTROUTING", "-d", cluster.ServiceIP, "-o", "eth1", "-j", "MASQUERADE")
+		m.run(t, "iptables", "-t", "nat", "-A", "POSTROUTING", "-d", cluster.ServiceIP, "-o", "eth1",
+			"-j", "MASQUERADE")
 		other := a.members[1-i]
 		for rail, d := range railDevices {
 			m.run(t, "sh", "-c", "echo 0 >/proc/sys/net/ipv4/conf/"+d.Netdev+"/rp_filter")
@@ -123,15 +124,6 @@ func (a acceptance) prepare(t *testing.T) {
 func (m *memberNode) limit(t *testing.T, device string, rate int) {
 	t.Helper()
 	m.run(t, "tc", "qdisc", "replace", "dev", device, "root", "netem", "rate", fmt.Sprintf("%dkbit", rate))
-}
-
-func (a acceptance) kubectl(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := a.Output(t.Context(), "kubectl", args...)
-	if err != nil {
-		t.Fatalf("kubectl %q: %v\n%s", args, err, out)
-	}
-	return out
 }
 
 // trafficTest is what programs read of kubectl rdma test.
@@ -171,8 +163,9 @@ func (a acceptance) start(t *testing.T, args ...string) *trafficRun {
 	t.Helper()
 	r := &trafficRun{acceptance: a, began: time.Now(), ended: make(chan struct{})}
 	r.cmd = exec.CommandContext(t.Context(), a.plugin, append([]string{
-		"test", "nodes", a.members[0].name, a.members[1].name, "--kubeconfig", a.Kubeconfig(), "-n", acceptanceNamespace,
-		"--image", perftestName, "--wait=15m", leastPercent, "--as=system:serviceaccount:rdma-test:rdma-test",
+		"test", "nodes", a.members[0].name, a.members[1].name, "--kubeconfig", a.Kubeconfig(),
+		"--as=system:serviceaccount:rdma-test:rdma-test", "-n", acceptanceNamespace, "--image", perftestName,
+		"--wait=15m", leastPercent,
 	}, args...)...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	if err := r.cmd.Start(); err != nil {

@@ -34,9 +34,7 @@ func (b *bed) devices(ctx context.Context, node string) (devices []resourceapi.D
 // apply applies a manifest of the checkout.
 func (b *bed) apply(t *testing.T, path string) {
 	t.Helper()
-	if out, err := b.Output(t.Context(), "kubectl", "apply", "--filename", path); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	b.kubectl(t, "apply", "--filename", path)
 }
 
 func (b *bed) pod(t *testing.T, name string) *corev1.Pod {

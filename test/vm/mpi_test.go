@@ -28,15 +28,9 @@ func TestMPI(t *testing.T) {
 	b := newBedWith(t, bedOptions{archives: []string{archive}}, append(railValues(t),
 		"config.ipam.roce.subnet=10.78.0.0/16", "config.ipam.roce.perNode=24", "config.ipam.roce.label="+blockLabel)...)
 	b.makeKeys(t)
-	const restricted = "pod-security.kubernetes.io/enforce=restricted"
-	out, err := b.Output(t.Context(), "kubectl", "label", "namespace", "default", restricted)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	b.kubectl(t, "label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
 	t.Run("result", mpiJob{b}.result)
-	if out, err := b.Output(t.Context(), "kubectl", "delete", "job/mpi", "--cascade=foreground"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	b.kubectl(t, "delete", "job/mpi", "--cascade=foreground")
 	t.Run("trouble", mpiJob{b}.trouble)
 }
 

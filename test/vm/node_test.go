@@ -110,11 +110,18 @@ func (n *nodes) install(t *testing.T, values []string) {
 	}
 	// Emulated, a probe takes five seconds: two programs that begin. What probes do is proven on the embedded cluster.
 	const rarely = `{"name": "driver", "readinessProbe": {"periodSeconds": 120}, "livenessProbe": {"periodSeconds": 120}}`
-	if out, err := n.Output(t.Context(), "kubectl", "--namespace", deploy.Namespace, "patch", "daemonset", deploy.Release,
-		`--patch={"spec": {"template": {"spec": {"containers": [`+rarely+`]}}}}`,
-	); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	n.kubectl(t, "--namespace", deploy.Namespace, "patch", "daemonset", deploy.Release,
+		`--patch={"spec": {"template": {"spec": {"containers": [`+rarely+`]}}}}`)
+}
+
+// kubectl runs kubectl as an administrator. It must succeed.
+func (n *nodes) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := n.Output(t.Context(), "kubectl", args...)
+	if err != nil {
+		t.Fatalf("kubectl %q: %v\n%s", args, err, out)
 	}
+	return out
 }
 
 // uplink connects the i-th guest, from 0 on, with the control plane.

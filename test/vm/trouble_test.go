@@ -97,10 +97,7 @@ func (j mpiJob) goesOn(t *testing.T) {
 		{"a restart of containerd", func() { j.members[1].restart(t, cluster.Containerd) }},
 		{"a rolling update of the driver", func() {
 			for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=8m"}} {
-				args = append(args, "--namespace", deploy.Namespace, "daemonset/"+deploy.Release)
-				if out, err := j.Output(t.Context(), "kubectl", args...); err != nil {
-					t.Fatalf("%v\n%s", err, out)
-				}
+				j.kubectl(t, append(args, "--namespace", deploy.Namespace, "daemonset/"+deploy.Release)...)
 			}
 		}},
 	} {

@@ -97,9 +97,7 @@ func (p pair) names(t *testing.T) {
 	if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := p.Output(t.Context(), "kubectl", "label", "pod", p.pods[0], "app=rails"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	p.kubectl(t, "label", "pod", p.pods[0], "app=rails")
 	before := p.nodes[1].management.Sent(vm.TCP).Frames
 	const name = "rails.default.svc.cluster.local"
 	_, received := p.converse(t, p.pods[0], "timeout 100 nc -l -p 7000 -e echo hello",

@@ -146,7 +146,7 @@ func TestPair(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}, "no end within 2m10s: n0/mlx5_0: perftest did not end; the traffic stopped after 3 s; n1/mlx5_0: "},
-		{"a port goes down, and perftest ends all the same", func(_ context.Context, _, role string, stdout io.Writer) error {
+		{"perftest ends as usual after its port was down", func(_ context.Context, _, role string, stdout io.Writer) error {
 			said := printed("none", nil, rateLine, "exit 0")
 			if role == "client" {
 				said = "down\n" + said

@@ -74,7 +74,8 @@ func TestLinkIsOf(t *testing.T) {
 	} {
 		l := v1alpha1.Link{Node: test.node, HCA: test.hca, Leaf: "leaf-1"}
 		port := v1alpha1.LinkPort{
-			Node: "a", Names: []string{"pci-0000-18-00-0", "mlx5_0", "eth0", ""}, Number: test.number, First: test.number == 1,
+			Node: "a", Names: []string{"pci-0000-18-00-0", "mlx5_0", "eth0", ""},
+			Number: test.number, First: test.number == 1,
 		}
 		if got := l.IsOf(&port); got != test.want {
 			t.Errorf("%q/%q is that of port %d: %v", test.node, test.hca, test.number, got)

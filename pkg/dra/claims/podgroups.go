@@ -18,8 +18,8 @@ import (
 // decides which pods may use the claim, before it makes their sandboxes. So a pod with a sandbox may use each claim
 // that the kubelet lists for it (docs/adr/0042-claims-of-podgroups.md).
 
-// askKubeletSoon is askKubelet with half of the time until ctx ends.
-func (s *shared) askKubeletSoon(ctx context.Context) kubeletList {
+// askKubeletForHalf is askKubelet with half of the time until ctx ends. The other half is for the records.
+func (s *shared) askKubeletForHalf(ctx context.Context) kubeletList {
 	return sync.OnceValues(func() (podresources.Listing, error) {
 		ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, Patience))
 		defer cancel()

@@ -55,7 +55,7 @@ var errUnsure = errors.New("it is not known whether pods share a prepared claim"
 func (c *reservations) LearnReservations(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
 ) (unanswered []Pod, err error) {
-	kubelet := c.askKubeletSoon(ctx)
+	kubelet := c.askKubeletForHalf(ctx)
 	var (
 		mu   sync.Mutex
 		errs []error
