@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/supervisor"
 )
@@ -137,6 +138,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 // The death of process 1, however it comes, is the end of everything, and the next
 // up starts afresh.
 func TestSupervisorKilled(t *testing.T) {
+	needs.Long(t, "the test bed alone; TestUpDownLeavesNothing ends a cluster as tests do")
 	o := options(t)
 	c := up(t, o)
 	apply(t, c, plainPod)
@@ -163,6 +165,7 @@ func TestSupervisorKilled(t *testing.T) {
 // Clusters with state directories of their own run side by side, and know nothing of each
 // other; one state directory has one cluster.
 func TestSideBySide(t *testing.T) {
+	needs.Long(t, "the test bed alone; two clusters run side by side in each run")
 	o, other := options(t), options(t)
 	c, second := up(t, o), up(t, other)
 	apply(t, second, plainPod)
@@ -224,6 +227,7 @@ func TestStateDirOfSomebodyElse(t *testing.T) {
 
 // Somebody tidies up with rm under a running cluster.
 func TestStateDirRemoved(t *testing.T) {
+	needs.Long(t, "the test bed alone; TestUpDownLeavesNothing ends a cluster as tests do")
 	o := options(t)
 	up(t, o)
 	_ = os.RemoveAll(o.StateDir) // what is written meanwhile may stay

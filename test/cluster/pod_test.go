@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -81,6 +82,7 @@ spec:
 }
 
 func TestComponentRestart(t *testing.T) {
+	needs.Long(t, "the test bed alone; TestKubeletRestart and TestContainerdRestart restart these")
 	c := up(t, options(t))
 	apply(t, c, plainPod)
 	uid := inside(t, c, "kubectl", "get", "pod", "plain", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}")

@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
 
 // A guest whose QEMU is killed has its disk again in its next boot, and neither /run nor the kernel of before.
 func TestDisk(t *testing.T) {
+	needs.Long(t, "the test bed alone, for reboot of TestTwoNodes")
 	t.Parallel()
 	v := vmtest.Open(t)
 	const script = `cat /etc/kept /run/gone /proc/sys/kernel/random/boot_id 2>&1

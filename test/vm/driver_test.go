@@ -1,28 +1,31 @@
 package vm_test
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
 
-// The driver with a real API server, while hardware comes, goes and changes its names.
+// The driver with a real API server, which is on this host, while hardware comes, goes and changes its names.
 func TestDriver(t *testing.T) {
+	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
-	bin, _ := clusterPrograms(t)
-	checkout, err := deploy.FindCheckout()
+	server, err := cluster.StartControlPlane(t.Context(), t.TempDir(), cluster.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const cache = "/root/cache"
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	vmtest.Run(t, v, "./inside/driver", vm.Cmd{
-		Dir: checkout.Path("test", "vm"), Devices: devices, MemoryMB: 3072, CPUs: 2, Timeout: 30 * time.Minute,
-		Links:  map[string]string{filepath.Join(cache, "bin"): bin},
-		Shares: []vm.Share{{Path: string(checkout), ReadOnly: true}, {Path: bin, ReadOnly: true}},
-		Env:    []string{"DRA_RDMA_CACHE=" + cache},
+		Devices: devices, Timeout: 30 * time.Minute,
+		Uplink: &vm.Uplink{Address: "10.96.0.15/24", Server: cluster.ServiceIP + ":443", Host: server.Address()},
+		Shares: []vm.Share{{Path: server.Dir(), ReadOnly: true}},
+		Env:    []string{"KUBECONFIG=" + server.Kubeconfig()},
 	})
 }

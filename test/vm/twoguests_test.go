@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
@@ -16,6 +17,7 @@ import (
 // Two guests at a switch: rdma_cm and RDMA between them, counted as such; the carrier goes and comes back at one of
 // them; a cut in the middle takes no carrier away.
 func TestSwitchGuests(t *testing.T) {
+	needs.Long(t, "the test bed alone; TestTwoNodes has two guests at switches")
 	t.Parallel() // its machines have one CPU each
 	v := vmtest.Open(t)
 	sw := newSwitch(t)

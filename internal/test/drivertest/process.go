@@ -5,21 +5,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/checkout"
 )
 
 var build = sync.OnceValues(func() (string, error) {
+	root, err := checkout.Root()
+	if err != nil {
+		return "", err
+	}
 	dir, err := os.MkdirTemp("", "rdma-bin-")
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "dra-driver")
-	cmd := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", path, "./cmd/dra-driver") // as the Makefile has it
-	_, here, _, _ := runtime.Caller(0)
-	cmd.Dir = filepath.Join(filepath.Dir(here), "../../..") // tests of other modules have other dependencies
+	// The tag as the Makefile has it, and what tests are compiled with, so that most is in the cache.
+	cmd := exec.Command("go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s", "-tags", "grpcnotrace",
+		"-o", path, "./cmd/dra-driver")
+	cmd.Dir = root // tests of other modules have other dependencies
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the driver: %w\n%s", err, out)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/checkout"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -29,22 +30,10 @@ const exampleImage = "docker.io/library/busybox:1.37"
 // Checkout is the top directory of a checkout of the project.
 type Checkout string
 
-// FindCheckout looks for the checkout from the working directory upwards.
+// FindCheckout is checkout.Root.
 func FindCheckout() (Checkout, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "deployments", "helm")); err == nil {
-			return Checkout(dir), nil
-		}
-		if parent := filepath.Dir(dir); parent != dir {
-			dir = parent
-			continue
-		}
-		return "", fmt.Errorf("find the checkout of the project: no directory above the working directory has deployments/helm")
-	}
+	dir, err := checkout.Root()
+	return Checkout(dir), err
 }
 
 // Path joins a path below the checkout.

@@ -56,7 +56,7 @@ func Run(t *testing.T, v *vm.VM, pkg string, c vm.Cmd, flags ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "guest.test")
-	compile := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program, pkg)
+	compile := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s", "-o", program, pkg)
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("compile the tests of %s: %v\n%s", pkg, err, out)

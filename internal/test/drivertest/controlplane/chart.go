@@ -3,22 +3,25 @@ package controlplane
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"text/template"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/checkout"
 )
 
 // ChartClasses returns the device classes of the chart. Helm is a Go template with
 // more functions; the classes use few of them.
 func ChartClasses(t testing.TB) []*resourceapi.DeviceClass {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	const file = "../../../../deployments/helm/dra-driver-rdma/templates/deviceclasses.yaml"
-	source, err := os.ReadFile(filepath.Join(filepath.Dir(here), file))
+	root, err := checkout.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(root, "deployments/helm/dra-driver-rdma/templates/deviceclasses.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

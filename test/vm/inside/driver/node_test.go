@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/published"
 )
@@ -42,7 +44,12 @@ type node struct {
 // start runs the driver until the test ends, and prepares a claim on one device.
 func start(t *testing.T) *node {
 	t.Helper()
-	client, err := drivertest.ClientOf(server.Kubeconfig())
+	config, err := drivertest.ConfigOf(os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Host = "https://" + cluster.ServiceIP + ":443" // as the guest reaches it
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
