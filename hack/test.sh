@@ -15,11 +15,12 @@ gotestsum="$(pwd)/bin/gotestsum"
 # -trimpath what one checkout has compiled serves the next. What only debuggers read is half of a link.
 export GOFLAGS="-trimpath -gcflags=all=-dwarf=false ${GOFLAGS:-}"
 
-# gotest MODULE ARG...: go test in a module's directory, with time and output of each test kept for the end.
+# gotest MODULE ARG...: go test in a module's directory, with time and output of each test kept for the end. Lint has vetted
+# what is here.
 gotest() {
 	local module=$1
 	shift
-	(cd "$module" && "$gotestsum" --format standard-quiet --hide-summary=skipped --jsonfile "$(mktemp "$timings/XXXXXX.json")" "${again[@]}" -- -ldflags=-s "$@")
+	(cd "$module" && "$gotestsum" --format standard-quiet --hide-summary=skipped --jsonfile "$(mktemp "$timings/XXXXXX.json")" "${again[@]}" -- -ldflags=-s -vet=off "$@")
 }
 again=()
 
@@ -67,7 +68,7 @@ began=$(busy)
 count=1
 [ -z "$long" ] || count=3
 
-# Lint has vetted what is here. The race detector makes a program many times as slow, so it is for what has goroutines: the
+# The race detector makes a program many times as slow, so it is for what has goroutines: the
 # driver with all that it is made of, and what is below. `make test-long` has it everywhere. A program with it sleeps for a
 # second before it ends, and so would each package.
 goroutines=(./cmd/dra-driver ./pkg/dra/... ./internal/{hook,inspect,kernel,kube}/...)
@@ -76,9 +77,9 @@ unit() {
 	raced=$(go list "${goroutines[@]}") && others=$(go list ./... | grep -vxF "$raced") || return 1
 	[ -z "$long" ] || raced+=$'\n'$others
 	# shellcheck disable=SC2086 # words
-	GORACE=atexit_sleep_ms=100 gotest . -race -vet=off -timeout 20m -count=$count $raced
+	GORACE=atexit_sleep_ms=100 gotest . -race -timeout 20m -count=$count $raced
 	# shellcheck disable=SC2086
-	[ -n "$long" ] || CGO_ENABLED=0 gotest . -vet=off -timeout 20m -count=1 $others
+	[ -n "$long" ] || CGO_ENABLED=0 gotest . -timeout 20m -count=1 $others
 }
 
 # What the machine has must not matter. The race detector has been there.
