@@ -19,6 +19,7 @@ import (
 // by the time a container restarts. The spec comes back with the device; when nobody
 // holds the device any more, it leaves the slice.
 func TestAllocatedDeviceVanishes(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	drivertest.WaitPublished(t, n)
@@ -55,6 +56,7 @@ func TestAllocatedDeviceVanishes(t *testing.T) {
 
 // TestMissingNode: a spec whose node is not in /dev any more goes, whatever sysfs says.
 func TestMissingNode(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)

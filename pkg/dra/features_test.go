@@ -19,6 +19,7 @@ func countersOn(view string) []string {
 // TestWithoutFeatures: an API server that drops what it does not know is given what
 // is safe without, once, and it is said once. A restart tries again.
 func TestWithoutFeatures(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		off   func(*drivertest.API)

@@ -161,6 +161,7 @@ func TestGIDIndexWithoutInterface(t *testing.T) {
 // TestGIDIndexRemoved: a pod that removed the address of its interface makes the runtime wait for one container, and not
 // for its others.
 func TestGIDIndexRemoved(t *testing.T) {
+	t.Parallel()
 	r := newRails(t, `[]`)
 	var none fs.FS = fstest.MapFS{}
 	r.sys.Store(&none)

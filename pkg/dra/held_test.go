@@ -98,6 +98,7 @@ var helds = []held{
 // allocated these devices, the kubelet lists no pod with it, and no pod that was given it has a cgroup. In doubt it
 // stays. The sweep finds it, and so does the Prepare of a claim that was given the HCA since.
 func TestHeld(t *testing.T) {
+	t.Parallel()
 	for _, tc := range helds {
 		t.Run(tc.name, func(t *testing.T) {
 			n := drivertest.NewNode(t, "hgx-h100")
@@ -136,6 +137,7 @@ func TestHeld(t *testing.T) {
 
 // TestHeldSwept: nobody asks for the HCA, and the sweep lets go of it all the same.
 func TestHeldSwept(t *testing.T) {
+	t.Parallel()
 	for _, tc := range helds {
 		if tc.stays != "" {
 			continue
@@ -223,6 +225,7 @@ func TestAllocatedAnew(t *testing.T) {
 // TestLaterPodHolds: the hook's reports make known which pods a claim was given to after it was prepared. One that was
 // deleted by force and runs holds the HCA, also for the next driver; a report that nobody has read yet does, too.
 func TestLaterPodHolds(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	dir, reports := withReports(t)
 	d := start(t, n, reports)

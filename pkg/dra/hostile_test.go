@@ -128,6 +128,7 @@ func (i *innocents) whole() {
 // TestHungPod: the driver works for one pod without an end, as a kernel may need minutes for what the pod has made. The
 // runtime has its answers in time, other pods start and end, and at last everything is taken back.
 func TestHungPod(t *testing.T) {
+	t.Parallel()
 	i := newInnocents(t, "move")
 	lock, err := os.OpenFile(filepath.Join(i.n.PluginDir(), "interfaces", strings.Join([]string{
 		i.claim, vf, i.hostile.UID}, ".")+".json.lock"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -158,6 +159,7 @@ func TestHungPod(t *testing.T) {
 // TestHostilePod: whatever a pod with NET_ADMIN makes in its network namespace, other pods start and end meanwhile, the
 // driver's memory stays small, and the node is whole afterwards. With TEST_LONG the sizes are those of the kernel.
 func TestHostilePod(t *testing.T) {
+	t.Parallel()
 	long := os.Getenv("TEST_LONG") != ""
 	size := func(short, full int) int {
 		if long {

@@ -77,6 +77,7 @@ func inside(t *testing.T, name string) (nri.Pod, *podnettest.Namespace) {
 // TestInterfaces: the interface is in the pod before its containers, the status says what it is
 // like there, a driver that comes back finds it, and it comes back to the host as it was.
 func TestInterfaces(t *testing.T) {
+	t.Parallel()
 	for mode, gone := range map[string]bool{"move": true, "macvlan": false} {
 		t.Run(mode, func(t *testing.T) {
 			host, attach := attaching(t, "")
@@ -406,6 +407,7 @@ func TestInterfacesOfEndedSandboxes(t *testing.T) {
 // TestInterfacesLater: the interface of a pod that started while nobody looked is not there yet. The pod gets
 // it when it is: nobody tells the driver again of a pod that runs.
 func TestInterfacesLater(t *testing.T) {
+	t.Parallel()
 	host, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, attach, withStatus)
@@ -428,6 +430,7 @@ func TestInterfacesLater(t *testing.T) {
 
 // TestInterfaceOnItsWay: Prepare waits a moment for an interface that the last pod had until now.
 func TestInterfaceOnItsWay(t *testing.T) {
+	t.Parallel()
 	host, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	start(t, n, attach)

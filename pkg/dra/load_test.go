@@ -191,6 +191,7 @@ func (l *loaded) fail() {
 // one event on the node, one on each claim and one on each pod, a GET for each claim whose pods only the API server
 // knows, and one write of the status of each claim.
 func TestLoadOfAllLinks(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name     string
 		template bool
@@ -231,6 +232,7 @@ func (l *loaded) namesAll() {
 // TestLoadOfOneLink: the events of a link that fails alone wait for nothing, and neither do those of the next. The
 // status of the claims waits for its turn, and takes nothing from the events.
 func TestLoadOfOneLink(t *testing.T) {
+	t.Parallel()
 	l := load(t, false, nil)
 	for i := range 2 {
 		portDown(t, l.node, fmt.Sprintf("mlx5_%d", i))
@@ -259,6 +261,7 @@ func TestLoadOfOnePod(t *testing.T) {
 // TestLoadOfPods: what is told of pods that start waits for no turn, however fast they start: the status of their
 // claims, and what their containers lack.
 func TestLoadOfPods(t *testing.T) {
+	t.Parallel()
 	l := load(t, false, nil)
 	for round := range 3 {
 		for i, before := range l.claims {
@@ -329,6 +332,7 @@ func TestLoadOfSweep(t *testing.T) {
 // turns. It writes no slice. A connection that breaks is another watch, and a kubelet that restarts a write of each
 // slice.
 func TestLoadOfStart(t *testing.T) {
+	t.Parallel()
 	l := load(t, false, nil)
 	l.stop()
 	l.asked = l.node.Requests()
@@ -381,6 +385,7 @@ func TestLoadOfStart(t *testing.T) {
 // TestLoadOfHardware: when all HCAs of a node go at once, as when their kernel driver is unloaded, the status of
 // their claims is written in turns. That of one claim waits for nothing.
 func TestLoadOfHardware(t *testing.T) {
+	t.Parallel()
 	// With the effect NoExecute, a taint says whether the driver looks once more soon: in the midst of the next change it
 	// would find one HCA gone before the others.
 	evicting, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" +

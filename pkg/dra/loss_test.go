@@ -12,6 +12,7 @@ import (
 // TestNodeLost: while there is no Node, the status page shows no device as published, and says why. The next Node gets
 // the devices, its address blocks are read, and one event says what happened. Claims stay.
 func TestNodeLost(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c := drivertest.Claim(1, dev0)

@@ -94,6 +94,7 @@ func leaveReport(t *testing.T, dir string, c *resourceapi.ResourceClaim, change 
 // TestEventsOfContainers: what the hook reports of a container stands on its claim and on the
 // pods that use it, or on the one pod that the report names. The status page has it too.
 func TestEventsOfContainers(t *testing.T) {
+	t.Parallel()
 	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
 	d := start(t, n, withEvents, func(c *dra.Config) { c.Hook.ReportDir = dir })
 	c := usedBy(drivertest.Claim(1, vf0), "a", "b")
@@ -130,6 +131,7 @@ func TestEventsOfContainers(t *testing.T) {
 // TestEventsIgnored: a site that has the hook ignore what it may not do wants no events of it; and
 // an interface in the pod, or a network that is the host's, is nothing to tell.
 func TestEventsIgnored(t *testing.T) {
+	t.Parallel()
 	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
 	events := make(chan watch.Signal)
 	startHearing(t, n, events, withEvents, func(c *dra.Config) { c.Hook.ReportDir, c.Hook.OnDenied = dir, "ignore" })
@@ -148,6 +150,7 @@ func TestEventsIgnored(t *testing.T) {
 // TestEventOfMissingNetdev: a pod with its own network and without an interface of its HCA is told once, however often
 // its containers start: of RoCE and iWARP, not of protocols that have addresses of their own.
 func TestEventOfMissingNetdev(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ machine, device, netdev string }{
 		{"irdma-e810", "pci-0000-18-00-0", "enp24s0f0"}, {"irdma-e810", "pci-0000-18-00-1", "enp24s0f1"},
 		{"dgx-h100-ib", "pci-0000-18-00-0", ""},
@@ -253,6 +256,7 @@ func TestEventsOfHealth(t *testing.T) {
 // TestEventsOfUnusable: a container that cannot use an HCA makes one event with the remedy for each kind of fault. The
 // other pods of the workload count it up, and a limit that was not raised has an event of its own.
 func TestEventsOfUnusable(t *testing.T) {
+	t.Parallel()
 	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
 	start(t, n, withEvents, func(c *dra.Config) { c.Hook.ReportDir = dir })
 	c := usedBy(drivertest.Claim(1, vf0), "a")

@@ -73,6 +73,7 @@ func TestOnHost(t *testing.T) {
 
 // TestOnHostUnsure: as long as nobody says whether a pod with the host's network shares a claim, the HCA stays.
 func TestOnHostUnsure(t *testing.T) {
+	t.Parallel()
 	n, k, d := follow(t, make(chan watch.Signal), withEvents)
 	waitTaints(t, n, onlyHCA, "")
 	h, b := onHost("h"), podNamed("b")

@@ -16,6 +16,7 @@ const swept = "Looked for claims that nobody can use any more"
 // server says that its UID is gone and the kubelet does not list it. On any doubt
 // it stays: its device may be in a living pod.
 func TestOrphans(t *testing.T) {
+	t.Parallel()
 	gone := func(n *drivertest.Node, c *resourceapi.ResourceClaim) { n.RemoveClaim(c) }
 	for _, tc := range []struct {
 		name    string

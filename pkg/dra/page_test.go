@@ -73,6 +73,7 @@ func TestPageExclusive(t *testing.T) {
 
 // TestPageGone: an HCA that a claim holds stays on the page when it is gone.
 func TestPageGone(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal, 1)
 	d := startHearing(t, n, events)

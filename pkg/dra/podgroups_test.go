@@ -68,6 +68,7 @@ func TestPodGroupFollowed(t *testing.T) {
 // TestPodGroupUnknown: while the kubelet does not say which claims a pod has, the pod has nothing of a claim of a
 // PodGroup, and people are told why. It gets the HCA when the kubelet answers.
 func TestPodGroupUnknown(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct {
 		begin func(*testing.T, *drivertest.Node) (end func())
 		says  string // in an event of the claim

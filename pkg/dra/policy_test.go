@@ -134,6 +134,7 @@ func waitFor(t *testing.T, n *drivertest.Node, want ...string) {
 // TestPolicyReload: a change of the file is in force without a restart; a bad one is
 // said, and changes nothing.
 func TestPolicyReload(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, publish("shared", "  shares: 8")...)
 	d := start(t, n, m.with(t))
@@ -228,6 +229,7 @@ func nodeEvent(n *drivertest.Node, reason string, words ...string) error {
 // TestHeldViewStays: an HCA stays published in the view that claims hold, until they end. The next process publishes
 // this view too.
 func TestHeldViewStays(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, publish("shared")...)
 	d := start(t, n, m.with(t))

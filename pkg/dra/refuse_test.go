@@ -19,6 +19,7 @@ import (
 // TestBadInput: the error that reaches the pod's events names the claim, the
 // field or device, and what to do; the other claim of the same call goes on.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	otherPool := drivertest.Claim(1, dev0)
 	otherPool.Status.Allocation.Devices.Results[0].Pool = "node2"
 	for _, tc := range []struct {
@@ -60,6 +61,7 @@ func TestBadInput(t *testing.T) {
 // TestManyBadClaims: waiting for devices that do not come back is done once for a
 // call, or the kubelet would give up on it, and on the good claim in it.
 func TestManyBadClaims(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	var claims []*resourceapi.ResourceClaim
@@ -101,6 +103,7 @@ func TestTwoClaimsOnOneDevice(t *testing.T) {
 // TestNodeOnHost: a node that is missing in /dev, or another device's, is told
 // instead of handed out.
 func TestNodeOnHost(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		change func(path string) error

@@ -150,6 +150,7 @@ func TestLaterPodRunning(t *testing.T) {
 // TestLaterPodUnsure: while the API server does not say for whom claims are, pods start: most have none. One that has does
 // not run without its HCA, and gets it when the server is back.
 func TestLaterPodUnsure(t *testing.T) {
+	t.Parallel()
 	n, k, d := follow(t, make(chan watch.Signal))
 	waitTaints(t, n, onlyHCA, "")
 	a, b, other := podNamed("a"), podNamed("b"), podNamed("other")
@@ -210,6 +211,7 @@ func TestLaterPodCost(t *testing.T) {
 
 // TestLaterPodInterface: each pod of a claim has an interface of its own, for any claim and whenever the pod came.
 func TestLaterPodInterface(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		config string
 		known  bool // when the claim is prepared
@@ -261,6 +263,7 @@ func TestLaterPodInterface(t *testing.T) {
 // TestLaterPodWaits: what only one pod can have at a time is that of the first, whether the others were known when
 // the claim was prepared or not, and then of the next.
 func TestLaterPodWaits(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ config, says string }{
 		"move":      {`{"mode": "move"}`, `network interface "ens1f0v0" of the host is in pod team-a/a`},
 		"addresses": {`{"mode": "macvlan", "addresses": ["10.9.0.2/24"]}`, `its addresses 10.9.0.2/24 are in pod team-a/a`},

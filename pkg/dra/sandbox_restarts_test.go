@@ -119,6 +119,7 @@ func (k *kernel) end(netns string) {
 // start, of its end, and of its removal. The runtime goes on; the driver comes back and
 // makes up for it, and after each pod the device is on the host, for the next one.
 func TestConnectionLost(t *testing.T) {
+	t.Parallel()
 	w := following(t)
 	steps := map[string]func(nri.Pod) error{
 		"run":    func(p nri.Pod) error { return w.runtime.Run(t.Context(), p) },
@@ -156,6 +157,7 @@ func TestConnectionLost(t *testing.T) {
 // TestRestarts: what restarts while a pod has the device leaves it there, and what happens to
 // the pod meanwhile is made up for.
 func TestRestarts(t *testing.T) {
+	t.Parallel()
 	w := following(t)
 	run := func(pod nri.Pod) {
 		t.Helper()
@@ -327,6 +329,7 @@ func gathered(t *testing.T, i *metrics.Instruments) map[string]float64 {
 // TestTriedAgain: a pod that started while the driver was not connected gets its device, though the first
 // try fails: the runtime tells of it once. One that ends meanwhile is left alone.
 func TestTriedAgain(t *testing.T) {
+	t.Parallel()
 	w := following(t)
 	for name, ends := range map[string]bool{"runs": false, "ends": true} {
 		pod, c := w.claim()

@@ -47,6 +47,7 @@ func TestShare(t *testing.T) {
 // TestGroup: a claim of a group gets all of its HCAs, and keeps those it was given
 // when the policy changes.
 func TestGroup(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	group := []string{"groups:", "- name: all", "  shares: 4", "  selectors:", `  - cel: {expression: 'device.attributes["rdma.dev"].function == "pf"'}`}
 	m := newConfigMap(t, publish("shared", group...)...)

@@ -146,6 +146,7 @@ func TestSlowPluginLate(t *testing.T) {
 // TestSlowPluginStopped: a pod ends while a plugin thinks about its address, and while it takes the address back. It has ended
 // all the same, and the address is given back.
 func TestSlowPluginStopped(t *testing.T) {
+	t.Parallel()
 	n, d, p, a, b, in := slowNode(t, `"ADD FIRST".*|"DEL FIRST".*`)
 	first := string(drivertest.Claim(1, vf).UID)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

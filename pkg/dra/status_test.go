@@ -313,6 +313,7 @@ func TestStatusConflict(t *testing.T) {
 
 // TestStatusFollowsTheHost: names of the kernel move, and cards go away.
 func TestStatusFollowsTheHost(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	start(t, n, withStatus)
 	c := drivertest.Claim(1, hca0)

@@ -142,6 +142,7 @@ func TestTaintPolicy(t *testing.T) {
 // TestTaintsDropped: where the API server drops taints, a device with a fault that no
 // claim holds is left out, one that a claim holds stays, and it is said once.
 func TestTaintsDropped(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	n.GatesOff(drivertest.GateTaints)
 	events := make(chan watch.Signal)

@@ -20,6 +20,7 @@ import (
 // of a claim has it after a later container of the claim was well, and after the status was lost. It ends with the
 // claim.
 func TestUsableRestart(t *testing.T) {
+	t.Parallel()
 	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
 	reports := func(c *dra.Config) { c.Hook.ReportDir = dir }
 	c := usedBy(drivertest.Claim(1, vf0), "a")
