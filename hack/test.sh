@@ -70,14 +70,14 @@ count=1
 
 # The race detector makes a program many times as slow, so it is for what has goroutines: the
 # driver with all that it is made of, and what is below. `make test-long` has it everywhere. A program with it sleeps for a
-# second before it ends, and so would each package.
+# second before it ends, and so would each package. Many tests of the driver wait, so more than two run side by side.
 goroutines=(./cmd/dra-driver ./pkg/dra/... ./internal/{hook,inspect,kernel,kube}/...)
 unit() {
 	local raced others
 	raced=$(go list "${goroutines[@]}") && others=$(go list ./... | grep -vxF "$raced") || return 1
 	[ -z "$long" ] || raced+=$'\n'$others
 	# shellcheck disable=SC2086 # words
-	GORACE=atexit_sleep_ms=100 gotest . -race -timeout 20m -count=$count $raced
+	GORACE=atexit_sleep_ms=100 gotest . -race -parallel 4 -timeout 20m -count=$count $raced
 	# shellcheck disable=SC2086
 	[ -n "$long" ] || CGO_ENABLED=0 gotest . -timeout 20m -count=1 $others
 }
