@@ -7,14 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
-)
-
-// What starts and stops during how many updates of the driver.
-const (
-	updates    = 10
-	passengers = 100
 )
 
 // load is a job of pods that each have a share of an HCA, look for its node, and end.
@@ -39,11 +34,15 @@ spec:
         resources: {claims: [{name: hca}]}
 `
 
-// TestSeamlessUpgrade: during ten rolling updates of the driver a hundred pods start and
-// stop. None fails, and for none does the kubelet have to try twice, which would cost it a
+// TestSeamlessUpgrade: during rolling updates of the driver pods start and stop, a hundred during ten in a long run.
+// None fails, and for none does the kubelet have to try twice, which would cost it a
 // minute. A pod that lives through all updates restarts its container meanwhile, and the last
 // driver ends the claim that the first one prepared.
 func TestSeamlessUpgrade(t *testing.T) {
+	updates, passengers := 3, 30
+	if needs.IsLong() {
+		updates, passengers = 10, 100
+	}
 	n := bed.Namespace(t)
 	c := n.Running("app")
 	pods := testbed.Follow[pod](bed, t, "--namespace", n.Name, "pods", "--selector=job-name=load")
