@@ -320,14 +320,16 @@ func (b *bed) allRun(t *testing.T) {
 // eventually waits for a condition, as long as all guests run.
 func (b *bed) eventually(t *testing.T, what string, limit time.Duration, try func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
+	for start := time.Now(); ; {
 		b.allRun(t)
 		err := try()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		took := time.Since(start)
+		if took > limit {
 			t.Fatalf("%s: not within %s: %v", what, limit, err)
 		}
+		time.Sleep(min(200*time.Millisecond+took/10, 2*time.Second))
 	}
 }

@@ -14,16 +14,17 @@ const Patience = 60 * time.Second
 // Eventually waits until a condition holds.
 func Eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(Patience)
-	for {
+	for start := time.Now(); ; {
 		err := condition()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		took := time.Since(start)
+		if took > Patience {
 			t.Fatalf("%s: after %v still: %v", what, Patience, err)
 		}
-		time.Sleep(100 * time.Millisecond) // between two looks at the condition
+		// Most conditions start kubectl, which costs more than what is waited for.
+		time.Sleep(min(100*time.Millisecond+took/10, time.Second))
 	}
 }
 
