@@ -13,7 +13,7 @@ gotestsum="$(pwd)/bin/gotestsum"
 
 # One way to compile, for tests, programs that tests build, and the Makefile: each way compiles everything once more. With
 # -trimpath what one checkout has compiled serves the next. What only debuggers read is half of a link.
-export GOFLAGS="-trimpath -gcflags=all=-dwarf=false ${GOFLAGS:-}"
+export GOFLAGS="-trimpath -gcflags=all=-dwarf=false ${GOFLAGS:-}" CGO_ENABLED=0
 
 # gotest MODULE ARG...: go test in a module's directory, with time and output of each test kept for the end. Lint has vetted
 # what is here.
@@ -77,9 +77,9 @@ unit() {
 	raced=$(go list "${goroutines[@]}") && others=$(go list ./... | grep -vxF "$raced") || return 1
 	[ -z "$long" ] || raced+=$'\n'$others
 	# shellcheck disable=SC2086 # words
-	GORACE=atexit_sleep_ms=100 gotest . -race -parallel 4 -timeout 20m -count=$count $raced
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest . -race -parallel 4 -timeout 20m -count=$count $raced
 	# shellcheck disable=SC2086
-	[ -n "$long" ] || CGO_ENABLED=0 gotest . -timeout 20m -count=1 $others
+	[ -n "$long" ] || gotest . -timeout 20m -count=1 $others
 }
 
 # What the machine has must not matter. The race detector has been there.
@@ -137,7 +137,7 @@ joined() {
 	return $status
 }
 
-CGO_ENABLED=0 go -C tools/lint build -o "$gotestsum" gotest.tools/gotestsum
+go -C tools/lint build -o "$gotestsum" gotest.tools/gotestsum
 stage lint hack/lint.sh
 stage "programs of the cluster, image of the virtual machine (cached by version)" programs
 stage "unit, golden, fuzz seeds, import rules, chart" unit

@@ -25,6 +25,7 @@ var build = sync.OnceValues(func() (string, error) {
 	// The tag as the Makefile has it, and what tests are compiled with, so that most is in the cache.
 	cmd := exec.Command("go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s", "-tags", "grpcnotrace",
 		"-o", path, "./cmd/dra-driver")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Dir = root // tests of other modules have other dependencies
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 )
@@ -465,7 +466,11 @@ func TestManyAddresses(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 	nodes := []*life{newLife(t, 2, random), newLife(t, 3, random)}
-	for nodes[0].did["allocations"]+nodes[1].did["allocations"] < 500 {
+	allocations := 200
+	if needs.IsLong() {
+		allocations = 2000
+	}
+	for nodes[0].did["allocations"]+nodes[1].did["allocations"] < allocations {
 		l := nodes[random.IntN(2)]
 		l.step()
 		l.check()
