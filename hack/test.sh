@@ -70,16 +70,16 @@ count=1
 
 # The race detector makes a program many times as slow, so it is for what has goroutines: the
 # driver with all that it is made of, and what is below. `make test-long` has it everywhere. A program with it sleeps for a
-# second before it ends, and so would each package. Many tests of the driver wait, so more than two run side by side.
+# second before it ends, and so would each package. Many tests wait, so more than two run side by side.
 goroutines=(./cmd/dra-driver ./pkg/dra/... ./internal/{hook,inspect,kernel,kube}/...)
 unit() {
 	local raced others
 	raced=$(go list "${goroutines[@]}") && others=$(go list ./... | grep -vxF "$raced") || return 1
 	[ -z "$long" ] || raced+=$'\n'$others
 	# shellcheck disable=SC2086 # words
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest . -race -parallel 4 -timeout 20m -count=$count $raced
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest . -race -p 3 -parallel 4 -timeout 20m -count=$count $raced
 	# shellcheck disable=SC2086
-	[ -n "$long" ] || gotest . -timeout 20m -count=1 $others
+	[ -n "$long" ] || gotest . -p 3 -timeout 20m -count=1 $others
 }
 
 # What the machine has must not matter. The race detector has been there.
