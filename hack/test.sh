@@ -117,8 +117,9 @@ e2e() { on_real_parts test/cluster -p 2 -timeout 45m -count=$count; }
 nodes='^(TestCluster|TestFollow|TestTwoNodes|TestMPI|TestAcceptance)$'
 vm() { on_real_parts test/vm -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 40m)" -count=1 "$@"; }
 
-# aside runs a command beside the stages that follow, until `stage NAME joined`. The cluster's tests wait most of the
-# time, and a virtual machine has one emulated processor.
+# aside runs a command beside the stages that follow, until `stage NAME joined`. The cluster's tests wait half of the
+# time, and a virtual machine has one emulated processor. Two of them at once would slow each other and the clusters down,
+# and an emulated processor works for each tick of the clock, however little it gets done.
 aside() {
 	aside_log=$(mktemp)
 	set -m # a process group, to end it with all that it started
@@ -146,7 +147,7 @@ stage "unit, golden, fuzz seeds, import rules, chart" unit
 stage "packages: deb, rpm, tar.gz" gotest packaging -timeout 25m -count=$count ./...
 stage "what the driver asks of API server and files" counts
 stage "container image" image
-aside vm -skip "$nodes"
+aside vm -parallel 1 -skip "$nodes"
 stage "end to end on the embedded cluster" e2e
 stage "the demo" hack/demo.sh
 stage "a real RDMA kernel, in a virtual machine (begun beside the two before)" joined
