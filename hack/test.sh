@@ -77,7 +77,7 @@ unit() {
 	raced=$(go list "${goroutines[@]}") && others=$(go list ./... | grep -vxF "$raced") || return 1
 	[ -z "$long" ] || raced+=$'\n'$others
 	# shellcheck disable=SC2086 # words
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest . -race -p 3 -parallel 4 -timeout 20m -count=$count $raced
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest . -race -p 3 -parallel 4 -timeout 20m -count=$count $raced || return 1
 	# shellcheck disable=SC2086
 	[ -n "$long" ] || gotest . -p 3 -timeout 20m -count=1 $others
 }
