@@ -10,6 +10,7 @@ times=()
 timings=$(mktemp -d)
 trap 'rm -rf "$timings"' EXIT
 gotestsum="$(pwd)/bin/gotestsum"
+export KUBECACHEDIR=$timings/kubectl # what kubectl keeps is in the user's home directory otherwise
 
 # One way to compile, for tests, programs that tests build, and the Makefile: each way compiles everything once more. With
 # -trimpath what one checkout has compiled serves the next. What only debuggers read is half of a link.

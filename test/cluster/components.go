@@ -73,10 +73,15 @@ func (l layout) env(caller []string) []string {
 	return append(caller,
 		"PATH="+l.Programs.Path()+string(os.PathListSeparator)+path,
 		"KUBECONFIG="+l.pki("admin.kubeconfig"),
+		kubectlCache(l.StateDir),
 		"CONTAINERD_ADDRESS="+ContainerdSocket,
 		"CONTAINERD_NAMESPACE=k8s.io",
 	)
 }
+
+// kubectlCache has kubectl keep what it learns of the API below dir, and not in the user's home directory. All clusters
+// have the same address, by which it would take one for another.
+func kubectlCache(dir string) string { return "KUBECACHEDIR=" + filepath.Join(dir, "kubectl-cache") }
 
 // components returns the command lines.
 func (l layout) components() []supervisor.Component {

@@ -90,7 +90,7 @@ func connect(conn net.Conn, addresses []string) error {
 // error carries its standard error. It has helm where it has a node.
 func (cp *ControlPlane) Output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, lookPath(name, cp.layout.Programs.Path()), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig())
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig(), kubectlCache(cp.dir))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
