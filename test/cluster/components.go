@@ -79,8 +79,8 @@ func (l layout) env(caller []string) []string {
 	)
 }
 
-// kubectlCache has kubectl keep what it learns of the API below dir, and not in the user's home directory. All clusters
-// have the same address, by which it would take one for another.
+// kubectlCache has kubectl keep what it learns of the API below dir, and not in the user's home directory. There kubectl
+// tells clusters apart by their addresses, and all of these have the same one.
 func kubectlCache(dir string) string { return "KUBECACHEDIR=" + filepath.Join(dir, "kubectl-cache") }
 
 // components returns the command lines.

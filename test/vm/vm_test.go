@@ -75,7 +75,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// The error of a guest that did not end in time has what QEMU's threads and the guest's tasks do.
+// A guest does not end in time. The error says what QEMU's threads and the guest's tasks do.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	v := vmtest.Open(t)
