@@ -110,7 +110,7 @@ counts() { gotest test/bench -timeout 10m -count=$count ./...; }
 
 image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
 
-# Clusters run side by side: they wait for back-offs most of the time.
+# Clusters run side by side: each waits for back-offs half of the time.
 e2e() { on_real_parts test/cluster -p 2 -timeout 45m -count=$count; }
 
 # The tests in the virtual machine: those where it is the node of a control plane on this
@@ -118,9 +118,9 @@ e2e() { on_real_parts test/cluster -p 2 -timeout 45m -count=$count; }
 nodes='^(TestCluster|TestFollow|TestTwoNodes|TestMPI|TestAcceptance)$'
 vm() { on_real_parts test/vm -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 40m)" -count=1 "$@"; }
 
-# aside runs a command beside the stages that follow, until `stage NAME joined`. The cluster's tests wait half of the
-# time, and a virtual machine has one emulated processor. Two of them at once would slow each other and the clusters down,
-# and an emulated processor works for each tick of the clock, however little it gets done.
+# aside runs a command beside the stages that follow, until `stage NAME joined`. A virtual machine has one emulated
+# processor. Two of them at once would slow each other and the clusters down, and an emulated processor works for each tick
+# of the clock, however little it gets done.
 aside() {
 	aside_log=$(mktemp)
 	set -m # a process group, to end it with all that it started

@@ -79,7 +79,7 @@ func (l layout) env(caller []string) []string {
 	)
 }
 
-// kubectlCache has kubectl keep what it learns of the API below dir, and not in the user's home directory. There kubectl
+// kubectlCache has kubectl keep what it learns of the API below dir, and not in the user's home directory. There it
 // tells clusters apart by their addresses, and all of these have the same one.
 func kubectlCache(dir string) string { return "KUBECACHEDIR=" + filepath.Join(dir, "kubectl-cache") }
 

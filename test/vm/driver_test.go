@@ -24,7 +24,7 @@ func TestDriver(t *testing.T) {
 	})
 	vmtest.Run(t, v, "./inside/driver", vm.Cmd{
 		Devices: devices, Timeout: 30 * time.Minute,
-		Uplink: &vm.Uplink{Address: "10.96.0.15/24", Server: cluster.ServiceIP + ":443", Host: server.Address()},
+		Uplink: uplinkTo(server),
 		Shares: []vm.Share{{Path: server.Dir(), ReadOnly: true}},
 		Env:    []string{"KUBECONFIG=" + server.Kubeconfig()},
 	})

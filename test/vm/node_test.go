@@ -126,10 +126,14 @@ func (n *nodes) kubectl(t *testing.T, args ...string) string {
 
 // uplink connects the i-th guest, from 0 on, with the control plane.
 func (n *nodes) uplink(i int) *vm.Uplink {
-	return &vm.Uplink{
-		Address: "10.96.0.15/24", Server: cluster.ServiceIP + ":443", Host: n.Address(),
-		Forwards: map[string]int{n.kubelets[i]: 10250},
-	}
+	link := uplinkTo(n.ControlPlane)
+	link.Forwards = map[string]int{n.kubelets[i]: 10250}
+	return link
+}
+
+// uplinkTo connects a guest with an API server of this host.
+func uplinkTo(server *cluster.ControlPlane) *vm.Uplink {
+	return &vm.Uplink{Address: "10.96.0.15/24", Server: cluster.ServiceIP + ":443", Host: server.Address()}
 }
 
 func (n *nodes) links() map[string]string {

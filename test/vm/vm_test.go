@@ -79,10 +79,12 @@ func TestRunFails(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	v := vmtest.Open(t)
+	c := vm.Cmd{Argv: []string{"sh", "-c", "echo begun; exec sleep 1000"}}
 	var err error
 	for limit := 15 * time.Second; ; limit *= 2 { // on a busy machine the guest may not have begun
 		var stdout bytes.Buffer
-		_, err = v.Run(t.Context(), vm.Cmd{Argv: []string{"sh", "-c", "echo begun; exec sleep 1000"}, Timeout: limit, Stdout: &stdout})
+		c.Timeout, c.Stdout = limit, &stdout
+		_, err = v.Run(t.Context(), c)
 		if !errors.Is(err, vm.ErrTimeout) || !strings.Contains(err.Error(), "time is up after "+limit.String()) {
 			t.Fatalf("not a timeout: %v", err)
 		}

@@ -20,7 +20,7 @@ func Root() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("find the checkout of the project: no directory above the working directory has deployments/helm")
+			return "", errors.New("find the checkout: no directory above the working directory has deployments/helm")
 		}
 		dir = parent
 	}

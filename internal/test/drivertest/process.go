@@ -22,11 +22,9 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "dra-driver")
-	// The tag as the Makefile has it, and what tests are compiled with, so that most is in the cache.
-	cmd := exec.Command("go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s", "-tags", "grpcnotrace",
-		"-o", path, "./cmd/dra-driver")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	cmd.Dir = root // tests of other modules have other dependencies
+	cmd := exec.Command("go", "build", "-ldflags=-s", "-tags", "grpcnotrace", "-o", path, "./cmd/dra-driver")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // this and the tag as the Makefile has them
+	cmd.Dir = root                                  // tests of other modules have other dependencies
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the driver: %w\n%s", err, out)
