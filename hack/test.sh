@@ -13,8 +13,10 @@ gotestsum="$(pwd)/bin/gotestsum"
 export KUBECACHEDIR=$timings/kubectl # what kubectl keeps is in the user's home directory otherwise
 
 # One way to compile, for tests, programs that tests build, and the Makefile: each way compiles everything once more. With
-# -trimpath what one checkout has compiled serves the next. What only debuggers read is half of a link.
-export GOFLAGS="-trimpath -gcflags=all=-dwarf=false ${GOFLAGS:-}" CGO_ENABLED=0
+# -trimpath what one checkout has compiled serves the next. What only debuggers read is half of a link. A program with the
+# commit in it is linked anew for each.
+GOFLAGS="-trimpath -gcflags=all=-dwarf=false -buildvcs=false $(go env GOFLAGS)"
+export GOFLAGS CGO_ENABLED=0
 
 # gotest MODULE ARG...: go test in a module's directory, with time and output of each test kept for the end. Lint has vetted
 # what is here.
