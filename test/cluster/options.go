@@ -6,10 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sort"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/checkout"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/pki"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/sandbox"
 )
@@ -159,27 +159,10 @@ func (o Options) complete() (Options, error) {
 	return o.withProfile(), errors.Join(errs...)
 }
 
-// findSource finds test/cluster: where this file was compiled from, or in the
-// working directory or a parent of it (for a program built with -trimpath).
+// findSource finds test/cluster in the checkout that the working directory is in.
 func findSource() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	candidates := []string{filepath.Dir(file)}
-	wd, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for dir := wd; ; dir = filepath.Dir(dir) {
-		candidates = append(candidates, dir, filepath.Join(dir, "test", "cluster"))
-		if dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	for _, dir := range candidates {
-		if _, err := os.Stat(filepath.Join(dir, "build", "cluster", "go.mod")); err == nil && filepath.IsAbs(dir) {
-			return dir, nil
-		}
-	}
-	return "", fmt.Errorf("find the wrapper modules of the cluster's programs above %q: run inside the checkout", wd)
+	root, err := checkout.Root()
+	return filepath.Join(root, "test", "cluster"), err
 }
 
 // gates renders the feature gates as the flag wants them.

@@ -10,8 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/checkout"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/image"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/initramfs"
 )
@@ -47,7 +47,7 @@ func makeInitrd(ctx context.Context, cache string, img *image.Image) (string, er
 
 // compileInit compiles cmd/init without C, since there is no C library where it starts.
 func compileInit(ctx context.Context) ([]byte, error) {
-	source, err := findSource()
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -58,35 +58,12 @@ func compileInit(ctx context.Context) ([]byte, error) {
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "init")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./cmd/init")
-	cmd.Dir = source
+	cmd.Dir = filepath.Join(root, "test", "vm")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compile the guest's process 1: %w\n%s", err, out)
 	}
 	return os.ReadFile(program)
-}
-
-// findSource finds the directory test/vm: where this file was compiled from, or in the
-// working directory or a parent of it (for a program built with -trimpath).
-func findSource() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	candidates := []string{filepath.Dir(file)}
-	wd, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for dir := wd; ; dir = filepath.Dir(dir) {
-		candidates = append(candidates, dir, filepath.Join(dir, "test", "vm"))
-		if dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	for _, dir := range candidates {
-		if _, err := os.Stat(filepath.Join(dir, "cmd", "init", "main.go")); err == nil && filepath.IsAbs(dir) {
-			return dir, nil
-		}
-	}
-	return "", fmt.Errorf("find the source of the guest's process 1 above %q: run inside the checkout", wd)
 }
 
 // keep writes data into a directory of the cache under the name of its hash, unless it
