@@ -14,6 +14,7 @@ import (
 // TestReference: the reference pages are what the program says of itself.
 func TestReference(t *testing.T) {
 	t.Setenv("HOME", "/home/you") // a default is below it
+	t.Setenv("KUBECACHEDIR", "")
 	golden.File(t, "../../docs/reference/kubectl-rdma.md", reference.Page(newRoot(genericiooptions.IOStreams{})))
 	golden.Section(t, "../../docs/reference/exit-codes.md", "kubectl-rdma", reference.ExitCodes("kubectl rdma", exitCodes)+
 		reference.ExitCodes("kubectl rdma why", whyCodes)+reference.ExitCodes("kubectl rdma policy test", policyCodes)+
