@@ -118,7 +118,7 @@ e2e() { on_real_parts test/cluster -p 2 -timeout 45m -count=$count; }
 # The tests in the virtual machine: those where it is the node of a control plane on this
 # machine, or two of them are its nodes, and use both processors; and the others.
 nodes='^(TestCluster|TestFollow|TestTwoNodes|TestMPI|TestAcceptance)$'
-vm() { on_real_parts test/vm -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 40m)" -count=1 "$@"; }
+vm() { on_real_parts test/vm -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 1h)" -count=1 "$@"; }
 
 # aside runs a command beside the stages that follow, until `stage NAME joined`. A virtual machine has one emulated
 # processor. Two of them at once would slow each other and the clusters down, and an emulated processor works for each tick

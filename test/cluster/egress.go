@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/pki"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/sandbox"
 )
 
 // egress has the API server reach nodes by a proxy: the nodes' addresses are nowhere on this machine.
@@ -78,12 +79,45 @@ func connect(conn net.Conn, addresses []string) error {
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return err
 	}
+	relay(conn, from, to)
+	return nil
+}
+
+// relay copies what comes from a connection's reader to another connection, and what comes from there back, until both
+// have ended.
+func relay(conn io.Writer, from io.Reader, to net.Conn) {
 	go func() {
 		_, err := io.Copy(to, from)
 		_ = errors.Join(err, to.(*net.TCPConn).CloseWrite()) // the other direction ends by it
 	}()
 	_, _ = io.Copy(conn, to)
-	return nil
+}
+
+// Forward gives programs outside of the cluster's network namespace an address of the API server, as long as the
+// listener is open. The server's certificate is for ServiceIP.
+func (c *Cluster) Forward() (net.Listener, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for calls of the API server: %w", err)
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // it is closed
+			}
+			go func() {
+				defer conn.Close()
+				to, err := sandbox.Dial(c.pid, net.JoinHostPort(ServiceIP, "443"))
+				if err != nil {
+					return // as if nobody listened: the caller tries again
+				}
+				defer to.Close()
+				relay(conn, conn, to)
+			}()
+		}
+	}()
+	return listener, nil
 }
 
 // Output runs kubectl or helm against the control plane, and returns its standard output; an

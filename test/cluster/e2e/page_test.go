@@ -22,16 +22,11 @@ type shell struct {
 
 func newShell(t *testing.T, n *testbed.Namespace, dir string) *shell {
 	t.Helper()
-	home := t.TempDir()
-	plugin := filepath.Join(home, "kubectl-rdma")
-	if err := n.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", plugin); err != nil {
-		t.Fatal(err)
-	}
-	config := filepath.Join(home, "config")
+	config := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(config, []byte(testbed.ReadFile(t, n.Kubeconfig())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &shell{n, t, dir, []string{"KUBECONFIG=" + config, "PLUGIN=" + home}}
+	s := &shell{n, t, dir, []string{"KUBECONFIG=" + config, "PLUGIN=" + filepath.Dir(n.Plugin(t).Path)}}
 	s.run("kubectl config set-context --current --namespace=" + n.Name)
 	return s
 }

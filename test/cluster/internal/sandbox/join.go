@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"runtime"
 
@@ -20,11 +21,16 @@ const joined = namespaces | unix.CLONE_NEWCGROUP
 func Start(pid int, cmd *exec.Cmd) (wait func() error, err error) {
 	started := make(chan error, 1)
 	go onOwnThread(func() {
-		if err := enter(pid); err != nil {
-			started <- err
-			return
+		// A thread that shares its root and working directory may not change
+		// its mount namespace.
+		err := unix.Unshare(unix.CLONE_FS)
+		if err == nil {
+			err = enter(pid, joined)
 		}
-		started <- cmd.Start()
+		if err == nil {
+			err = cmd.Start()
+		}
+		started <- err
 	})
 	if err := <-started; err != nil {
 		return nil, err
@@ -58,19 +64,29 @@ func onOwnThread(f func()) {
 	<-done
 }
 
-// enter moves the calling thread into the namespaces of pid.
-func enter(pid int) error {
+// Dial connects to a TCP address of the sandbox's network namespace.
+func Dial(pid int, address string) (net.Conn, error) {
+	var conn net.Conn
+	dialed := make(chan error, 1)
+	go onOwnThread(func() {
+		err := enter(pid, unix.CLONE_NEWNET)
+		if err == nil {
+			conn, err = net.Dial("tcp", address) // to one address: the socket is made by this thread
+		}
+		dialed <- err
+	})
+	err := <-dialed
+	return conn, err
+}
+
+// enter moves the calling thread into namespaces of pid.
+func enter(pid, which int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("open the cluster's process %d: %w", pid, err)
 	}
 	defer unix.Close(fd)
-	// A thread that shares its root and working directory may not change
-	// its mount namespace.
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return fmt.Errorf("unshare the working directory: %w", err)
-	}
-	if err := unix.Setns(fd, joined); err != nil {
+	if err := unix.Setns(fd, which); err != nil {
 		return fmt.Errorf("join the cluster's namespaces (needs root): %w", err)
 	}
 	return nil

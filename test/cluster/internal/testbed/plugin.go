@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -13,10 +14,13 @@ type Plugin struct {
 	Path string
 }
 
-// Plugin builds kubectl rdma.
+// Plugin builds kubectl rdma, once for all tests.
 func (b *Bed) Plugin(t *testing.T) Plugin {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubectl-rdma")
+	path := filepath.Join(b.dir, "kubectl-rdma")
+	if _, err := os.Stat(path); err == nil {
+		return Plugin{b, path}
+	}
 	if err := b.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", path); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/kubectl"
 )
 
 // Options say what the tests of a package need.
@@ -44,6 +44,7 @@ type Bed struct {
 	HostRoot string
 
 	options  cluster.Options
+	kubectl  kubectl.Client
 	dir      string
 	values   string
 	stopGPUs func() // ends the GPU driver and waits for its end
@@ -87,6 +88,13 @@ func run(m *testing.M, o Options, bed **Bed) (code int, err error) {
 			err = downErr
 		}
 	}()
+	api, err := b.Forward()
+	if err != nil {
+		return 1, err
+	}
+	defer api.Close()
+	b.kubectl = kubectl.Client{Kubeconfig: b.Kubeconfig(), Server: "https://" + api.Addr().String(), ServerName: cluster.ServiceIP,
+		Cache: filepath.Join(dir, "kubectl")}
 	if err := b.install(ctx, o); err != nil {
 		return 1, err
 	}
@@ -193,10 +201,21 @@ func (b *Bed) SwitchGPUs(t *testing.T) {
 	}
 }
 
-// Output runs a program in the cluster's namespaces.
+// Output runs a program in the cluster's namespaces, but for most of what is asked of kubectl, which this process does.
 func (b *Bed) Output(name string, args ...string) (string, error) {
-	return b.Cluster.Output(context.Background(), name, args...)
+	if name != "kubectl" || !b.asksItself(args) {
+		return b.Cluster.Output(context.Background(), name, args...)
+	}
+	var stdout, stderr strings.Builder
+	err := b.kubectl.Run(context.Background(), "", &stdout, &stderr, args...)
+	if err != nil {
+		err = fmt.Errorf("run kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), err
 }
+
+// asksItself says whether this process is kubectl. To an older Kubernetes belongs an older kubectl.
+func (b *Bed) asksItself(args []string) bool { return b.options.Kubernetes == "" && kubectl.Fits(args) }
 
 // Inside is Output for a program that must succeed.
 func (b *Bed) Inside(t *testing.T, name string, args ...string) string {
@@ -217,14 +236,13 @@ func (b *Bed) Kubectl(t *testing.T, args ...string) string {
 // KubectlInput runs kubectl with a manifest and returns all that it prints.
 func (b *Bed) KubectlInput(t *testing.T, manifest string, args ...string) (string, error) {
 	t.Helper()
-	cmd := b.Command(t.Context(), "kubectl", args...)
-	cmd.Stdin = strings.NewReader(manifest)
-	return combined(b, cmd)
-}
-
-func combined(b *Bed, cmd *exec.Cmd) (string, error) {
 	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = io.Writer(&out), io.Writer(&out)
+	if b.asksItself(args) {
+		err := b.kubectl.Run(t.Context(), manifest, &out, &out, args...)
+		return out.String(), err
+	}
+	cmd := b.Command(t.Context(), "kubectl", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(manifest), io.Writer(&out), io.Writer(&out)
 	err := b.Run(cmd)
 	return out.String(), err
 }
