@@ -45,6 +45,10 @@ func TestRunning(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
 	cmd.Dir = "/"
 	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -53,6 +57,14 @@ func TestRunning(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer stdin.Close()
+	// Start returns before the kernel has put the environment of the program into its new memory (begin_new_exec and
+	// create_elf_tables). What answers runs.
+	if _, err := stdin.Write([]byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	pid, err := FindContainer(strconv.Itoa(cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
