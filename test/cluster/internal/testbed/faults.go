@@ -63,10 +63,7 @@ func (b *Bed) RestartKubelet(t *testing.T) time.Duration {
 	t.Helper()
 	slices := Follow[Object](b, t, "resourceslices", "--field-selector", "spec.driver=rdma.dev")
 	before := len(strings.Fields(b.Kubectl(t, "get", "resourceslices", "--field-selector", "spec.driver=rdma.dev", "-o", "name")))
-	if err := b.Restart(t.Context(), cluster.Kubelet); err != nil {
-		t.Fatal(err)
-	}
-	away := Away(t, slices, before)
+	away := Away(t, slices, before, func() error { return b.Restart(t.Context(), cluster.Kubelet) })
 	t.Logf("%d slices were away for %v", before, away.Round(time.Millisecond))
 	return away
 }

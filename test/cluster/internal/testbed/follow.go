@@ -55,13 +55,19 @@ type Object struct {
 	Metadata struct{ Name string }
 }
 
-// Away waits until slices of the driver have gone and all are back, and returns how long
-// it took from the first that went. Before is how many there are.
-func Away(t *testing.T, slices <-chan Change[Object], before int) time.Duration {
+// Away has something happen that takes slices of the driver away, waits until all are back, and returns how long it took
+// from the first that went. Before is how many there are: the watch has told of them when it happens.
+func Away(t *testing.T, slices <-chan Change[Object], before int, happen func() error) time.Duration {
 	t.Helper()
 	there := map[string]bool{}
 	var since time.Time
-	for deadline := time.After(2 * Patience); ; {
+	for deadline, happened := time.After(2*Patience), false; ; {
+		if !happened && len(there) == before {
+			happened = true
+			if err := happen(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		select {
 		case c, ok := <-slices:
 			switch {
