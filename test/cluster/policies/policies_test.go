@@ -14,13 +14,12 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/kubectl"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // server is an API server with the policies of the chart.
-type server struct {
-	kubectl, kubeconfig string
-}
+type server struct{ kubectl.Client }
 
 func start(t *testing.T) *server {
 	t.Helper()
@@ -32,15 +31,14 @@ func startWith(t *testing.T, o cluster.Options) *server {
 	o.Progress = t.Output()
 	control, path := testbed.ControlPlane(t, o)
 	t.Setenv("PATH", path+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	return &server{kubectl: "kubectl", kubeconfig: control.Kubeconfig()}
+	return &server{kubectl.Client{Kubeconfig: control.Kubeconfig(), Cache: t.TempDir()}}
 }
 
 func (s *server) run(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), s.kubectl, append([]string{"--kubeconfig", s.kubeconfig}, args...)...)
-	cmd.Stdin = strings.NewReader(input)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	var out strings.Builder
+	err := s.Run(t.Context(), input, &out, &out, args...)
+	return out.String(), err
 }
 
 // install applies templates of the chart.

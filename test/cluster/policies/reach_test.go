@@ -78,7 +78,7 @@ func (r *reach) try(t *testing.T, attempts []attempt) {
 func startReach(t *testing.T) *reach {
 	t.Helper()
 	s := start(t)
-	config, err := drivertest.ConfigOf(s.kubeconfig)
+	config, err := drivertest.ConfigOf(s.Kubeconfig)
 	must(t, err)
 	admin, err := kubernetes.NewForConfig(config)
 	must(t, err)

@@ -166,7 +166,8 @@ type answer struct {
 
 func (b *bed) why(pod string) (a answer) {
 	b.Helper()
-	if err := json.Unmarshal([]byte(b.run("kubectl", "rdma", "why", pod, "-o", "json")), &a); err != nil {
+	// Without kubectl, which does nothing but start it.
+	if err := json.Unmarshal([]byte(b.run("kubectl-rdma", "why", pod, "-o", "json")), &a); err != nil {
 		b.Fatal(err)
 	}
 	return a
