@@ -22,7 +22,8 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "dra-driver")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s", "-tags", "grpcnotrace", "-o", path, "./cmd/dra-driver")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s", "-tags", "grpcnotrace", "-o", path,
+		"./cmd/dra-driver")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // this and the tag as the Makefile has them
 	cmd.Dir = root                                  // tests of other modules have other dependencies
 	out, err := cmd.CombinedOutput()

@@ -1,5 +1,5 @@
-// Package kubectl runs kubectl in the calling process. As a program it takes a quarter of a second of processor time before
-// it asks the API server anything, and the tests on clusters ask two thousand times.
+// Package kubectl runs kubectl in the calling process. As a program it takes a quarter of a second of processor time
+// before it asks the API server anything, and the tests on clusters ask two thousand times.
 package kubectl
 
 import (
@@ -21,7 +21,7 @@ import (
 type Client struct {
 	// Kubeconfig is a file.
 	Kubeconfig string
-	// Server is the API server's URL for this process, if it is another one than in Kubeconfig, whose certificate is for
+	// Server is the API server's URL for this process where it is not that of Kubeconfig. Its certificate is for
 	// ServerName.
 	Server, ServerName string
 	// Cache is the directory where kubectl keeps what it learns of the API.
@@ -38,8 +38,8 @@ func init() {
 	util.BehaviorOnFatal(func(message string, code int) { panic(exit{message, code}) })
 }
 
-// Fits says whether Run does what the program would. It must not: "auth can-i" ends the process by its own means, and
-// the address of another API server may be another one here.
+// Fits says whether Run can stand for the program. It cannot for "auth can-i", which ends its process by itself, and
+// with another server, whose address may be another one here.
 func Fits(args []string) bool {
 	return !slices.ContainsFunc(args, func(a string) bool { return a == "auth" || strings.HasPrefix(a, "--server") })
 }
@@ -60,8 +60,10 @@ func (c Client) Run(ctx context.Context, input string, stdout, stderr io.Writer,
 		args = slices.Clone(args)
 		args[i] = file
 	}
-	flags := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50) // as the program has it
-	flags.KubeConfig, flags.APIServer, flags.TLSServerName, flags.CacheDir = &c.Kubeconfig, &c.Server, &c.ServerName, &c.Cache
+	// As the program has it.
+	flags := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50)
+	flags.KubeConfig, flags.CacheDir = &c.Kubeconfig, &c.Cache
+	flags.APIServer, flags.TLSServerName = &c.Server, &c.ServerName
 	command := cmd.NewKubectlCommand(cmd.KubectlOptions{
 		ConfigFlags: flags,
 		IOStreams:   genericiooptions.IOStreams{In: strings.NewReader(""), Out: stdout, ErrOut: stderr},

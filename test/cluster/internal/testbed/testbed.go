@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -93,8 +92,8 @@ func run(m *testing.M, o Options, bed **Bed) (code int, err error) {
 		return 1, err
 	}
 	defer api.Close()
-	b.kubectl = kubectl.Client{Kubeconfig: b.Kubeconfig(), Server: "https://" + api.Addr().String(), ServerName: cluster.ServiceIP,
-		Cache: filepath.Join(dir, "kubectl")}
+	b.kubectl = kubectl.Client{Kubeconfig: b.Kubeconfig(), Cache: filepath.Join(dir, "kubectl"),
+		Server: "https://" + api.Addr().String(), ServerName: cluster.ServiceIP}
 	if err := b.install(ctx, o); err != nil {
 		return 1, err
 	}
@@ -242,7 +241,7 @@ func (b *Bed) KubectlInput(t *testing.T, manifest string, args ...string) (strin
 		return out.String(), err
 	}
 	cmd := b.Command(t.Context(), "kubectl", args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(manifest), io.Writer(&out), io.Writer(&out)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(manifest), &out, &out
 	err := b.Run(cmd)
 	return out.String(), err
 }
