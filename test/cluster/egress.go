@@ -83,8 +83,8 @@ func connect(conn net.Conn, addresses []string) error {
 	return nil
 }
 
-// relay copies what comes from a connection's reader to another connection, and what comes from there back, until both
-// have ended.
+// relay copies what comes from a connection's reader to another connection, and what comes from there back, until that
+// one has ended.
 func relay(conn io.Writer, from io.Reader, to net.Conn) {
 	go func() {
 		_, err := io.Copy(to, from)

@@ -1,4 +1,4 @@
-// Package checkout finds the checkout of the project that a test runs in.
+// Package checkout finds the checkout of the project that a test, or a program of the test bed, runs in.
 package checkout
 
 import (
@@ -20,7 +20,8 @@ func Root() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("find the checkout: no directory above the working directory has deployments/helm")
+			return "", errors.New("find the checkout: no directory above the working directory has deployments/helm: " +
+				"run inside the checkout")
 		}
 		dir = parent
 	}

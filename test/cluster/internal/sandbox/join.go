@@ -23,14 +23,15 @@ func Start(pid int, cmd *exec.Cmd) (wait func() error, err error) {
 	go onOwnThread(func() {
 		// A thread that shares its root and working directory may not change
 		// its mount namespace.
-		err := unix.Unshare(unix.CLONE_FS)
-		if err == nil {
-			err = enter(pid, joined)
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			started <- fmt.Errorf("unshare the working directory: %w", err)
+			return
 		}
-		if err == nil {
-			err = cmd.Start()
+		if err := enter(pid, joined); err != nil {
+			started <- err
+			return
 		}
-		started <- err
+		started <- cmd.Start()
 	})
 	if err := <-started; err != nil {
 		return nil, err

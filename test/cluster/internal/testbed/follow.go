@@ -55,8 +55,8 @@ type Object struct {
 	Metadata struct{ Name string }
 }
 
-// Away has something happen that takes slices of the driver away, waits until all are back, and returns how long it took
-// from the first that went. Before is how many there are: the watch has told of them when it happens.
+// Away has something happen that takes slices of the driver away, waits until all are back, and returns how long it
+// took from the first that went. Before is how many there are: the watch has told of them when it happens.
 func Away(t *testing.T, slices <-chan Change[Object], before int, happen func() error) time.Duration {
 	t.Helper()
 	there := map[string]bool{}

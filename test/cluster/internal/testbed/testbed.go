@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -200,21 +201,29 @@ func (b *Bed) SwitchGPUs(t *testing.T) {
 	}
 }
 
-// Output runs a program in the cluster's namespaces, but for most of what is asked of kubectl, which this process does.
+// Output runs a program in the cluster's namespaces, and kubectl as ask does.
 func (b *Bed) Output(name string, args ...string) (string, error) {
-	if name != "kubectl" || !b.asksItself(args) {
+	if name != "kubectl" {
 		return b.Cluster.Output(context.Background(), name, args...)
 	}
 	var stdout, stderr strings.Builder
-	err := b.kubectl.Run(context.Background(), "", &stdout, &stderr, args...)
+	err := b.ask(context.Background(), "", &stdout, &stderr, args)
 	if err != nil {
 		err = fmt.Errorf("run kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), err
 }
 
-// asksItself says whether this process is kubectl. To an older Kubernetes belongs an older kubectl.
-func (b *Bed) asksItself(args []string) bool { return b.options.Kubernetes == "" && kubectl.Fits(args) }
+// ask runs kubectl: in this process where that is the same, and the program for an older Kubernetes, to which an older
+// kubectl belongs.
+func (b *Bed) ask(ctx context.Context, input string, stdout, stderr io.Writer, args []string) error {
+	if b.options.Kubernetes == "" && kubectl.Fits(args) {
+		return b.kubectl.Run(ctx, input, stdout, stderr, args...)
+	}
+	cmd := b.Command(ctx, "kubectl", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), stdout, stderr
+	return b.Run(cmd)
+}
 
 // Inside is Output for a program that must succeed.
 func (b *Bed) Inside(t *testing.T, name string, args ...string) string {
@@ -236,13 +245,7 @@ func (b *Bed) Kubectl(t *testing.T, args ...string) string {
 func (b *Bed) KubectlInput(t *testing.T, manifest string, args ...string) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	if b.asksItself(args) {
-		err := b.kubectl.Run(t.Context(), manifest, &out, &out, args...)
-		return out.String(), err
-	}
-	cmd := b.Command(t.Context(), "kubectl", args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(manifest), &out, &out
-	err := b.Run(cmd)
+	err := b.ask(t.Context(), manifest, &out, &out, args)
 	return out.String(), err
 }
 
