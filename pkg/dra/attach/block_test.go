@@ -458,7 +458,7 @@ func (l *life) inKernel() map[string]string {
 	return out
 }
 
-// TestManyAddresses: 500 random allocations and as many releases on two nodes of a cluster, each with real interfaces,
+// TestManyAddresses: 200 random allocations and as many releases on two nodes of a cluster, each with real interfaces,
 // with drivers that are killed between any two of their steps, with pods of whose end nobody hears, and with reboots.
 // No address is in two pods, each that is in one is recorded as that pod's, and in the end none is lost.
 func TestManyAddresses(t *testing.T) {
