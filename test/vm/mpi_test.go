@@ -37,7 +37,7 @@ func TestMPI(t *testing.T) {
 	for round := 1; round <= *mpiRounds && !t.Failed(); round++ {
 		t.Logf("round %d of %d", round, *mpiRounds)
 		end()
-		// Those of the round before name the nodes, and end after an hour, while trouble compares.
+		// Events of the round before may be of a link of the other node, and end after an hour, while trouble counts.
 		b.kubectl(t, "delete", "events", "--all", "--all-namespaces")
 		t.Run("result", mpiJob{b}.result)
 		end()
