@@ -33,8 +33,7 @@ const (
 func (j mpiJob) trouble(t *testing.T) {
 	defer func() {
 		if t.Failed() {
-			drivers, err := j.Output(t.Context(), "kubectl", "describe", "pods", "--namespace", deploy.Namespace)
-			t.Logf("%s\n%s, %v", j.podsSaid(t, mpiPods), drivers, err)
+			t.Logf("%s\n%s", j.podsSaid(t, mpiPods), deploy.Said(t.Context(), j))
 		}
 	}()
 	j.rounds(t, endless)

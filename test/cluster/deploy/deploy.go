@@ -98,3 +98,18 @@ func (c Checkout) Install(ctx context.Context, cl Runner, hostRoot string, furth
 	_, err := cl.Output(ctx, "helm", append(args, further...)...)
 	return err
 }
+
+// Said is what one wants to see when something does not happen: the driver's pods with their events, the ends of their
+// logs, and what further commands print.
+func Said(ctx context.Context, cl Runner, further ...[]string) string {
+	var b strings.Builder
+	for _, args := range append([][]string{
+		{"kubectl", "--namespace", Namespace, "describe", "pods"},
+		{"kubectl", "--namespace", Namespace, "logs", "--all-containers", "--tail=60", "--selector=app.kubernetes.io/name=" + Release},
+	}, further...) {
+		out, err := cl.Output(ctx, args[0], args[1:]...)
+		fmt.Fprintln(&b, "---", strings.Join(args, " "), err)
+		fmt.Fprintln(&b, out)
+	}
+	return b.String()
+}

@@ -19,8 +19,7 @@ func (b *Bed) upgrade(ctx context.Context, values string) error {
 		return err
 	}
 	if err := b.Checkout.Install(ctx, b.Cluster, b.HostRoot, "--set", "hostPaths.kubelet="+b.kubeletDir(), "--values", file); err != nil {
-		pods, _ := b.Cluster.Output(ctx, "kubectl", "--namespace", deploy.Namespace, "describe", "pods")
-		return fmt.Errorf("%w\n%s\n%s", err, values, pods)
+		return fmt.Errorf("%w\n%s\n%s", err, values, deploy.Said(ctx, b.Cluster))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,16 +44,7 @@ func Up(ctx context.Context, gates map[string]bool) (*cluster.Cluster, error) {
 // Said is what one wants to see when something does not happen: of the driver, the kubelet and
 // containerd.
 func Said(ctx context.Context, node *cluster.Cluster) string {
-	var b strings.Builder
-	for _, args := range [][]string{
-		{"kubectl", "--namespace", deploy.Namespace, "describe", "pods"},
-		{"kubectl", "--namespace", deploy.Namespace, "logs", "--all-containers", "--tail=60", "--selector", "app.kubernetes.io/name=dra-driver-rdma"},
-		{"tail", "-n", "40", node.LogFile(cluster.Kubelet)},
-		{"tail", "-n", "40", node.LogFile(cluster.Containerd)},
-	} {
-		out, err := node.Output(ctx, args[0], args[1:]...)
-		fmt.Fprintln(&b, "---", strings.Join(args, " "), err)
-		fmt.Fprintln(&b, out)
-	}
-	return b.String()
+	return deploy.Said(ctx, node,
+		[]string{"tail", "-n", "40", node.LogFile(cluster.Kubelet)},
+		[]string{"tail", "-n", "40", node.LogFile(cluster.Containerd)})
 }
