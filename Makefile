@@ -1,4 +1,4 @@
-# Two commands do everything: make demo, make test. `make help` lists the rest.
+# Two commands to begin with: make demo, make test. `make help` lists the rest.
 
 SHELL := /bin/sh
 # A tag and a branch may have any name. So recipes take names from the environment, as "$$VERSION": there a shell does
@@ -12,11 +12,10 @@ IMAGE ?= ghcr.io/rdma-dev/dra-driver-rdma:$(VERSION)
 LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=$$VERSION -X main.version=$$VERSION
 # grpcnotrace leaves templates out, with which the linker would keep every method of every type (docs/dev/benchmarks.md).
 TAGS := grpcnotrace
-# The programs of the embedded cluster are built with the same flags, so what they share is compiled once
-# (test/cluster/internal/artifacts says what they save).
-SHARED := -trimpath -gcflags=all=-dwarf=false
+# One way to compile: hack/env.sh says which. GOGC spends memory on the compiler's heap for a fourth of its time.
+export GOFLAGS := $(shell . hack/env.sh && echo "$$GOFLAGS")
 GO := CGO_ENABLED=0 GOGC=400 GOMEMLIMIT=2GiB go
-GOBUILD := $(GO) build $(SHARED) -tags $(TAGS) -ldflags "$(LDFLAGS)"
+GOBUILD := $(GO) build -tags $(TAGS) -ldflags "$(LDFLAGS)"
 build image dist publish publish-tools docs: export VERSION := $(VERSION)
 build image dist publish publish-tools docs: export IMAGE := $(IMAGE)
 build image dist publish publish-tools docs: export DIST := $(DIST)
@@ -32,16 +31,16 @@ demo: packages-demo build ## show the main job on a real cluster with a bundled 
 	hack/as-root.sh hack/demo.sh
 
 .PHONY: test
-test: packages build ## prove everything: lint, unit, golden, fuzz seeds, chart, end to end
+test: packages-test build ## unit tests, golden files, chart and documents, and the promises of the README on one cluster
 	hack/as-root.sh hack/test.sh
 
-.PHONY: check
-check: packages build ## before each commit: lint, unit tests without the slow ones, a smoke test on a cluster
-	hack/as-root.sh hack/check.sh
+.PHONY: proof
+proof: packages build ## everything: the same, lint, races, packages, all clusters, a virtual machine with a real RDMA kernel
+	hack/as-root.sh hack/proof.sh
 
 .PHONY: test-long
-test-long: packages build ## the same with larger seeds and counts, and fuzzing
-	hack/as-root.sh env TEST_LONG=1 hack/test.sh
+test-long: packages build ## the proof with larger seeds and counts, more variants, and fuzzing
+	hack/as-root.sh env TEST_LONG=1 hack/proof.sh
 
 .PHONY: build
 build: ## build bin/cdi-gen, bin/dra-driver, bin/rdma-hook and bin/kubectl-rdma
@@ -50,7 +49,7 @@ build: ## build bin/cdi-gen, bin/dra-driver, bin/rdma-hook and bin/kubectl-rdma
 
 .PHONY: image
 image: build ## build the container image as bin/image.tar, without a container engine
-	$(GO) build $(SHARED) -o bin/ ./tools/image
+	$(GO) build -o bin/ ./tools/image
 	bin/image --tag "$$IMAGE" --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
 
 PERFTEST_IMAGE ?= ghcr.io/rdma-dev/rdma-perftest:$(VERSION)
@@ -85,10 +84,6 @@ site/node_modules/.package-lock.json: site/package-lock.json
 lint: ## gofmt, go vet and staticcheck over all modules
 	hack/lint.sh
 
-.PHONY: unit
-unit: ## the tests of the main module, with the race detector
-	go test -race ./...
-
 .PHONY: vm-test
 vm-test: packages ## real RDMA traffic in containers, in a virtual machine with a real RDMA kernel
 	hack/as-root.sh go -C test/vm test -count=1 -p 1 -timeout 40m ./...
@@ -121,11 +116,11 @@ cluster-up: packages-demo ## bring up the embedded cluster (test/cluster/README.
 cluster-down: ## take it down
 	hack/as-root.sh go -C test/cluster run ./cmd/cluster down
 
-.PHONY: packages packages-demo
-packages: ## install the Debian or Ubuntu packages that build and tests need
-	hack/install-packages.sh test
-packages-demo: ## install the few of them that the demo needs
-	hack/install-packages.sh demo
+.PHONY: packages packages-test packages-demo
+packages: ## install the Debian or Ubuntu packages that the proof needs
+	hack/install-packages.sh proof
+packages-test packages-demo: packages-%:
+	hack/install-packages.sh $*
 
 .PHONY: clean
 clean: ## remove what was built (not the cache outside the checkout)

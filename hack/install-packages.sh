@@ -4,12 +4,13 @@
 #
 #   hack/install-packages.sh            install what is missing for all jobs
 #   hack/install-packages.sh demo       ... for `make demo` and the embedded cluster
+#   hack/install-packages.sh test       ... for `make test`
 #   hack/install-packages.sh vm         ... for the virtual machine
-#   hack/install-packages.sh test       ... for `make test`: everything
+#   hack/install-packages.sh proof      ... for `make proof`: everything
 #   hack/install-packages.sh --check [JOB]   only say what is missing; exit status 1 if anything is
 set -eu
 
-# Who needs it, the package, and what for. "demo" is part of "vm", and both are of "test".
+# Who needs it, the package, and what for. "demo" is part of "test", "test" of "vm", and all are of "proof".
 list='
 demo  ca-certificates         fetch modules
 demo  git                     fetch modules, name the version
@@ -20,36 +21,36 @@ demo  pkg-config              the same
 demo  libseccomp-dev          the same
 demo  busybox-static          the test image
 vm    openssh-client          keys of the MPI job
-vm    iproute2                tests set up links and addresses with it
+test  iproute2                tests set up links and addresses with it
 vm    qemu-system-x86         the virtual machine with a real RDMA kernel
 vm    debootstrap             its root file system
 vm    debian-archive-keyring  the same
 vm    e2fsprogs               the same
 vm    xz-utils                unpack its kernel
-test  rpm                     look into the packages that are built
-test  shellcheck              lint of shell scripts
-test  crun                    run bundles that cdi-gen changed
-test  systemd-container       the same with systemd-nspawn
-test  qemu-user-static        run the programs for arm64 once
-test  lintian                 check the Debian package
-test  groff-base              check their manual pages
+proof rpm                     look into the packages that are built
+proof shellcheck              lint of shell scripts
+proof crun                    run bundles that cdi-gen changed
+proof systemd-container       the same with systemd-nspawn
+proof qemu-user-static        run the programs for arm64 once
+proof lintian                 check the Debian package
+proof groff-base              check their manual pages
 test  jq                      the script for hosts with lldpd
-test  prometheus              promtool for the alerts, and a server for the dashboard
+proof prometheus              promtool for the alerts, and a server for the dashboard
 '
 distribution=$(. /etc/os-release && echo "$ID")
 if [ "$distribution" = debian ]; then
 	# Ubuntu has chromium as a snap only: there the test takes google-chrome, if it is installed.
 	list="$list
-test  chromium                the status page as a browser shows it
-test  fonts-dejavu-core       the same
+proof chromium                the status page as a browser shows it
+proof fonts-dejavu-core       the same
 "
 fi
 
 # Node.js of other sources brings npm along, and excludes the distribution's.
 if ! command -v npm >/dev/null 2>&1; then
 	list="$list
-test  nodejs                  the documentation as a web site
-test  npm                     the same
+proof nodejs                  the documentation as a web site
+proof npm                     the same
 "
 fi
 
@@ -58,12 +59,13 @@ if [ "${1:-}" = --check ]; then
 	check=yes
 	shift
 fi
-case "${1:-test}" in
+case "${1:-proof}" in
 demo) jobs=' demo ' ;;
-vm) jobs=' demo vm ' ;;
-test) jobs=' demo vm test ' ;;
+test) jobs=' demo test ' ;;
+vm) jobs=' demo test vm ' ;;
+proof) jobs=' demo test vm proof ' ;;
 *)
-	echo "install-packages: no job '$1': name demo, vm or test" >&2
+	echo "install-packages: no job '$1': name demo, test, vm or proof" >&2
 	exit 2
 	;;
 esac
@@ -105,10 +107,26 @@ if [ ! -e "$policy" ]; then
 	$as_root chmod 755 "$policy"
 	trap '$as_root rm -f "$policy"' EXIT
 fi
+# Another apt is at work on every new Ubuntu. It is waited for: `install` does that itself (apt.conf(5), DPkg::Lock::Timeout),
+# `update` ends at once when somebody else fetches lists.
+patience=600
+apt() { $as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout=$patience "$@"; }
 install() {
 	# The names are separate words on purpose.
 	# shellcheck disable=SC2086
-	$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+	apt install -y --no-install-recommends $missing
 }
+update() {
+	waited=0
+	until said=$(apt update 2>&1); do
+		case "$said" in *"Could not get lock"*) ;; *) break ;; esac
+		[ $waited -lt $patience ] || break
+		[ $waited -gt 0 ] || echo "install-packages: another program fetches package lists: waiting for it, at most $patience s" >&2
+		sleep 5
+		waited=$((waited + 5))
+	done
+	echo "$said" >&2
+}
+echo "install-packages: if another program installs packages, apt waits for it, at most $patience s" >&2
 # A fresh machine has no package lists yet, an old one stale ones.
-install || { $as_root apt-get update && install; }
+install || { update && install; }

@@ -3,12 +3,13 @@
 # checkout; shellcheck over shell scripts, actionlint over the forge's workflows; words that comments do without.
 set -eu
 cd "$(dirname "$0")/.."
+. hack/env.sh
 
 staticcheck="$(pwd)/bin/staticcheck"
-CGO_ENABLED=0 go -C tools/lint build -o "$staticcheck" honnef.co/go/tools/cmd/staticcheck
+go -C tools/lint build -o "$staticcheck" honnef.co/go/tools/cmd/staticcheck
 
 actionlint="$(pwd)/bin/actionlint"
-CGO_ENABLED=0 go -C tools/lint build -o "$actionlint" github.com/rhysd/actionlint/cmd/actionlint
+go -C tools/lint build -o "$actionlint" github.com/rhysd/actionlint/cmd/actionlint
 
 unformatted=$(git ls-files -coz --exclude-standard '*.go' | xargs -0 gofmt -l --)
 if [ -n "$unformatted" ]; then

@@ -42,6 +42,15 @@ func Long(t testing.TB, why string) {
 // IsLong reports whether this is a long run: larger seeds and counts, and more variants.
 func IsLong() bool { return os.Getenv("TEST_LONG") != "" }
 
+// Proof leaves a test to make proof, since it is dear or wants what make test does not install. hack/test.sh runs with
+// -short; hack/proof.sh runs what was skipped for this reason, which it knows by its first words.
+func Proof(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("in make proof: " + why)
+	}
+}
+
 // Missing ends a test for want of something.
 func Missing(t testing.TB, err error) {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -58,27 +57,6 @@ func TestDriverAway(t *testing.T) {
 	n.Delete("app")
 	bed.Gone(t, c.Spec())
 	bed.Gone(t, bed.Record(c))
-}
-
-// TestDriverKilled: after SIGKILL of the driver's process the container of a running pod
-// restarts, with or without a driver; the restarted driver prepares the next pod.
-func TestDriverKilled(t *testing.T) {
-	n := bed.Namespace(t)
-	c := n.Running("app")
-	before := driverProcess(t)
-	bed.Inside(t, "kill", "-KILL", bed.DriverProcess(t)) // by name it might be one of another cluster
-	n.RestartContainer("app")
-	n.Expect("app", "app", c.Results()[0].Device)
-	testbed.Eventually(t, "another process of the driver", func() error {
-		if now := driverProcess(t); now == before {
-			return fmt.Errorf("it is %s", now)
-		}
-		return nil
-	})
-	bed.Kubectl(t, "--namespace", deploy.Namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout="+testbed.Patience.String())
-	n.Apply(testbed.PodFor("next", "one"))
-	n.Ready("next")
-	n.Expect("next", "app", n.ClaimOf("next").Results()[0].Device)
 }
 
 // oneDriver waits until there are the sockets of one driver.

@@ -8,33 +8,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
-// TestKubeletRestart: a restarted kubelet wipes the node's slices and knows no
-// prepared claim any more. The slices come back, the running pod keeps its device, also
-// when its container starts again, and a second pod on its claim gets the same one with the
-// same spec.
-func TestKubeletRestart(t *testing.T) {
-	n := bed.Namespace(t)
-	n.Example("shared-claim")
-	n.Ready("shared-first", "shared-second")
-	alone := n.Running("alone")
-	c := n.ClaimOf("shared-first")
-	device := c.Results()[0].Device
-	before := bed.Inside(t, "cat", c.Spec())
-	bed.RestartKubelet(t)
-	n.RestartContainer("alone")
-	n.Expect("alone", "app", alone.Results()[0].Device)
-	n.Expect("shared-first", "one", device)
-	n.Delete("shared-second")
-	n.Example("shared-claim")
-	n.Ready("shared-second")
-	n.Expect("shared-second", "three", device)
-	if after := bed.Inside(t, "cat", c.Spec()); after != before {
-		t.Errorf("the spec changed from %s to %s", before, after)
-	}
-	n.Apply(testbed.PodFor("new", "one"))
-	n.Ready("new")
-}
-
 // TestContainerdRestart: a restarted container runtime knows the claim's devices again: the
 // container of a running pod restarts, and another pod starts.
 func TestContainerdRestart(t *testing.T) {

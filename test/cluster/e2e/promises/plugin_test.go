@@ -1,4 +1,4 @@
-package e2e
+package promises
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ func TestPlugin(t *testing.T) {
 	plugin := bed.Plugin(t)
 	n := bed.Namespace(t)
 	rdma := func(args ...string) string { return plugin.Run(t, n.Name, args...) }
-	n.Apply(testbed.Template("inherits", "hca.rdma.dev", inherit) + testbed.Pod("good", "resourceClaimTemplateName: inherits"))
+	n.Apply(testbed.Template("inherits", "hca.rdma.dev", `{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlock: inherit}`) + testbed.Pod("good", "resourceClaimTemplateName: inherits"))
 	n.Ready("good")
 	if out := rdma("nodes", "--no-headers"); !strings.Contains(out, "Ready") || strings.Contains(out, "NotReady") ||
 		strings.Contains(out, "Missing") {

@@ -1,0 +1,126 @@
+#!/bin/bash
+# Everything that proves the project; `make proof` calls it. What hack/test.sh has proven of the same files is not run
+# again. It ends at the first stage that fails.
+#
+#   TEST_LONG=1   larger seeds and counts, more variants, ten seconds of fuzzing per target, and a spoiled environment
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. hack/stages.sh
+[ "$(cat bin/tested 2>/dev/null)" = "$(state)" ] || hack/test.sh
+count=1
+[ -z "$long" ] || count=3
+
+tools
+"$testlog" sample bin/records/samples & sampler=$!
+trap 'kill $sampler; rm -rf "$KUBECACHEDIR"' EXIT
+
+# on_real_parts RECORD MODULE PACKAGES ARG...: gotest of packages whose tests run clusters and virtual machines. A few tests
+# that fail are run once more, on new ones. Each of them is a fault to mend: the last line says so, and the proof has failed.
+on_real_parts() {
+	local record=$1 module=$2 again=(--packages "$3" --rerun-fails=1 --rerun-fails-max-failures=4)
+	shift 3
+	gotest "$record" "$module" "$@"
+}
+
+# The race detector makes a program many times as slow, so it is for what has goroutines. `make test-long` has it
+# everywhere. A program with it sleeps for a second before it ends, and so would each package. Many tests wait, so more
+# than two run side by side.
+goroutines=(./cmd/dra-driver ./pkg/dra/... ./internal/{hook,inspect,kernel,kube}/...)
+pure='/pkg/dra/(health|plan|podmeta|policy|resources)$'
+races() {
+	local packages
+	packages=$(go list "${goroutines[@]}" | grep -vE "$pure") || return 1
+	[ -z "$long" ] || packages=./...
+	# shellcheck disable=SC2086 # words
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest races . -race -p 3 -parallel 4 -timeout 20m -count=$count $packages
+}
+
+# rest runs the tests that hack/test.sh left out, but for those that races has.
+rest() {
+	local raced package tests
+	[ -z "$long" ] || return 0
+	raced=$(go list "${goroutines[@]}" | grep -vE "$pure") || return 1
+	"$testlog" rest "$records/unit.json" | while read -r package tests; do
+		if ! grep -qxF "$package" <<<"$raced"; then
+			gotest "rest-$(basename "$package")" . -timeout 20m -count=1 -run "$tests" "$package" || return 1
+		fi
+	done
+}
+
+# What the machine has must not matter. The race detector has been there.
+spoiled() { hack/spoiled.sh "$gotestsum" --format standard-quiet --hide-summary=skipped -- -ldflags=-s -vet=off -timeout 20m -count=1 ./...; }
+
+fuzz() {
+	local package packages target targets
+	packages=$(go list ./...) || return 1
+	for package in $packages; do
+		targets=$(go test -list '^Fuzz' "$package") || return 1
+		for target in $(grep '^Fuzz' <<<"$targets"); do
+			go test -run '^$' -fuzz "^$target\$" -fuzztime 10s "$package" || return 1
+		done
+	done
+}
+
+# The virtual machine's image is made before the clusters run: debootstrap mounts on the host, which a test of the cluster
+# takes for its own doing.
+more_programs() {
+	programs && go -C test/cluster run ./cmd/cluster build --kubernetes 1.34 >/dev/null && go -C test/vm run ./cmd/vm build >/dev/null
+}
+
+# More requests to the API server, or calls on files, than were committed.
+counts() { gotest counts test/bench -timeout 10m -count=$count ./...; }
+
+packages() { gotest packages packaging -timeout 25m -count=$count ./...; }
+
+# Clusters run side by side: each waits for back-offs half of the time.
+clusters() {
+	local packages
+	packages=$(cd test/cluster && go list ./... | grep -v /e2e/promises) || return 1
+	on_real_parts clusters test/cluster "$packages" -p 2 -timeout 45m -count=$count
+}
+
+# The tests in the virtual machine: those where it is the node of a control plane on this
+# machine, or two of them are its nodes, and use both processors; and the others.
+nodes='^(TestCluster|TestFollow|TestTwoNodes|TestMPI|TestAcceptance)$'
+vm() {
+	local record=$1
+	shift
+	on_real_parts "$record" test/vm ./... -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 1h)" -count=1 "$@"
+}
+
+# aside runs a command beside the stages that follow, until `stage NAME joined`. A virtual machine has one emulated
+# processor. Two of them at once would slow each other and the clusters down, and an emulated processor works for each tick
+# of the clock, however little it gets done.
+aside() {
+	aside_log=$(mktemp)
+	set -m # a process group, to end it with all that it started
+	"$@" >"$aside_log" 2>&1 &
+	set +m
+	aside_pid=$!
+	trap 'kill -- -$aside_pid 2>/dev/null; kill $sampler; rm -rf "$aside_log" "$KUBECACHEDIR"' EXIT
+}
+
+joined() {
+	local status=0
+	wait $aside_pid || status=$?
+	trap 'kill $sampler; rm -rf "$KUBECACHEDIR"' EXIT
+	cat "$aside_log"
+	rm "$aside_log"
+	return $status
+}
+
+stage lint hack/lint.sh
+stage "Kubernetes 1.34, image of the virtual machine (cached by version)" more_programs
+stage "race detector" races
+stage "the unit tests that make test leaves out" rest
+[ -z "$long" ] || stage "the unit tests in a spoiled environment" spoiled
+[ -z "$long" ] || stage fuzz fuzz
+stage "packages: deb, rpm, tar.gz" packages
+stage "what the driver asks of API server and files" counts
+stage "container image" image
+aside vm vm -parallel 1 -skip "$nodes"
+stage "clusters" clusters
+stage "the demo" hack/demo.sh
+stage "a real RDMA kernel, in a virtual machine (begun beside the two before)" joined
+stage "the same as node of a cluster" vm nodes -run "$nodes"
+summary "$records"/*.json >&2
