@@ -115,7 +115,7 @@ func TestApplyRefuses(t *testing.T) {
 	if err := os.Symlink(good, linked); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct {
+	for _, tc := range []struct {
 		dir  string
 		args []string
 		code int
@@ -138,8 +138,8 @@ func TestApplyRefuses(t *testing.T) {
 		{good, []string{"--spec-dir", "/none"}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
 		{good, []string{"--host-root", t.TempDir()}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
 	} {
-		r := cdigen(t, append([]string{"apply", test.dir, "--host-root", root, "--device", "mlx5_0"}, test.args...)...)
-		r.expect(t, test.code, test.says)
+		r := cdigen(t, append([]string{"apply", tc.dir, "--host-root", root, "--device", "mlx5_0"}, tc.args...)...)
+		r.expect(t, tc.code, tc.says)
 	}
 	cdigen(t, "apply", good, "--host-root", root).expect(t, exitUsage, "name the devices with --device")
 	cdigen(t, "apply", "--host-root", root).expect(t, exitUsage, "name the directory of one bundle")

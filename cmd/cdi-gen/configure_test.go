@@ -52,7 +52,7 @@ func TestConfigureDocker(t *testing.T) {
 // TestConfigureRefuses: an error says what to do, and nothing is written.
 func TestConfigureRefuses(t *testing.T) {
 	root := t.TempDir()
-	for _, test := range []struct {
+	for _, c := range []struct {
 		args string
 		code int
 		says string
@@ -64,8 +64,8 @@ func TestConfigureRefuses(t *testing.T) {
 		{"lxc", exitUsage, "name one runtime: docker, containerd, crio or podman"},
 		{"", exitUsage, "name one runtime"},
 	} {
-		r := cdigen(t, append([]string{"configure", "--host-root", root}, strings.Fields(test.args)...)...)
-		r.expect(t, test.code, test.says)
+		r := cdigen(t, append([]string{"configure", "--host-root", root}, strings.Fields(c.args)...)...)
+		r.expect(t, c.code, c.says)
 	}
 	cdigen(t, "configure", "podman", "--runtime-version", "4.3", "--host-root", root).
 		expect(t, exitOK, "podman reads CDI specs without any configuration, from /etc/cdi and /var/run/cdi")

@@ -13,7 +13,7 @@ func TestDebug(t *testing.T) {
 	config := filepath.Join(dir, "site.yaml")
 	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nenv: {TOKEN: hidden}\n", 0o644)
 	put(t, filepath.Join(dir, "cdi/bad.json"), "{", 0o644)
-	for _, test := range []struct {
+	for _, c := range []struct {
 		args []string
 		says []string
 	}{
@@ -25,13 +25,13 @@ func TestDebug(t *testing.T) {
 		{[]string{"topology"}, []string{"read " + root + "/sys/class/infiniband"}},
 		{[]string{"doctor"}, []string{"skip " + root + "/", "read " + root + "/sys/class/infiniband"}},
 	} {
-		args := append(test.args, "--host-root", root)
+		args := append(c.args, "--host-root", root)
 		plain, debug := cdigen(t, args...), cdigen(t, append(args, "--debug")...)
 		if debug.code != plain.code || debug.stdout != plain.stdout || strings.Contains(plain.stderr, "debug:") {
 			t.Errorf("%q with --debug: exit code %d for %d, standard output\n%s", args, debug.code, plain.code,
 				debug.stdout)
 		}
-		for _, want := range test.says {
+		for _, want := range c.says {
 			if !strings.Contains(debug.stderr, "debug: "+want) {
 				t.Errorf("%q --debug has no %q:\n%.2000s", args, want, debug.stderr)
 			}

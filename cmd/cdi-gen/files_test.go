@@ -187,7 +187,7 @@ func TestValidate(t *testing.T) {
 	if err := syscall.Mkfifo(file("fifo.json"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct {
+	for _, c := range []struct {
 		files []string
 		code  int
 		says  string
@@ -212,13 +212,13 @@ func TestValidate(t *testing.T) {
 		{[]string{"absent.json", "spec.yml", "good.yaml"}, exitInvalid, "no such file", 1},
 	} {
 		args := []string{"validate"}
-		for _, name := range test.files {
+		for _, name := range c.files {
 			args = append(args, file(name))
 		}
 		r := cdigen(t, args...)
-		r.expect(t, test.code, test.says)
-		if got := strings.Count(r.stdout, ": valid, CDI 0.3.0, kind rdma.dev/hca, 3 devices\n"); got != test.valid {
-			t.Errorf("validate %s prints %q; want %d lines on good files", test.files, r.stdout, test.valid)
+		r.expect(t, c.code, c.says)
+		if got := strings.Count(r.stdout, ": valid, CDI 0.3.0, kind rdma.dev/hca, 3 devices\n"); got != c.valid {
+			t.Errorf("validate %s prints %q; want %d lines on good files", c.files, r.stdout, c.valid)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestGoldenFilesAreUsed(t *testing.T) {
 
 // TestGenerateChoice: --device, --exclude, --names, --no-all and --nodes.
 func TestGenerateChoice(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		machine string
 		args    string
 		want    string
@@ -115,12 +115,12 @@ func TestGenerateChoice(t *testing.T) {
 		{"roce-sriov", "--names ibdev --exclude 0000:3b:00.* --exclude mlx5_8", "all:uverbs9 mlx5_9:uverbs9 +rdma_cm"},
 		{"mlx4-dual-port", "--no-all --names ibdev --nodes verbs,sm", "mlx4_0:uverbs0 mlx4_0-sm:issm0,issm1,umad0,umad1"},
 	} {
-		args := append([]string{"generate", "--output", "json", "--no-hook", "--host-root", host(t, test.machine)},
-			strings.Fields(test.args)...)
+		args := append([]string{"generate", "--output", "json", "--no-hook", "--host-root", host(t, c.machine)},
+			strings.Fields(c.args)...)
 		r := cdigen(t, args...)
 		r.expect(t, exitOK, "")
-		if got := describe(loads(t, r.stdout, "json")); got != test.want {
-			t.Errorf("%s %s:\n  gives %s\n  want  %s", test.machine, test.args, got, test.want)
+		if got := describe(loads(t, r.stdout, "json")); got != c.want {
+			t.Errorf("%s %s:\n  gives %s\n  want  %s", c.machine, c.args, got, c.want)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestGeneratePartial(t *testing.T) {
 	root := host(t, "misbehaving")
 	all := cdigen(t, "generate", "--host-root", root, "--no-hook", "--output", "json")
 	one := cdigen(t, "generate", "--host-root", root, "--no-hook", "--output", "json", "--device", "mlx5_0")
-	for _, test := range []struct {
+	for _, c := range []struct {
 		result
 		devices int
 		says    []string
@@ -141,14 +141,14 @@ func TestGeneratePartial(t *testing.T) {
 		{all, 13, []string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_4: ", "HCA mlx5_7: ", "uverbs2/ibdev"}, "HCA mlx5_0"},
 		{one, 3, []string{"uverbs2/ibdev"}, "HCA "},
 	} {
-		if got := len(loads(t, test.stdout, "json").Devices); got != test.devices {
-			t.Errorf("%d devices; want %d", got, test.devices)
+		if got := len(loads(t, c.stdout, "json").Devices); got != c.devices {
+			t.Errorf("%d devices; want %d", got, c.devices)
 		}
-		for _, says := range test.says {
-			test.expect(t, exitPartial, says)
+		for _, says := range c.says {
+			c.expect(t, exitPartial, says)
 		}
-		if strings.Contains(test.stderr, test.not) {
-			t.Errorf("standard error %q; nothing on %q wanted", test.stderr, test.not)
+		if strings.Contains(c.stderr, c.not) {
+			t.Errorf("standard error %q; nothing on %q wanted", c.stderr, c.not)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestGenerateHook(t *testing.T) {
 	generate().expect(t, exitHook, "find the hook that raises the locked memory limit")
 	put(t, filepath.Join(root, "usr/bin/rdma-hook"), "", 0o755)
 	put(t, filepath.Join(root, "opt/hook"), "", 0o755)
-	for _, test := range []struct {
+	for _, c := range []struct {
 		args []string
 		want string
 	}{
@@ -196,15 +196,15 @@ func TestGenerateHook(t *testing.T) {
 		{[]string{"--on-unusable", "fail"}, "/usr/bin/rdma-hook rdma-hook --memlock unlimited --on-unusable fail" + last + use},
 		{[]string{"--on-unusable", "ignore"}, "/usr/bin/rdma-hook rdma-hook --memlock unlimited --on-unusable ignore" + last},
 	} {
-		r := generate(test.args...)
+		r := generate(c.args...)
 		r.expect(t, exitOK, "")
 		spec := loads(t, r.stdout, "json")
 		if len(spec.ContainerEdits.Hooks) != 1 {
 			t.Fatalf("hooks of the spec: %+v; want one", spec.ContainerEdits.Hooks)
 		}
 		h := spec.ContainerEdits.Hooks[0]
-		if got := h.Path + " " + strings.Join(h.Args, " "); got != test.want || h.HookName != "createRuntime" {
-			t.Errorf("%s: %s hook %q; want %q", test.args, h.HookName, got, test.want)
+		if got := h.Path + " " + strings.Join(h.Args, " "); got != c.want || h.HookName != "createRuntime" {
+			t.Errorf("%s: %s hook %q; want %q", c.args, h.HookName, got, c.want)
 		}
 		for _, d := range spec.Devices {
 			if len(d.ContainerEdits.Hooks) > 0 {
@@ -263,7 +263,7 @@ func TestHostRootLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, test := range []struct {
+	for _, c := range []struct {
 		args []string
 		code int
 		says string
@@ -274,8 +274,8 @@ func TestHostRootLinks(t *testing.T) {
 		{[]string{"--mount", "/etc/passwd.xml"}, exitUsage, "/etc/passwd.xml: no such file or directory; every container " +
 			"start would fail"},
 	} {
-		args := append([]string{"generate", "--output", "json", "--host-root", root}, test.args...)
-		cdigen(t, args...).expect(t, test.code, test.says)
+		args := append([]string{"generate", "--output", "json", "--host-root", root}, c.args...)
+		cdigen(t, args...).expect(t, c.code, c.says)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestGenerateLimits(t *testing.T) {
 		return cdigen(t, append([]string{"generate", "--output", "json", "--host-root", root, "--names", "ibdev", "--no-all"},
 			args...)...)
 	}
-	for _, test := range []struct {
+	for _, c := range []struct {
 		args []string
 		want string
 	}{
@@ -297,12 +297,12 @@ func TestGenerateLimits(t *testing.T) {
 		{[]string{"--config", config, "--limit", "objects=100,handles=4"},
 			"rdma-hook --memlock unlimited" + last + " --limit mlx5_bond_0:handles=4,objects=100" + use},
 	} {
-		r := generate(test.args...)
+		r := generate(c.args...)
 		r.expect(t, exitOK, "")
 		spec := loads(t, r.stdout, "json")
 		hooks := spec.Devices[0].ContainerEdits.Hooks
-		if len(hooks) != 1 || strings.Join(hooks[0].Args, " ") != test.want || len(spec.ContainerEdits.Hooks) > 0 {
-			t.Errorf("%s: hooks %+v; want one of the device, %q", test.args, hooks, test.want)
+		if len(hooks) != 1 || strings.Join(hooks[0].Args, " ") != c.want || len(spec.ContainerEdits.Hooks) > 0 {
+			t.Errorf("%s: hooks %+v; want one of the device, %q", c.args, hooks, c.want)
 		}
 	}
 	generate("--limit", "handles=0").expect(t, exitUsage, `--limit: parse limit "handles=0"`)

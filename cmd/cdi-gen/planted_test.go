@@ -122,7 +122,7 @@ func TestPlantedFiles(t *testing.T) {
 	put(t, filepath.Join(bundle, "config.json"), `{"ociVersion":"1.0.0"}`, 0o644)
 	specDirs := []string{"--spec-dir", static, "--spec-dir", filepath.Join(root, "var/run/cdi")}
 	with := func(more []string, args ...string) []string { return append(args, more...) }
-	for _, test := range []struct {
+	for _, c := range []struct {
 		args []string
 		code int
 		says []string
@@ -147,16 +147,16 @@ func TestPlantedFiles(t *testing.T) {
 		{[]string{"remove", "--from", static}, exitOK, []string{"removed"}},
 		{with(specDirs, "remove", "--all"), exitNothing, []string{`fifo.json" stays: it cannot be read`}},
 	} {
-		code, said := ends(t, test.args...)
-		if code != test.code {
-			t.Errorf("cdi-gen %s: exit code %d, want %d: %s", test.args, code, test.code, said)
+		code, said := ends(t, c.args...)
+		if code != c.code {
+			t.Errorf("cdi-gen %s: exit code %d, want %d: %s", c.args, code, c.code, said)
 		}
-		for _, want := range test.says {
+		for _, want := range c.says {
 			if !strings.Contains(said, want) {
-				t.Errorf("cdi-gen %s does not say %q: %s", test.args, want, said)
+				t.Errorf("cdi-gen %s does not say %q: %s", c.args, want, said)
 			}
 		}
-		sameContents(t, strings.Join(test.args, " "), before, kinds(t, static))
+		sameContents(t, strings.Join(c.args, " "), before, kinds(t, static))
 	}
 }
 
@@ -182,7 +182,7 @@ func TestCrowdedDirectory(t *testing.T) {
 	}
 	ours := filepath.Join(dir, "site.yaml")
 	put(t, ours, strings.Replace(gpuSpec, "nvidia.com/gpu", "rdma.dev/hca", 1), 0o644)
-	for _, test := range []struct {
+	for _, c := range []struct {
 		args []string
 		code int
 		says string
@@ -191,8 +191,8 @@ func TestCrowdedDirectory(t *testing.T) {
 		{[]string{"devices", "--spec-dir", dir}, exitInvalid, "too many entries: more than 10000"},
 		{[]string{"remove", "--all", "--spec-dir", dir}, exitOK, fmt.Sprint(count-20, " files more")},
 	} {
-		if code, said := ends(t, test.args...); code != test.code || !strings.Contains(said, test.says) {
-			t.Errorf("cdi-gen %s: exit code %d, want %d and %q: %.2000s", test.args, code, test.code, test.says, said)
+		if code, said := ends(t, c.args...); code != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("cdi-gen %s: exit code %d, want %d and %q: %.2000s", c.args, code, c.code, c.says, said)
 		}
 	}
 	if _, err := os.Lstat(ours); !errors.Is(err, os.ErrNotExist) {

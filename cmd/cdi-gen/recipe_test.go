@@ -68,7 +68,7 @@ func TestBadSiteSettings(t *testing.T) {
 	values := filepath.Join(root, "values.yaml")
 	put(t, values, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlock: 4Gx\nnames: [pci]\nmounts:\n- hostPath: "+
 		"site\n", 0o644)
-	for _, test := range []struct{ args, want string }{
+	for _, c := range []struct{ args, want string }{
 		{"--config " + config, config + `": line 3: memlok: unknown field; see`},
 		{"--config " + values, values + `": line 3: memlock: parse size "4Gx"`},
 		{"--config " + values, "\n  | line 6: mounts[0]: hostPath \"site\""},
@@ -86,8 +86,8 @@ func TestBadSiteSettings(t *testing.T) {
 		{"--target podman-0.1", "--target: "},
 		{"--check", "--check compares with a file"},
 	} {
-		args := append([]string{"generate", "--no-hook", "--host-root", root}, strings.Fields(test.args)...)
-		cdigen(t, args...).expect(t, exitUsage, test.want)
+		args := append([]string{"generate", "--no-hook", "--host-root", root}, strings.Fields(c.args)...)
+		cdigen(t, args...).expect(t, exitUsage, c.want)
 	}
 }
 

@@ -109,7 +109,7 @@ func TestOutputOfTheChosen(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	}
-	for _, test := range []struct {
+	for _, c := range []struct {
 		machine, args string
 		code          int
 		says, want    string
@@ -133,13 +133,13 @@ func TestOutputOfTheChosen(t *testing.T) {
 		{"misbehaving", "--device mlx5_7 --allow-absent", exitIO, "could not be read", "mlx5_bond_0"},
 	} {
 		generateTo(t, "roce-lag", dir, "--names", "ibdev", "--no-all").expect(t, exitOK, ": 1 device, CDI")
-		args := append(strings.Fields(test.args), "--no-all")
-		if !strings.Contains(test.args, "--names") {
+		args := append(strings.Fields(c.args), "--no-all")
+		if !strings.Contains(c.args, "--names") {
 			args = append(args, "--names", "ibdev")
 		}
-		generateTo(t, test.machine, dir, args...).expect(t, test.code, test.says)
-		if got := names(); got != test.want {
-			t.Errorf("%s %s: the file has %s, want %s", test.machine, test.args, got, test.want)
+		generateTo(t, c.machine, dir, args...).expect(t, c.code, c.says)
+		if got := names(); got != c.want {
+			t.Errorf("%s %s: the file has %s, want %s", c.machine, c.args, got, c.want)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestOutputOfTheChosen(t *testing.T) {
 func TestCheckSeesAll(t *testing.T) {
 	dir := t.TempDir()
 	file, twin := filepath.Join(dir, "rdma.dev-hca.yaml"), filepath.Join(dir, "rdma.dev-hca.json")
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name, machine, args string
 		plant               func() error
 		code                int
@@ -173,21 +173,21 @@ func TestCheckSeesAll(t *testing.T) {
 		{"a directory", "roce-lag", "", func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) },
 			exitUsage, "is a directory", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			if err := errors.Join(os.RemoveAll(file), os.RemoveAll(twin)); err != nil {
 				t.Fatal(err)
 			}
 			generateTo(t, "roce-lag", dir).expect(t, exitOK, "written")
-			if test.plant != nil {
-				if err := test.plant(); err != nil {
+			if c.plant != nil {
+				if err := c.plant(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			before := listing(t, dir)
-			r := generateTo(t, test.machine, dir, append(strings.Fields(test.args), "--check")...)
-			r.expect(t, test.code, test.says)
-			if !strings.Contains(r.stdout, test.stdout) || test.stdout == "" && r.stdout != "" {
-				t.Errorf("standard output %q; want %q", r.stdout, test.stdout)
+			r := generateTo(t, c.machine, dir, append(strings.Fields(c.args), "--check")...)
+			r.expect(t, c.code, c.says)
+			if !strings.Contains(r.stdout, c.stdout) || c.stdout == "" && r.stdout != "" {
+				t.Errorf("standard output %q; want %q", r.stdout, c.stdout)
 			}
 			if after := listing(t, dir); strings.Join(before, "\n") != strings.Join(after, "\n") {
 				t.Errorf("--check wrote: %s, before %s", after, before)

@@ -33,7 +33,7 @@ func TestTopologyOutputs(t *testing.T) {
 	}
 	tree, matrix, _ := strings.Cut(golden("roce-sriov.txt"), "\n\n")
 	ascii, _, _ := strings.Cut(golden("hgx-h100.ascii.txt"), "\n\n")
-	for _, test := range []struct {
+	for _, c := range []struct {
 		machine string
 		args    []string
 		want    string
@@ -46,9 +46,9 @@ func TestTopologyOutputs(t *testing.T) {
 		{"hgx-h100", []string{"-o", "tree", "--ascii"}, ascii + "\n"},
 		{"hgx-h100", []string{"--ascii"}, golden("hgx-h100.ascii.txt")},
 	} {
-		code, stdout, stderr := runTopology(t, test.machine, test.args...)
-		if code != exitOK || stdout != test.want || stderr != "" {
-			t.Errorf("%s %q: exit code %d, %s\n%s", test.machine, test.args, code, stderr, stdout)
+		code, stdout, stderr := runTopology(t, c.machine, c.args...)
+		if code != exitOK || stdout != c.want || stderr != "" {
+			t.Errorf("%s %q: exit code %d, %s\n%s", c.machine, c.args, code, stderr, stdout)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestTopologyForPrograms(t *testing.T) {
 }
 
 func TestTopologyExitCodes(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		machine string
 		args    []string
 		code    int
@@ -90,9 +90,9 @@ func TestTopologyExitCodes(t *testing.T) {
 		{"roce-sriov", []string{"--device", "mlx4_0"}, exitUsage, "mlx4_0", false},
 		{"roce-sriov", []string{"extra"}, exitUsage, `unknown argument "extra"`, false},
 	} {
-		code, stdout, stderr := runTopology(t, test.machine, test.args...)
-		if code != test.code || !strings.Contains(stderr, test.stderr) || (stdout != "") != test.stdout {
-			t.Errorf("%s %q: exit code %d, want %d; stderr %q, stdout %q", test.machine, test.args, code, test.code, stderr,
+		code, stdout, stderr := runTopology(t, c.machine, c.args...)
+		if code != c.code || !strings.Contains(stderr, c.stderr) || (stdout != "") != c.stdout {
+			t.Errorf("%s %q: exit code %d, want %d; stderr %q, stdout %q", c.machine, c.args, code, c.code, stderr,
 				stdout)
 		}
 	}

@@ -22,7 +22,7 @@ func TestBadUsage(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "opt/dir"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct{ args, says string }{
+	for _, c := range []struct{ args, says string }{
 		{"generate --bogus", "unknown flag: --bogus; see cdi-gen generate --help"},
 		{"generate mlx5_0", `unknown argument "mlx5_0"; see cdi-gen generate --help`},
 		{"genrate", `unknown argument "genrate", did you mean generate?; see cdi-gen --help`},
@@ -66,14 +66,14 @@ func TestBadUsage(t *testing.T) {
 		{"help nosuch", `unknown command "nosuch"; see cdi-gen --help`},
 		{"help generate nosuch", `unknown command "generate nosuch"`},
 	} {
-		args := strings.Fields(test.args)
+		args := strings.Fields(c.args)
 		if args[0] == "generate" || args[0] == "list" {
 			args = append([]string{args[0], "--host-root", root}, args[1:]...)
 		}
 		r := cdigen(t, args...)
-		r.expect(t, exitUsage, test.says)
+		r.expect(t, exitUsage, c.says)
 		if r.stdout != "" || strings.Count(strings.TrimSpace(r.stderr), "\n") > 1 || !strings.Contains(r.stderr, "see cdi-gen") {
-			t.Errorf("%s: standard output %q, standard error %q; want a message, where help is, and no more", test.args, r.stdout,
+			t.Errorf("%s: standard output %q, standard error %q; want a message, where help is, and no more", c.args, r.stdout,
 				r.stderr)
 		}
 	}

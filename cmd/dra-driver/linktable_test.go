@@ -22,7 +22,7 @@ import (
 // switch). A host counts only on a cable without a switch. A failure keeps the file.
 func TestLinksOfHost(t *testing.T) {
 	needs.Program(t, "jq", "hack/install-packages.sh test")
-	for program, test := range map[string]struct {
+	for program, c := range map[string]struct {
 		args, recorded string
 		want           []string
 		fails          []string
@@ -44,21 +44,21 @@ func TestLinksOfHost(t *testing.T) {
 	} {
 		t.Run(program, func(t *testing.T) {
 			h := newLinksOfHost(t, program)
-			recorded, err := filepath.Abs(filepath.Join("testdata", test.recorded))
+			recorded, err := filepath.Abs(filepath.Join("testdata", c.recorded))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := h.run(fmt.Sprintf(`[ "$*" = %q ] && cat %s`, test.args, recorded)); err != nil {
+			if err := h.run(fmt.Sprintf(`[ "$*" = %q ] && cat %s`, c.args, recorded)); err != nil {
 				t.Fatal(err)
 			}
-			h.want(test.want)
-			for _, fails := range test.fails {
+			h.want(c.want)
+			for _, fails := range c.fails {
 				if err := h.run(fails); err == nil {
 					t.Errorf("%q is no failure", fails)
 				}
-				h.want(test.want)
+				h.want(c.want)
 			}
-			if err := h.run(test.none); err != nil {
+			if err := h.run(c.none); err != nil {
 				t.Fatal(err)
 			}
 			h.want(nil)
@@ -149,7 +149,7 @@ func TestFabricLinks(t *testing.T) {
 		last + " leaf-7 3 blue",
 	}
 	const switch1, switch2 = "0x0000000000200001", "0x0000000000200000"
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		printed string
 		want    []string
 	}{
@@ -167,7 +167,7 @@ func TestFabricLinks(t *testing.T) {
 		"nothing": {"", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table, err := fabricLinks(t, test.printed, 0)
+			table, err := fabricLinks(t, c.printed, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestFabricLinks(t *testing.T) {
 			for _, l := range read.Links {
 				links = append(links, strings.Join([]string{l.GUID, l.Leaf, l.Port, l.Fabric}, " "))
 			}
-			if diff := cmp.Diff(test.want, links); diff != "" {
+			if diff := cmp.Diff(c.want, links); diff != "" {
 				t.Errorf("links differ (-want +got):\n%s", diff)
 			}
 		})

@@ -89,11 +89,11 @@ func TestPolicyTest(t *testing.T) {
 	f.Pods[0].Spec.Containers = []corev1.Container{{Name: "driver", Args: []string{"--kubelet-dir=/elsewhere"}}}
 	f.Allocate("node2", "vf", controlplane.Claim(controlplane.Want("vf", "vf.hca.rdma.dev")))
 	s := newSession(t, f)
-	test := func(file string, args ...string) result {
+	c := func(file string, args ...string) result {
 		return s.run(append([]string{"policy", "test", "-f", write(t, policyHeader+file)}, args...)...)
 	}
 	d.say("roce-sriov", "", 0, "")
-	if r := test("# as it is\n"); r.code != exitOK || r.stderr != "" ||
+	if r := c("# as it is\n"); r.code != exitOK || r.stderr != "" ||
 		r.stdout != "Nodes node1, node2: 10 devices, now 10: nothing changes\n" {
 		t.Errorf("a file that says what is: %+v", r)
 	}
@@ -110,35 +110,35 @@ func TestPolicyTest(t *testing.T) {
 	const vfs = `selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}}]`
 	d.say("roce-sriov", "rules: [{name: vfs, publish: none, "+vfs+"}, {name: all, publish: both, shares: 4, rails: 2, "+
 		"attributes: {tier: {string: gold}}}]\npartitioning: true\n", 0, "")
-	r := test("", "-o", "wide")
+	r := c("", "-o", "wide")
 	if r.code != exitOK || r.stderr != "" {
 		t.Fatalf("%+v", r)
 	}
 	golden.Bytes(t, "policy-test.txt", []byte(r.stdout))
-	if r := test("", "node2", "-o", `jsonpath={.kind} {.items[*].node} {.items[*].devices} {.items[*].removed[*].claims}`); r.code != exitOK ||
+	if r := c("", "node2", "-o", `jsonpath={.kind} {.items[*].node} {.items[*].devices} {.items[*].removed[*].claims}`); r.code != exitOK ||
 		r.stdout != `PolicyTestList node2 4 ["default/vf"]` {
 		t.Errorf("one node, for programs: %+v", r)
 	}
 	d.say("", "", driverRefuses, "dra-driver: read configuration \"-\": line 3: rules[0].publish: want none\n")
-	if r := test(""); r.code != exitError ||
+	if r := c(""); r.code != exitError ||
 		r.stdout != "Node node1: read configuration \"-\": line 3: rules[0].publish: want none\n" ||
 		r.stderr != "error: the driver of node node1 refuses the configuration, and no other driver was asked\n" ||
 		strings.Count(d.read("asked"), "\n") != 1 {
 		t.Errorf("a bad file: %+v after %s", r, d.read("asked"))
 	}
 	d.say("roce-sriov", "", driverUnapplied, "dra-driver: the configuration does not apply on this node: rule all numbers 3 cards\n")
-	if r := test(""); r.code != exitError || r.stdout != "Nodes node1, node2: the configuration does not apply on this node: "+
+	if r := c(""); r.code != exitError || r.stdout != "Nodes node1, node2: the configuration does not apply on this node: "+
 		"rule all numbers 3 cards\n  With it, the node publishes 10 devices, now 10: nothing changes\n" ||
 		r.stderr != "error: the configuration is not right for 2 of 2 nodes\n" {
 		t.Errorf("rails that do not apply: %+v", r)
 	}
 	d.say("", "", driverRefuses, "dra-driver: unknown argument \"slices\"; see dra-driver --help\n")
-	if r := test(""); r.code != exitError ||
+	if r := c(""); r.code != exitError ||
 		!strings.HasPrefix(r.stdout, "Node node1: its driver is too old to be asked: try the file by ") {
 		t.Errorf("an old driver: %+v", r)
 	}
 	d.say("", "", 1, "Error from server (Forbidden): pods \"x\" is forbidden\n")
-	if r := test(""); r.code != exitError ||
+	if r := c(""); r.code != exitError ||
 		r.stdout != "Nodes node1, node2: Error from server (Forbidden): pods \"x\" is forbidden\n" {
 		t.Errorf("without the right: %+v", r)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func TestSelect(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		machine       string
 		only, exclude []string
 		want          string
@@ -45,24 +45,24 @@ func TestSelect(t *testing.T) {
 		{"soft", []string{"soft-rxe-eth?"}, nil, "rxe0 rxe1", ""},
 		{"roce-sriov", []string{"net-ens1f1np1", "guid-*"}, []string{"net-ens1f0v*"}, "mlx5_0 mlx5_1", ""},
 	} {
-		hcas, err := cdi.Select(rdmatest.Snapshot(t, test.machine).HCAs, test.only, test.exclude)
+		hcas, err := cdi.Select(rdmatest.Snapshot(t, c.machine).HCAs, c.only, c.exclude)
 		var got []string
 		for _, h := range hcas {
 			got = append(got, h.IBDev)
 		}
 		switch {
-		case test.bad != "" && (err == nil || !strings.Contains(err.Error(), test.bad)):
-			t.Errorf("%s, only %q, exclude %q: error %v; want one with %q", test.machine, test.only, test.exclude, err, test.bad)
-		case test.bad == "" && (err != nil || strings.Join(got, " ") != test.want):
-			t.Errorf("%s, only %q, exclude %q: %q, error %v; want %q", test.machine, test.only,
-				test.exclude, got, err, test.want)
+		case c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad)):
+			t.Errorf("%s, only %q, exclude %q: error %v; want one with %q", c.machine, c.only, c.exclude, err, c.bad)
+		case c.bad == "" && (err != nil || strings.Join(got, " ") != c.want):
+			t.Errorf("%s, only %q, exclude %q: %q, error %v; want %q", c.machine, c.only,
+				c.exclude, got, err, c.want)
 		}
 	}
 }
 
 func TestHostDevices(t *testing.T) {
 	both, verbs := cdi.DefaultNames, []rdma.NodeClass{rdma.ClassVerbs}
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name, machine string
 		opt           cdi.HostOptions
 		want          string
@@ -122,15 +122,15 @@ func TestHostDevices(t *testing.T) {
 			Nodes: verbs, NoAll: true},
 			"guid-", nil},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			devices, err := cdi.HostDevices(rdmatest.Snapshot(t, test.machine), test.opt)
-			if got := describe(devices); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
-				t.Errorf("devices %s; want %s", got, test.want)
+		t.Run(c.name, func(t *testing.T) {
+			devices, err := cdi.HostDevices(rdmatest.Snapshot(t, c.machine), c.opt)
+			if got := describe(devices); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("devices %s; want %s", got, c.want)
 			}
-			if (err != nil) != (len(test.bad) > 0) {
-				t.Errorf("error %v; want %q", err, test.bad)
+			if (err != nil) != (len(c.bad) > 0) {
+				t.Errorf("error %v; want %q", err, c.bad)
 			}
-			for _, bad := range test.bad {
+			for _, bad := range c.bad {
 				if err == nil || !strings.Contains(err.Error(), bad) {
 					t.Errorf("error %v; want one with %q", err, bad)
 				}
@@ -216,7 +216,7 @@ func TestHostDevicesOddNames(t *testing.T) {
 // another device costs no other HCA its devices.
 func TestHostDevicesOneSpec(t *testing.T) {
 	withMAD := []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name    string
 		ibdevs  []string // in place of rxe0, rxe1, rxe2
 		opt     cdi.HostOptions
@@ -239,20 +239,20 @@ func TestHostDevicesOneSpec(t *testing.T) {
 			cdi.HostOptions{Nodes: withMAD, Limit: args.Wanted{Objects: 1}},
 			"rxe0:uverbs0", []string{`rxe\xff:objects=1" is not printable text`}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			snap := rdmatest.Snapshot(t, "soft")
-			for i, name := range test.ibdevs {
+			for i, name := range c.ibdevs {
 				snap.HCAs[slices.IndexFunc(snap.HCAs,
 					func(h rdma.HCA) bool { return h.IBDev == fmt.Sprintf("rxe%d", i) })].IBDev = name
 			}
-			test.opt.Names, test.opt.Hook = cdi.DefaultNames, hook
-			devices, err := cdi.HostDevices(snap, test.opt)
-			for _, want := range strings.Fields(test.want) {
+			c.opt.Names, c.opt.Hook = cdi.DefaultNames, hook
+			devices, err := cdi.HostDevices(snap, c.opt)
+			for _, want := range strings.Fields(c.want) {
 				if !slices.Contains(strings.Fields(describe(devices)), want) {
 					t.Errorf("devices %s; want %s among them", describe(devices), want)
 				}
 			}
-			for _, want := range test.reasons {
+			for _, want := range c.reasons {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v; want one with %q", err, want)
 				}
@@ -287,7 +287,7 @@ func FuzzHostDevices(f *testing.F) {
 
 // TestSelectNodes: each class on an HCA that has it and on one that does not.
 func TestSelectNodes(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		machine, ibdev string
 		classes        []rdma.NodeClass
 		want, bad      string
@@ -308,19 +308,19 @@ func TestSelectNodes(t *testing.T) {
 		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassCM}, "", "the host has no rdma_cm"},
 		{"aws-p5", "rdmap79s0", nil, "", "gives no node"},
 	} {
-		snap := rdmatest.Snapshot(t, test.machine)
-		hcas, err := cdi.Select(snap.HCAs, []string{test.ibdev}, nil)
+		snap := rdmatest.Snapshot(t, c.machine)
+		hcas, err := cdi.Select(snap.HCAs, []string{c.ibdev}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		nodes, err := cdi.SelectNodes(&hcas[0], snap.RDMACM, test.classes)
+		nodes, err := cdi.SelectNodes(&hcas[0], snap.RDMACM, c.classes)
 		var got []string
 		for _, n := range nodes {
 			got = append(got, path.Base(n.Path()))
 		}
-		if strings.Join(got, " ") != test.want || (err == nil) != (test.bad == "") ||
-			err != nil && !strings.Contains(err.Error(), test.bad) {
-			t.Errorf("%s %s: nodes %q, error %v; want %q, %q", test.ibdev, test.classes, got, err, test.want, test.bad)
+		if strings.Join(got, " ") != c.want || (err == nil) != (c.bad == "") ||
+			err != nil && !strings.Contains(err.Error(), c.bad) {
+			t.Errorf("%s %s: nodes %q, error %v; want %q, %q", c.ibdev, c.classes, got, err, c.want, c.bad)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func withMount(host, container string) []cdi.Device {
 
 func TestNewSpecRefuses(t *testing.T) {
 	good := cdi.Device{Name: "a", Nodes: nodes(uverbs0)}
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name, kind string
 		devices    []cdi.Device
 		want       string
@@ -159,8 +159,8 @@ func TestNewSpecRefuses(t *testing.T) {
 		{"bad vendor", "-x/hca", []cdi.Device{good}, "vendor"},
 		{"bad class", "rdma.dev/h+a", []cdi.Device{good}, "class"},
 	} {
-		if _, err := cdi.NewSpec(test.kind, test.devices); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v; want one with %q", test.name, err, test.want)
+		if _, err := cdi.NewSpec(c.kind, c.devices); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v; want one with %q", c.name, err, c.want)
 		}
 	}
 }

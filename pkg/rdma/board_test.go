@@ -64,7 +64,7 @@ func TestDataDirectNotKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		change   func(*tree.Tree)
 		problems int
 		purpose  string // of mlx5_0
@@ -86,13 +86,13 @@ func TestDataDirectNotKnown(t *testing.T) {
 			replace(x, tree.Entry{Path: pf0 + "/vpd", Kind: tree.Broken, Errno: syscall.EIO})
 		}, 1, rdma.PurposeUnknown},
 	} {
-		snap, err := rdma.Discover(changed(t, "gb300-cx8", test.change).FS(t))
+		snap, err := rdma.Discover(changed(t, "gb300-cx8", c.change).FS(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := hca(t, snap, "mlx5_0")
-		if h.DataFunction() != h.PCI || h.Unusable() != nil || h.Purpose != test.purpose || len(snap.Problems) > 0 ||
-			len(snap.VPDProblems) != test.problems {
+		if h.DataFunction() != h.PCI || h.Unusable() != nil || h.Purpose != c.purpose || len(snap.Problems) > 0 ||
+			len(snap.VPDProblems) != c.problems {
 			t.Errorf("%s: data by %+v, purpose %q, unusable %v, problems %v %v", name, h.DataFunction(), h.Purpose, h.Unusable(),
 				snap.Problems, snap.VPDProblems)
 		}

@@ -92,7 +92,7 @@ func TestCompare(t *testing.T) {
 	renamed.IBDev = "other"
 	cm := snapshot(a1, a2, b1)
 	cm.RDMACM = &Node{Kind: NodeRDMACM, Name: "rdma_cm", Major: 10, Minor: 58}
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		older, newer *Snapshot
 		want         Difference
 	}{
@@ -106,11 +106,11 @@ func TestCompare(t *testing.T) {
 		"all gone": {snapshot(a1, a2), snapshot(), Difference{Reshaped: true, HCAs: []string{a1.Name, a2.Name}}},
 		"rdma_cm":  {whole, cm, Difference{Host: true}},
 	} {
-		got := Compare(test.older, test.newer)
-		if diff := cmp.Diff(test.want, got); diff != "" {
+		got := Compare(c.older, c.newer)
+		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if got.Empty() != (len(test.want.HCAs) == 0 && !test.want.Host) {
+		if got.Empty() != (len(c.want.HCAs) == 0 && !c.want.Host) {
 			t.Errorf("%s: empty %v", name, got.Empty())
 		}
 	}

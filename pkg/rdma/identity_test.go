@@ -9,7 +9,7 @@ import (
 
 func TestIdentityName(t *testing.T) {
 	sf := func(n int) *int { return &n }
-	for _, test := range []struct {
+	for _, c := range []struct {
 		id   Identity
 		want string
 	}{
@@ -27,9 +27,9 @@ func TestIdentityName(t *testing.T) {
 		{Identity{Kind: "rxe", Netdev: "a-at-b"}, "soft-rxe-x--612d61742d62"},
 		{Identity{Kind: "rxe", Netdev: "enp0s31f6.VLAN"}, "soft-rxe-h--65b774abdaa72d64af5e"},
 	} {
-		got := test.id.Name()
-		if got != test.want {
-			t.Errorf("%+v is called %q; want %q", test.id, got, test.want)
+		got := c.id.Name()
+		if got != c.want {
+			t.Errorf("%+v is called %q; want %q", c.id, got, c.want)
 		}
 		if !dnsLabel.MatchString(got) {
 			t.Errorf("%q is no DNS label", got)

@@ -12,7 +12,7 @@ const hyperV = "devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-00
 
 // TestPlaceOf: where a device stands, whatever its path starts with.
 func TestPlaceOf(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		path string
 		want Place
 	}{
@@ -40,8 +40,8 @@ func TestPlaceOf(t *testing.T) {
 		{"devices/pci0000:00", Place{Root: "pci0000:00"}},
 		{"", Place{}},
 	} {
-		if diff := cmp.Diff(test.want, PlaceOf(test.path), cmp.AllowUnexported(Place{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.path, diff)
+		if diff := cmp.Diff(c.want, PlaceOf(c.path), cmp.AllowUnexported(Place{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.path, diff)
 		}
 	}
 }

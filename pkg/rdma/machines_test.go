@@ -15,7 +15,7 @@ import (
 
 // TestProtocol: the transport, from the driver, the node type and the link layer.
 func TestProtocol(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		machine, ibdev string
 		want           rdma.Protocol
 	}{
@@ -36,15 +36,15 @@ func TestProtocol(t *testing.T) {
 		{"roce-sriov", "mlx5_9", rdma.ProtocolRoCE}, // no MAC yet: its GIDs are empty, but there
 		{"misbehaving", "mlx5_7", rdma.ProtocolUnknown},
 	} {
-		if got := hca(t, discover(t, test.machine), test.ibdev).Protocol; got != test.want {
-			t.Errorf("%s %s: protocol %q; want %q", test.machine, test.ibdev, got, test.want)
+		if got := hca(t, discover(t, c.machine), c.ibdev).Protocol; got != c.want {
+			t.Errorf("%s %s: protocol %q; want %q", c.machine, c.ibdev, got, c.want)
 		}
 	}
 }
 
 // TestSlot: what an HCA is and sits on.
 func TestSlot(t *testing.T) {
-	for _, test := range []struct{ machine, ibdev, want string }{
+	for _, c := range []struct{ machine, ibdev, want string }{
 		{"roce-sriov", "mlx5_0", "pci-0000-3b-00-0 pf of  index - driver mlx5_core numa 0 root pci0000:3a switch "},
 		{"roce-sriov", "mlx5_9", "pci-0000-3b-01-1 vf of 0000:3b:00.0 index 7 driver mlx5_core numa 0 root pci0000:3a switch "},
 		{"roce-sriov", "mlx5_1", "pci-0000-3b-00-1 pf of  index - driver mlx5_core numa 0 root pci0000:3a switch "},
@@ -60,8 +60,8 @@ func TestSlot(t *testing.T) {
 		// Below a PCI function, and still no hardware: named by its interface.
 		{"soft-pci", "rxe0", "soft-rxe-eth1 virtual of  index - driver rxe numa 1 root pci0000:80 switch "},
 	} {
-		if got := slot(hca(t, discover(t, test.machine), test.ibdev)); got != test.want {
-			t.Errorf("%s %s:\n  is   %s\n  want %s", test.machine, test.ibdev, got, test.want)
+		if got := slot(hca(t, discover(t, c.machine), c.ibdev)); got != c.want {
+			t.Errorf("%s %s:\n  is   %s\n  want %s", c.machine, c.ibdev, got, c.want)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func slot(h *rdma.HCA) string {
 
 // TestNetdev: the interface of every port.
 func TestNetdev(t *testing.T) {
-	for _, test := range []struct{ machine, ibdev, want string }{
+	for _, c := range []struct{ machine, ibdev, want string }{
 		{"roce-lag", "mlx5_bond_0", "bond0"},
 		{"mlx4-dual-port", "mlx4_0", "ib0 ens6d1"}, // told apart by dev_port
 		{"aws-p5", "rdmap79s0", "-"},
@@ -96,8 +96,8 @@ func TestNetdev(t *testing.T) {
 		{"soft-pci", "siw0", "dummy0"},
 		{"switchdev", "rdmap8s0f0", "enp8s0f0np0 - - - -"},
 	} {
-		if got := netdevs(hca(t, discover(t, test.machine), test.ibdev)); got != test.want {
-			t.Errorf("%s %s: netdevs %q; want %q", test.machine, test.ibdev, got, test.want)
+		if got := netdevs(hca(t, discover(t, c.machine), c.ibdev)); got != c.want {
+			t.Errorf("%s %s: netdevs %q; want %q", c.machine, c.ibdev, got, c.want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestSharedSlot(t *testing.T) {
 
 // TestNodes: every character device, with the port and number the kernel gave it.
 func TestNodes(t *testing.T) {
-	for _, test := range []struct{ machine, ibdev, want string }{
+	for _, c := range []struct{ machine, ibdev, want string }{
 		{"mlx4-dual-port", "mlx4_0",
 			"uverbs0 231:192, umad0 231:0 port 1, issm0 231:64 port 1, umad1 231:1 port 2, issm1 231:65 port 2"},
 		{"many-uverbs", "mlx5_31", "uverbs31 231:223, umad31 231:31 port 1, issm31 231:95 port 1"},
@@ -210,7 +210,7 @@ func TestNodes(t *testing.T) {
 		{"soft-pci", "rxe2", "uverbs3 231:195, umad2 231:2 port 1"}, // numbers of their own
 		{"misbehaving", "mlx5_3", "umad3 231:3 port 1, issm3 231:67 port 1"},
 	} {
-		h := hca(t, discover(t, test.machine), test.ibdev)
+		h := hca(t, discover(t, c.machine), c.ibdev)
 		var got []string
 		if h.Uverbs != nil {
 			got = append(got, fmt.Sprintf("%s %d:%d", h.Uverbs.Name, h.Uverbs.Major, h.Uverbs.Minor))
@@ -218,8 +218,8 @@ func TestNodes(t *testing.T) {
 		for _, n := range h.MADs {
 			got = append(got, fmt.Sprintf("%s %d:%d port %d", n.Name, n.Major, n.Minor, n.Port))
 		}
-		if diff := cmp.Diff(test.want, strings.Join(got, ", ")); diff != "" {
-			t.Errorf("%s %s (-want +got):\n%s", test.machine, test.ibdev, diff)
+		if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", c.machine, c.ibdev, diff)
 		}
 	}
 	for machine, want := range map[string]string{"none": "-", "aws-p5": "-",

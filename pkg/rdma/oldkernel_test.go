@@ -71,7 +71,7 @@ func TestDiscoverOddVendor(t *testing.T) {
 // TestLegacyRepresentorInterfaces: a number as phys_port_name is the representor of that VF where the
 // interface is a port of a switch, and nothing where it is not. The uplink had no name then.
 func TestLegacyRepresentorInterfaces(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		what                   string
 		uplink, uplinkSwitch   string
 		names                  string // of the others, in order of interfaces
@@ -83,13 +83,13 @@ func TestLegacyRepresentorInterfaces(t *testing.T) {
 		{"the uplink by its vport", "65534", "id", "0 1", "id", "uplink", "2 3"},
 		{"two ports without a switch", "0", "", "1 2", "", "uplink", ""},
 	} {
-		t.Run(test.what, func(t *testing.T) {
+		t.Run(c.what, func(t *testing.T) {
 			m := newSwitchHost()
 			m.hca("mlx5_0", 3)
 			// Its name comes after those of the others.
-			m.netdev("uplink", test.uplink, test.uplinkSwitch)
-			for i, name := range strings.Fields(test.names) {
-				m.netdev(fmt.Sprintf("rep%d", i), name, test.otherSwitch)
+			m.netdev("uplink", c.uplink, c.uplinkSwitch)
+			for i, name := range strings.Fields(c.names) {
+				m.netdev(fmt.Sprintf("rep%d", i), name, c.otherSwitch)
 			}
 			snap := m.discover(t)
 			var marked []string
@@ -98,11 +98,11 @@ func TestLegacyRepresentorInterfaces(t *testing.T) {
 					marked = append(marked, fmt.Sprint(p.Number))
 				}
 			}
-			if got := strings.Join(marked, " "); got != test.wantMarked {
-				t.Errorf("representors are the ports %q, want %q", got, test.wantMarked)
+			if got := strings.Join(marked, " "); got != c.wantMarked {
+				t.Errorf("representors are the ports %q, want %q", got, c.wantMarked)
 			}
-			if p := snap.HCAs[0].Port1(); p == nil || test.wantMarked != "" && p.Netdev != test.wantNetdev {
-				t.Errorf("first port of its own: %+v; want the interface %s", p, test.wantNetdev)
+			if p := snap.HCAs[0].Port1(); p == nil || c.wantMarked != "" && p.Netdev != c.wantNetdev {
+				t.Errorf("first port of its own: %+v; want the interface %s", p, c.wantNetdev)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestLegacyRepresentorInterfaces(t *testing.T) {
 // sysfs does not tell that of the uplink from the others. None of them is offered. VFs are, and so
 // are several HCAs on a function that is no switch, or that have GIDs.
 func TestLegacyRepresentorHCAs(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		what     string
 		switchID string
 		gids     []string
@@ -124,21 +124,21 @@ func TestLegacyRepresentorHCAs(t *testing.T) {
 		{"no switch", "", nil, []string{"mlx5_0", "mlx5_2"}, "mlx5_0 mlx5_2"},
 		{"an uplink with RoCE", "id", []string{"mlx5_0"}, []string{"mlx5_0", "mlx5_2", "mlx5_3"}, "mlx5_0"},
 	} {
-		t.Run(test.what, func(t *testing.T) {
+		t.Run(c.what, func(t *testing.T) {
 			m := newSwitchHost()
-			for _, ibdev := range test.ibdevs {
+			for _, ibdev := range c.ibdevs {
 				m.hca(ibdev, 1)
-				if slices.Contains(test.gids, ibdev) {
+				if slices.Contains(c.gids, ibdev) {
 					m.file("infiniband/"+ibdev+"/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001")
 				}
 			}
-			m.netdev("uplink", "", test.switchID)
+			m.netdev("uplink", "", c.switchID)
 			var usable []string
 			for _, h := range m.discover(t).Usable() {
 				usable = append(usable, h.IBDev)
 			}
-			if got := strings.Join(usable, " "); got != test.usable {
-				t.Errorf("usable are %q, want %q", got, test.usable)
+			if got := strings.Join(usable, " "); got != c.usable {
+				t.Errorf("usable are %q, want %q", got, c.usable)
 			}
 		})
 	}

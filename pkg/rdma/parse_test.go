@@ -9,7 +9,7 @@ import (
 // The strings are what kernels print, where the test says nothing else.
 
 func TestParseGUID(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		in   string
 		want GUID
 		bad  string
@@ -25,10 +25,10 @@ func TestParseGUID(t *testing.T) {
 		{in: "a088:c203:003f:+a2b", bad: `group "+a2b"`},
 		{in: "56:34:12:00:03:c2:88:a0", bad: "have 8"}, // netlink's order, not sysfs's
 	} {
-		got, err := ParseGUID(test.in)
-		check(t, test.in, got, test.want, err, test.bad)
-		if err == nil && got.String() != test.in {
-			t.Errorf("%q prints as %q", test.in, got)
+		got, err := ParseGUID(c.in)
+		check(t, c.in, got, c.want, err, c.bad)
+		if err == nil && got.String() != c.in {
+			t.Errorf("%q prints as %q", c.in, got)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestGUIDText(t *testing.T) {
 }
 
 func TestParseGIDPrefix(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		in   string
 		want GUID
 		bad  string
@@ -62,13 +62,13 @@ func TestParseGIDPrefix(t *testing.T) {
 		{in: "fe8x:0000:0000:0000:a088:c203:003f:1a2b", bad: `group "fe8x"`},
 		{in: "fe80:0000:0000:00000a088:c203:003f:1a2b", bad: "8 groups"},
 	} {
-		got, err := ParseGIDPrefix(test.in)
-		check(t, test.in, got, test.want, err, test.bad)
+		got, err := ParseGIDPrefix(c.in)
+		check(t, c.in, got, c.want, err, c.bad)
 	}
 }
 
 func TestParseRate(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		in   string
 		want int
 		bad  string
@@ -88,13 +88,13 @@ func TestParseRate(t *testing.T) {
 		{in: "-1 Gb/sec (4X)", bad: "invalid syntax"},
 		{in: "99999999 Gb/sec (4X)", bad: "out of range"},
 	} {
-		got, err := ParseRate(test.in)
-		check(t, test.in, got, test.want, err, test.bad)
+		got, err := ParseRate(c.in)
+		check(t, c.in, got, c.want, err, c.bad)
 	}
 }
 
 func TestWord(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		in   string
 		want string
 		bad  string
@@ -110,13 +110,13 @@ func TestWord(t *testing.T) {
 		{in: "-4: ACTIVE", bad: "number: word"},
 		{in: "65536: ACTIVE", bad: "number: word"},
 	} {
-		got, err := word(test.in)
-		check(t, test.in, got, test.want, err, test.bad)
+		got, err := word(c.in)
+		check(t, c.in, got, c.want, err, c.bad)
 	}
 }
 
 func TestParseDev(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		in   string
 		want [2]uint32
 		bad  string
@@ -130,8 +130,8 @@ func TestParseDev(t *testing.T) {
 		{in: "231:192:0", bad: "major:minor"},
 		{in: "", bad: "major:minor"},
 	} {
-		major, minor, err := ParseDev(test.in)
-		check(t, test.in, [2]uint32{major, minor}, test.want, err, test.bad)
+		major, minor, err := ParseDev(c.in)
+		check(t, c.in, [2]uint32{major, minor}, c.want, err, c.bad)
 	}
 }
 
@@ -141,7 +141,7 @@ func (a pciAddress) String() string {
 }
 
 func TestParsePCIAddress(t *testing.T) {
-	for _, test := range []struct{ in, want string }{
+	for _, c := range []struct{ in, want string }{
 		{in: "0000:3b:00.0", want: "0000:3b:00.0"},
 		{in: "0000:3B:1F.7", want: "0000:3b:1f.7"},
 		{in: "10000:01:00.0", want: "10000:01:00.0"}, // behind Intel VMD
@@ -153,9 +153,9 @@ func TestParsePCIAddress(t *testing.T) {
 		{in: "0000:3b:00.0/.."},
 		{in: "mlx5_core.sf.4"},
 	} {
-		got, ok := parsePCIAddress(test.in)
-		if ok != (test.want != "") || ok && got.String() != test.want {
-			t.Errorf("%q: %s, %v; want %q", test.in, got, ok, test.want)
+		got, ok := parsePCIAddress(c.in)
+		if ok != (c.want != "") || ok && got.String() != c.want {
+			t.Errorf("%q: %s, %v; want %q", c.in, got, ok, c.want)
 		}
 	}
 }

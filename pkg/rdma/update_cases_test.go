@@ -21,7 +21,7 @@ func TestUpdateCases(t *testing.T) {
 		sriov   = "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"
 		erdmaIf = "devices/virtual/net/late"
 	)
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name, machine string
 		change        func(m *mutableHost) rdma.Changes
 		want          []string
@@ -91,10 +91,10 @@ func TestUpdateCases(t *testing.T) {
 			return rdma.Changes{IBDevs: rdma.NamesOf("mlx5_3"), Netdevs: rdma.NamesOf("ens1f0v3"), Host: true}
 		}, nil},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			m := openMutable(t, test.machine)
+		t.Run(c.name, func(t *testing.T) {
+			m := openMutable(t, c.machine)
 			before := m.update(rdma.Changes{All: true})
-			changes := test.change(m)
+			changes := c.change(m)
 			first := m.last
 			after := m.update(changes)
 			whole, err := rdma.Discover(m.sys)
@@ -104,10 +104,10 @@ func TestUpdateCases(t *testing.T) {
 			if diff := cmp.Diff(string(encode(t, whole)), string(encode(t, after))); diff != "" {
 				t.Errorf("Update differs from Discover (-Discover +Update):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.want, rdma.Compare(first, after).HCAs); diff != "" {
+			if diff := cmp.Diff(c.want, rdma.Compare(first, after).HCAs); diff != "" {
 				t.Errorf("HCAs that differ (-want +got):\n%s", diff)
 			}
-			if len(test.want) == 0 && after != before {
+			if len(c.want) == 0 && after != before {
 				t.Error("another snapshot, though nothing changed")
 			}
 		})

@@ -27,7 +27,7 @@ func TestVerifyUnchanged(t *testing.T) {
 
 // TestVerifyMoved: the kernel gave the names of a snapshot to something else.
 func TestVerifyMoved(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name, machine, ibdev string
 		change               []string
 		want                 string
@@ -55,11 +55,11 @@ func TestVerifyMoved(t *testing.T) {
 			[]string{"node_guid --\na088:c203:0026:2000\n", "node_guid --\na088:c203:0026:2111\n"},
 			"has node GUID a088:c203:0026:2111 now, and had a088:c203:0026:2000"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			before := hca(t, discover(t, test.machine), test.ibdev)
-			err := rdma.Verify(variantFS(t, test.machine, test.change...), before)
-			if !errors.Is(err, rdma.ErrChanged) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v; want ErrChanged with %q", err, test.want)
+		t.Run(c.name, func(t *testing.T) {
+			before := hca(t, discover(t, c.machine), c.ibdev)
+			err := rdma.Verify(variantFS(t, c.machine, c.change...), before)
+			if !errors.Is(err, rdma.ErrChanged) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v; want ErrChanged with %q", err, c.want)
 			}
 		})
 	}

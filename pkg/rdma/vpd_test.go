@@ -29,7 +29,7 @@ const va = "MLX:MN=MLNX:CSKU=V2:UUID=V3:PCI=V0:MODL=CX75310A"
 
 func TestParseVPD(t *testing.T) {
 	manager := keywords("PN", "MCX75310AAS-NEAT", "SN", "MT0000X00000", "V3", "aa11\x00", "VA", va+":SMDL=SW_MNG", "RV", "\x01\x00\x00")
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		content string
 		want    rdma.VPD
 	}{
@@ -46,8 +46,8 @@ func TestParseVPD(t *testing.T) {
 		"long text":        {vpd(keywords("V3", strings.Repeat("a", 65))), rdma.VPD{}},
 		"value cut off":    {vpd("V3\x20aa11"), rdma.VPD{Card: "aa11"}},
 	} {
-		if got := rdma.ParseVPD([]byte(test.content)); got != test.want {
-			t.Errorf("%s: %+v; want %+v", name, got, test.want)
+		if got := rdma.ParseVPD([]byte(c.content)); got != c.want {
+			t.Errorf("%s: %+v; want %+v", name, got, c.want)
 		}
 	}
 	for name, content := range map[string]string{
@@ -85,17 +85,17 @@ func FuzzParseVPD(f *testing.F) {
 // more than the address space of VPD on a card that never ends.
 func TestVPDReadsLittle(t *testing.T) {
 	content := vpd(keywords("V3", "aa11"))
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		content string
 		most    int
 	}{
 		"whole":  {content + strings.Repeat("w", 30_000), len(content) - 1},
 		"no end": {strings.Repeat("\x82\x00\x10"+strings.Repeat("x", 4096), 100), 32 << 10},
 	} {
-		sys := &readCounter{FS: fstest.MapFS{"vpd": &fstest.MapFile{Data: []byte(test.content)}}}
+		sys := &readCounter{FS: fstest.MapFS{"vpd": &fstest.MapFile{Data: []byte(c.content)}}}
 		rdma.ReadVPD(t.Context(), sys, map[string]string{"a": "vpd"})
-		if sys.bytes > test.most {
-			t.Errorf("%s: %d bytes are read; want at most %d", name, sys.bytes, test.most)
+		if sys.bytes > c.most {
+			t.Errorf("%s: %d bytes are read; want at most %d", name, sys.bytes, c.most)
 		}
 	}
 }

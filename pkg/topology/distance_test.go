@@ -21,7 +21,7 @@ func at(address, path string, numa int) *topology.Device {
 // TestBetween: each distance by the path that makes it.
 func TestBetween(t *testing.T) {
 	const gpu = "pci0000:15/rp/up/down0"
-	for _, test := range []struct {
+	for _, c := range []struct {
 		why    string
 		a, b   string
 		an, bn int
@@ -41,12 +41,12 @@ func TestBetween(t *testing.T) {
 		{"one NUMA node not known", gpu, "pci0000:59/rp/up/down0", 0, -1, topology.Unknown},
 		{"both not known: that is not the same node", gpu, "pci0000:59/rp", -1, -1, topology.Unknown},
 	} {
-		a, b := at("0000:01:00.0", test.a, test.an), at("0000:02:00.0", test.b, test.bn)
-		if got := topology.Between(a, b); got != test.want {
-			t.Errorf("%s: %s; want %s", test.why, got, test.want)
+		a, b := at("0000:01:00.0", c.a, c.an), at("0000:02:00.0", c.b, c.bn)
+		if got := topology.Between(a, b); got != c.want {
+			t.Errorf("%s: %s; want %s", c.why, got, c.want)
 		}
-		if got := topology.Between(b, a); got != test.want {
-			t.Errorf("%s, the other way: %s; want %s", test.why, got, test.want)
+		if got := topology.Between(b, a); got != c.want {
+			t.Errorf("%s, the other way: %s; want %s", c.why, got, c.want)
 		}
 	}
 }

@@ -18,12 +18,12 @@ import (
 func TestHelmTest(t *testing.T) {
 	account, role := hook[*corev1.ServiceAccount](t, helmTest), hook[*rbacv1.Role](t, helmTest)
 	inCluster := hook[*rbacv1.ClusterRole](t, helmTest)
-	check, test := hook[*corev1.Pod](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest)
+	check, tc := hook[*corev1.Pod](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest)
 	want := []rbacv1.PolicyRule{
 		{Verbs: []string{"get"}, APIGroups: []string{"apps"}, Resources: []string{"daemonsets"},
 			ResourceNames: []string{fullname}},
 		{Verbs: []string{"get"}, APIGroups: []string{"apps"}, Resources: []string{"replicasets"},
-			ResourceNames: []string{test.Name}},
+			ResourceNames: []string{tc.Name}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "events"}, Verbs: []string{"list"}},
 	}
 	if d := cmp.Diff(want, role.Rules); d != "" {
@@ -43,7 +43,7 @@ func TestHelmTest(t *testing.T) {
 			t.Errorf("subjects (-want +got):\n%s", d)
 		}
 	}
-	pod := test.Spec.Template.Spec
+	pod := tc.Spec.Template.Spec
 	if check.Spec.ServiceAccountName != account.Name || pod.ServiceAccountName != "" ||
 		*pod.AutomountServiceAccountToken {
 		t.Errorf("accounts %q and %q", check.Spec.ServiceAccountName, pod.ServiceAccountName)
@@ -53,7 +53,7 @@ func TestHelmTest(t *testing.T) {
 			t.Errorf("image %s", c.Image)
 		}
 	}
-	args := []string{"install-check", "--namespace=" + namespace, "--daemonset=" + fullname, "--replicaset=" + test.Name}
+	args := []string{"install-check", "--namespace=" + namespace, "--daemonset=" + fullname, "--replicaset=" + tc.Name}
 	if d := cmp.Diff(args, check.Spec.Containers[0].Args); d != "" {
 		t.Errorf("arguments (-want +got):\n%s", d)
 	}
@@ -61,9 +61,9 @@ func TestHelmTest(t *testing.T) {
 
 // TestHelmTestAlone: no controller, Service or policy takes a pod of the test for another one.
 func TestHelmTestAlone(t *testing.T) {
-	check, test := hook[*corev1.Pod](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest)
+	check, c := hook[*corev1.Pod](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest)
 	for name, selector := range map[string]*metav1.LabelSelector{
-		"DaemonSet": daemonSet(t).Spec.Selector, "ReplicaSet": test.Spec.Selector,
+		"DaemonSet": daemonSet(t).Spec.Selector, "ReplicaSet": c.Spec.Selector,
 	} {
 		s, err := metav1.LabelSelectorAsSelector(selector)
 		if err != nil {
@@ -72,7 +72,7 @@ func TestHelmTestAlone(t *testing.T) {
 		if s.Matches(labels.Set(check.Labels)) {
 			t.Errorf("the %s takes the pod of install-check", name)
 		}
-		if ours := name == "ReplicaSet"; s.Matches(labels.Set(test.Spec.Template.Labels)) != ours {
+		if ours := name == "ReplicaSet"; s.Matches(labels.Set(c.Spec.Template.Labels)) != ours {
 			t.Errorf("the %s takes the test pod: %t, want %t", name, !ours, ours)
 		}
 	}

@@ -202,14 +202,14 @@ func TestExamples(t *testing.T) {
 	by := applied(t)
 	for _, file := range files {
 		base := filepath.Base(file)
-		test := by[strings.TrimSuffix(base, ".yaml")]
-		if test == "" {
+		c := by[strings.TrimSuffix(base, ".yaml")]
+		if c == "" {
 			t.Errorf("no test applies examples/%s", base)
 		}
 		if linked[base] == "" {
 			t.Errorf("no document links to examples/%s", base)
 		}
-		t.Logf("examples/%s: applied in %s, shown in %s", base, test, linked[base])
+		t.Logf("examples/%s: applied in %s, shown in %s", base, c, linked[base])
 	}
 }
 

@@ -35,7 +35,7 @@ func TestCheck(t *testing.T) {
 	write := func(path string, check Check) (bool, error) {
 		return Write(path, []byte("ours, new"), Options{Mode: 0o644, Check: check})
 	}
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name, before string
 		looks        int // after which theirs comes, 0 for never
 		do           func(string, Check) (bool, error)
@@ -52,22 +52,22 @@ func TestCheck(t *testing.T) {
 		{"remove theirs", "theirs", 0, Remove, false, errTheirs, "theirs"},
 		{"remove as theirs comes", "ours, old", 1, Remove, false, errTheirs, "theirs"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "spec.json")
-			if test.before != "" {
-				if err := os.WriteFile(path, []byte(test.before), 0o600); err != nil {
+			if c.before != "" {
+				if err := os.WriteFile(path, []byte(c.before), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			changed, err := test.do(path, ours(t, path, test.looks))
-			if changed != test.changed || !errors.Is(err, test.err) {
-				t.Errorf("changed %v, error %v; want %v, %v", changed, err, test.changed, test.err)
+			changed, err := c.do(path, ours(t, path, c.looks))
+			if changed != c.changed || !errors.Is(err, c.err) {
+				t.Errorf("changed %v, error %v; want %v, %v", changed, err, c.changed, c.err)
 			}
 			data, err := os.ReadFile(path)
-			if string(data) != test.after || err != nil && !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the file has %q, error %v; want %q", data, err, test.after)
+			if string(data) != c.after || err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the file has %q, error %v; want %q", data, err, c.after)
 			}
-			if test.after != "" {
+			if c.after != "" {
 				onlyFile(t, path)
 			} else if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
 				t.Errorf("the directory has %v, error %v", entries, err)

@@ -159,7 +159,7 @@ func TestRead(t *testing.T) {
 	defer zero.Close()
 	passed := fmt.Sprintf("/dev/fd/%d", zero.Fd())
 	argument := func(name string) ([]byte, error) { return yamlread.Config.ReadArgument(name, zero) }
-	for _, test := range []struct {
+	for _, c := range []struct {
 		read       func(string) ([]byte, error)
 		name, says string
 	}{
@@ -170,9 +170,9 @@ func TestRead(t *testing.T) {
 		{argument, "/dev/zero", "not a regular file"},
 		{argument, passed, "larger than 256 KiB"},
 	} {
-		if _, err := test.read(test.name); err == nil || !strings.Contains(err.Error(), test.name) ||
-			!strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: error %v, want %q", test.name, err, test.says)
+		if _, err := c.read(c.name); err == nil || !strings.Contains(err.Error(), c.name) ||
+			!strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.says)
 		}
 	}
 	if _, err := argument("-"); err == nil || !strings.Contains(err.Error(), "standard input") {

@@ -15,7 +15,7 @@ import (
 // TestEdit: what changes is as the function says, and nothing else changes.
 func TestEdit(t *testing.T) {
 	const head = `{"ociVersion":"1.0.2","x":1.50,`
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name, in, want string
 		change         func(*oci.Spec)
 	}{
@@ -31,9 +31,9 @@ func TestEdit(t *testing.T) {
 			"{\n\t\"linux\": {\n\t\t\"cgroupsPath\": \"<p>\"\n\t},\n\t\"ociVersion\": \"1.0.2\",\n\t\"x\": 1.50\n}\n",
 			func(s *oci.Spec) { s.Linux = &oci.Linux{CgroupsPath: "<p>"} }},
 	} {
-		got, err := bundle.Edit([]byte(test.in), func(s *oci.Spec) error { test.change(s); return nil })
-		if err != nil || string(got) != test.want {
-			t.Errorf("%s: %v\n%s\nwant\n%s", test.name, err, got, test.want)
+		got, err := bundle.Edit([]byte(c.in), func(s *oci.Spec) error { c.change(s); return nil })
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}
 	}
 	failed := errors.New("no device")

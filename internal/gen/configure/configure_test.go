@@ -73,7 +73,7 @@ func lookup(t testing.TB, name string) runtimes.Target {
 func TestConfigure(t *testing.T) {
 	crio := "# Written by cdi-gen configure crio; cdi-gen configure crio --undo removes it.\n" +
 		"[crio.runtime]\ncdi_spec_dirs = [\n  \"/opt/cdi\",\n  \"/etc/cdi\",\n  \"/var/run/cdi\",\n]\n"
-	for _, test := range []struct {
+	for _, c := range []struct {
 		name, target string
 		before       state
 		file, want   string // the file after the change, "" for no change
@@ -136,10 +136,10 @@ func TestConfigure(t *testing.T) {
 			"etc/crio/crio.conf.d/99-cdi-gen.conf", crio},
 		{"podman", "podman-4.3", nil, "", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			root := test.before.make(t)
+		t.Run(c.name, func(t *testing.T) {
+			root := c.before.make(t)
 			before := stateOf(t, root)
-			target := lookup(t, test.target)
+			target := lookup(t, c.target)
 			plan, err := configure.New(root, target, runtimeconf.User{})
 			if err != nil {
 				t.Fatal(err)
@@ -147,23 +147,23 @@ func TestConfigure(t *testing.T) {
 			if diff := cmp.Diff(before, stateOf(t, root)); diff != "" {
 				t.Errorf("the plan writes: %s", diff)
 			}
-			if test.file == "" && (plan.Path != "" || len(plan.Notes) == 0) {
+			if c.file == "" && (plan.Path != "" || len(plan.Notes) == 0) {
 				t.Errorf("plan %+v; want no change, and why", plan)
 			}
 			if err := plan.Apply(); err != nil {
 				t.Fatal(err)
 			}
 			after := stateOf(t, root)
-			if test.file != "" {
-				if diff := cmp.Diff(test.want, after[test.file]); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", test.file, diff)
+			if c.file != "" {
+				if diff := cmp.Diff(c.want, after[c.file]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", c.file, diff)
 				}
 			}
 			if again, err := configure.New(root, target, runtimeconf.User{}); err != nil || again.Path != "" {
 				t.Errorf("a second plan %+v, %v; want no change", again, err)
 			}
 			undo, err := configure.NewUndo(root, target.Runtime)
-			if err != nil || (undo.Path == "") != (test.file == "") {
+			if err != nil || (undo.Path == "") != (c.file == "") {
 				t.Fatalf("undo %+v, %v", undo, err)
 			}
 			if err := undo.Apply(); err != nil {
@@ -178,7 +178,7 @@ func TestConfigure(t *testing.T) {
 
 // TestRefused: what cannot work, and what cannot be edited safely, is refused with what to do, and nothing is written.
 func TestRefused(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		target, file, text, says string
 	}{
 		{"docker-24.0", "", "", "has no CDI; upgrade to 25 or later"},
@@ -204,20 +204,20 @@ func TestRefused(t *testing.T) {
 		{"podman-5.6", "etc/containers/containers.conf", "[engine]\ncdi_spec_dirs = []\n", "is empty"},
 	} {
 		before := state{}
-		if test.file != "" {
-			before[test.file] = test.text
+		if c.file != "" {
+			before[c.file] = c.text
 		}
 		root := before.make(t)
-		target, err := runtimes.Lookup(test.target)
+		target, err := runtimes.Lookup(c.target)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = configure.New(root, target, runtimeconf.User{})
-		if !errors.Is(err, configure.ErrRefused) || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s with %q: %v; want it to be refused with %q", test.target, test.text, err, test.says)
+		if !errors.Is(err, configure.ErrRefused) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s with %q: %v; want it to be refused with %q", c.target, c.text, err, c.says)
 		}
 		if diff := cmp.Diff(before, stateOf(t, root)); diff != "" {
-			t.Errorf("%s: the host changed: %s", test.target, diff)
+			t.Errorf("%s: the host changed: %s", c.target, diff)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestNotes(t *testing.T) {
 
 // TestUndoEdited: undo of a file that somebody has edited since takes back our setting only.
 func TestUndoEdited(t *testing.T) {
-	for _, test := range []struct{ target, file, before, edited, want string }{
+	for _, c := range []struct{ target, file, before, edited, want string }{
 		{"docker-27", dockerFile, `{"a":1}`, `{"a":2,"features":{"cdi":true}}`, `{"a":2}`},
 		{"docker-27", dockerFile, `{"features":{"cdi":false}}`, `{"features":{"cdi":true},"b":1}`,
 			`{"features":{"cdi":false},"b":1}`},
@@ -253,8 +253,8 @@ func TestUndoEdited(t *testing.T) {
 			"version = 2\n" + criV2 + "  enable_cdi = true # set by cdi-gen configure\n  y = 1\n",
 			"version = 2\n" + criV2 + "  y = 1\n"},
 	} {
-		root := state{test.file: test.before}.make(t)
-		target := lookup(t, test.target)
+		root := state{c.file: c.before}.make(t)
+		target := lookup(t, c.target)
 		plan, err := configure.New(root, target, runtimeconf.User{})
 		if err == nil {
 			err = plan.Apply()
@@ -262,7 +262,7 @@ func TestUndoEdited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(root, test.file), []byte(test.edited), 0o640); err != nil {
+		if err := os.WriteFile(filepath.Join(root, c.file), []byte(c.edited), 0o640); err != nil {
 			t.Fatal(err)
 		}
 		undo, err := configure.NewUndo(root, target.Runtime)
@@ -272,8 +272,8 @@ func TestUndoEdited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(state{test.file: test.want}, stateOf(t, root)); diff != "" {
-			t.Errorf("%s edited to %q (-want +got):\n%s", test.target, test.edited, diff)
+		if diff := cmp.Diff(state{c.file: c.want}, stateOf(t, root)); diff != "" {
+			t.Errorf("%s edited to %q (-want +got):\n%s", c.target, c.edited, diff)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestParseFile(t *testing.T) {
 	host := header + tlv(1, "\x07host-a") + tlv(2, "\x03\x02\x00\x00\x00\x00\x01") + tlv(3, "\x00\x00") + tlv(0, "")
 	hostHeard := networkd.Neighbor{Chassis: "host-a", Port: "02:00:00:00:00:01"}
 	ipv4 := strings.Replace(leaf, "\x88\xcc", "\x08\x00", 1)
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		file string
 		want []networkd.Neighbor
 		err  string
@@ -62,11 +62,11 @@ func TestParseFile(t *testing.T) {
 		"too short": {record(header + tlv(1, "\x07") + tlv(2, "\x05p") + tlv(3, "\x00\x78") + tlv(0, "")), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := networkd.ParseFile([]byte(test.file))
-			if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("error %v, want %q", err, test.err)
+			got, err := networkd.ParseFile([]byte(c.file))
+			if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("error %v, want %q", err, c.err)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("neighbors differ (-want +got):\n%s", diff)
 			}
 		})
@@ -115,7 +115,7 @@ func TestRead(t *testing.T) {
 	of := func(n networkd.Neighbor) map[int]networkd.Heard {
 		return map[int]networkd.Heard{3: {Neighbors: []networkd.Neighbor{n}}}
 	}
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		files   map[string]string
 		dial    func(context.Context) (net.Conn, error)
 		indexes []int
@@ -142,18 +142,18 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			got, err := networkd.Read(ctx, netif(t, test.files), test.dial, test.indexes)
-			if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("error %v, want %q", err, test.err)
+			got, err := networkd.Read(ctx, netif(t, c.files), c.dial, c.indexes)
+			if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("error %v, want %q", err, c.err)
 			}
 			for index, heard := range got {
-				if test.dial == nil && time.Since(heard.At) > time.Hour {
+				if c.dial == nil && time.Since(heard.At) > time.Hour {
 					t.Errorf("interface %d was written at %v", index, heard.At)
 				}
 				heard.At = time.Time{}
 				got[index] = heard
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("neighbors differ (-want +got):\n%s", diff)
 			}
 		})

@@ -55,7 +55,7 @@ func TestOpen(t *testing.T) {
 }
 
 func TestLookups(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		machine, what string
 		lookup        func(*rdmamap.Map) ([]string, error)
 		want          []string
@@ -76,13 +76,13 @@ func TestLookups(t *testing.T) {
 		{"soft-pci", "iWARP", char("siw0"), nodes("rdma_cm", "uverbs2")},
 		{"misbehaving", "no uverbs", char("mlx5_3"), nodes("issm3", "rdma_cm", "umad3")},
 	} {
-		t.Run(test.machine+" "+test.what, func(t *testing.T) {
+		t.Run(c.machine+" "+c.what, func(t *testing.T) {
 			t.Parallel()
-			got, err := test.lookup(open(t, extract(t, test.machine)))
+			got, err := c.lookup(open(t, extract(t, c.machine)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" && len(got)+len(test.want) > 0 {
+			if diff := cmp.Diff(c.want, got); diff != "" && len(got)+len(c.want) > 0 {
 				t.Errorf("result differs (-want +got):\n%s", diff)
 			}
 		})

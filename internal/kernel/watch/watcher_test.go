@@ -94,10 +94,10 @@ func (b *bench) silence(what string) {
 	}
 }
 
-func inBubble(t *testing.T, test func(*bench)) {
+func inBubble(t *testing.T, c func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := startBench(t, -1)
-		test(b)
+		c(b)
 		b.end()
 	})
 }
@@ -186,7 +186,7 @@ func TestAgain(t *testing.T) {
 // TestStorm: events that keep coming make a signal each fifth of a second at first, as
 // long as there are pauses, and one a second without any. The last event is not lost.
 func TestStorm(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		pause time.Duration
 		most  int // signals of 1000 events
 	}{{100 * time.Millisecond, 1000}, {20 * time.Millisecond, 25}, {time.Millisecond, 3}} {
@@ -207,12 +207,12 @@ func TestStorm(t *testing.T) {
 			}()
 			for i := range 1000 {
 				b.uevent(uevent("change", fmt.Sprintf("%s/infiniband/rdma%d", virtual, i), "infiniband"))
-				time.Sleep(test.pause)
+				time.Sleep(c.pause)
 			}
 			<-done
-			if signals > test.most || signals == 0 || !last.IBDevs.Has("rdma999") {
-				b.Errorf("1000 events %v apart: %d signals, the last about %s; want at most %d, the last with rdma999", test.pause,
-					signals, last, test.most)
+			if signals > c.most || signals == 0 || !last.IBDevs.Has("rdma999") {
+				b.Errorf("1000 events %v apart: %d signals, the last about %s; want at most %d, the last with rdma999", c.pause,
+					signals, last, c.most)
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 	unschedulable := pod("test-1", "", corev1.ContainerStatus{})
 	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 		Reason: corev1.PodReasonUnschedulable, Message: "0/2 nodes are available: 2 cannot allocate all claims."}}
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		change  func(*installcheck.State)
 		works   int
 		problem string // all of its words, "" for none
@@ -115,12 +115,12 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := working()
-			test.change(&s)
+			c.change(&s)
 			got := installcheck.Judge(s)
-			if (got.Problem == "") != (test.problem == "") || got.Final != test.final || len(got.Works) != test.works {
-				t.Errorf("%+v, want final %t, %d that work", got, test.final, test.works)
+			if (got.Problem == "") != (c.problem == "") || got.Final != c.final || len(got.Works) != c.works {
+				t.Errorf("%+v, want final %t, %d that work", got, c.final, c.works)
 			}
-			for words := range strings.SplitSeq(test.problem, "|") {
+			for words := range strings.SplitSeq(c.problem, "|") {
 				if !strings.Contains(got.Problem, words) {
 					t.Errorf("%q does not say %q", got.Problem, words)
 				}

@@ -14,7 +14,7 @@ func TestLinkTable(t *testing.T) {
 		change(&l)
 		return []v1alpha1.Link{l}
 	}
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		links  []v1alpha1.Link
 		ofHost bool
 		want   string
@@ -34,13 +34,13 @@ func TestLinkTable(t *testing.T) {
 		"no GUID":      {[]v1alpha1.Link{{GUID: "leaf", Leaf: "y"}}, false, `guid "leaf" is none`},
 		"too many":     {make([]v1alpha1.Link, v1alpha1.MaxLinks+1), false, "at most 10000"},
 	} {
-		table := v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: test.links}
-		err := table.Check(!test.ofHost)
-		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want %q", name, err, test.want)
+		table := v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: c.links}
+		err := table.Check(!c.ofHost)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 		port := v1alpha1.LinkPort{GUIDs: []rdma.GUID{0xa088c203003f1800}}
-		if test.want == "" && test.links[0].GUID != "" && !table.Links[0].IsOf(&port) {
+		if c.want == "" && c.links[0].GUID != "" && !table.Links[0].IsOf(&port) {
 			t.Errorf("%s: the GUID is another one", name)
 		}
 	}
@@ -63,7 +63,7 @@ func TestSameLeaf(t *testing.T) {
 
 // A link of a node's HCA is that of its first port, unless it names another one.
 func TestLinkIsOf(t *testing.T) {
-	for _, test := range []struct {
+	for _, c := range []struct {
 		node, hca string
 		number    int
 		want      bool
@@ -72,13 +72,13 @@ func TestLinkIsOf(t *testing.T) {
 		{"a", "mlx5_0/2", 2, true}, {"a", "mlx5_0", 2, false}, {"b", "mlx5_0", 1, false}, {"a", "mlx5_01", 1, false},
 		{"a", "", 1, false}, {"a", "mlx5_0/2", 1, false},
 	} {
-		l := v1alpha1.Link{Node: test.node, HCA: test.hca, Leaf: "leaf-1"}
+		l := v1alpha1.Link{Node: c.node, HCA: c.hca, Leaf: "leaf-1"}
 		port := v1alpha1.LinkPort{
 			Node: "a", Names: []string{"pci-0000-18-00-0", "mlx5_0", "eth0", ""},
-			Number: test.number, First: test.number == 1,
+			Number: c.number, First: c.number == 1,
 		}
-		if got := l.IsOf(&port); got != test.want {
-			t.Errorf("%q/%q is that of port %d: %v", test.node, test.hca, test.number, got)
+		if got := l.IsOf(&port); got != c.want {
+			t.Errorf("%q/%q is that of port %d: %v", c.node, c.hca, c.number, got)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestResolve(t *testing.T) {
 	old := table(t, ofNode)
 	old.Time = noon.Add(-2 * time.Hour)
 
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		port   leaf.Port
 		order  []leaf.Source
 		in     leaf.Inputs
@@ -150,22 +150,22 @@ func TestResolve(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.port.Device == "" {
-				test.port = port()
+			if c.port.Device == "" {
+				c.port = port()
 			}
-			if test.order == nil && test.in.Heard != nil || test.in.HeardErr != nil && test.order == nil {
-				test.order = []leaf.Source{leaf.Networkd}
+			if c.order == nil && c.in.Heard != nil || c.in.HeardErr != nil && c.order == nil {
+				c.order = []leaf.Source{leaf.Networkd}
 			}
-			if len(test.order) > 0 && test.from == "" && test.want != (leaf.Link{}) {
-				test.from = test.order[0]
+			if len(c.order) > 0 && c.from == "" && c.want != (leaf.Link{}) {
+				c.from = c.order[0]
 			}
-			test.in.Now, test.in.Node = noon, "a"
-			got := leaf.Resolve([]leaf.Port{test.port}, test.order, test.in)[test.port.PortID]
-			same := got.Link == test.want && got.Source == test.from && got.Failed == test.failed
-			if !same || !strings.Contains(got.Why, test.why) {
-				t.Errorf("got %+v, want %+v from %q, %q, failed %v", got, test.want, test.from, test.why, test.failed)
+			c.in.Now, c.in.Node = noon, "a"
+			got := leaf.Resolve([]leaf.Port{c.port}, c.order, c.in)[c.port.PortID]
+			same := got.Link == c.want && got.Source == c.from && got.Failed == c.failed
+			if !same || !strings.Contains(got.Why, c.why) {
+				t.Errorf("got %+v, want %+v from %q, %q, failed %v", got, c.want, c.from, c.why, c.failed)
 			}
-			if (got.Why == "") != (got.Link.Leaf != "" || len(test.order) == 0) || len(got.Why) > 600 {
+			if (got.Why == "") != (got.Link.Leaf != "" || len(c.order) == 0) || len(got.Why) > 600 {
 				t.Errorf("a link is absent without a reason, or present with one: %+v", got)
 			}
 		})
@@ -176,7 +176,7 @@ func TestResolve(t *testing.T) {
 func TestPlanned(t *testing.T) {
 	direct := v1alpha1.Link{Node: "a", HCA: "eth0", Leaf: "leaf-2", Port: "Eth9"}
 	label := v1alpha1.Link{NodeLabel: "example.com/leaf"}
-	for name, test := range map[string]struct {
+	for name, c := range map[string]struct {
 		links []v1alpha1.Link
 		want  leaf.Link
 	}{
@@ -187,13 +187,13 @@ func TestPlanned(t *testing.T) {
 		"too long":  {[]v1alpha1.Link{{Node: "a", HCA: "eth0", Leaf: strings.Repeat("l", 65)}}, leaf.Link{}},
 	} {
 		in := leaf.Inputs{
-			Now: noon, Node: "a", Heard: heard(neighbors{neighbor("leaf-1", "Eth1")}), Table: table(t, test.links...),
+			Now: noon, Node: "a", Heard: heard(neighbors{neighbor("leaf-1", "Eth1")}), Table: table(t, c.links...),
 			Labels: map[string]string{"example.com/leaf": "leaf-4"},
 		}
 		p := port()
 		got := leaf.Resolve([]leaf.Port{p}, []leaf.Source{leaf.Networkd}, in)[p.PortID]
-		if got.Planned != test.want || got.Link.Leaf != "leaf-1" {
-			t.Errorf("%s: got %+v, want the plan %+v", name, got, test.want)
+		if got.Planned != c.want || got.Link.Leaf != "leaf-1" {
+			t.Errorf("%s: got %+v, want the plan %+v", name, got, c.want)
 		}
 	}
 }

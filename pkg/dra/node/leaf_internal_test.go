@@ -185,7 +185,7 @@ func TestLeafOff(t *testing.T) {
 
 // TestLeafFiles: what is wrong with a file is said, and does not change what is known.
 func TestLeafFiles(t *testing.T) {
-	for name, test := range map[string]struct{ site, want string }{
+	for name, c := range map[string]struct{ site, want string }{
 		"unknown field": {tableHead + "- {node: a, hca: b, leaf: c, prot: 7}\n", "prot"},
 		"no kind":       {"links: []\n", "want apiVersion rdma.dev/v1alpha1"},
 		"no node":       {tableHead + "- {hca: b, leaf: c}\n", "links[0]: hca needs node"},
@@ -193,10 +193,10 @@ func TestLeafFiles(t *testing.T) {
 		"a bomb":        {strings.Repeat("- [", 1000), "site's table of links"},
 	} {
 		w := newWired(t, leaf.Table)
-		w.write("site.yaml", test.site)
+		w.write("site.yaml", c.site)
 		for range 2 { // the second time it is not parsed again
-			if v := w.looks(time.Minute); !strings.Contains(v.First(bondHCA).Why, test.want) {
-				t.Errorf("%s: the reason is %q, want %q", name, v.First(bondHCA).Why, test.want)
+			if v := w.looks(time.Minute); !strings.Contains(v.First(bondHCA).Why, c.want) {
+				t.Errorf("%s: the reason is %q, want %q", name, v.First(bondHCA).Why, c.want)
 			}
 		}
 	}

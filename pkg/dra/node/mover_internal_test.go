@@ -46,7 +46,7 @@ func TestAskedAgain(t *testing.T) {
 	absent := fmt.Errorf("ask: %w", rdmanetns.ErrAbsent)
 	fixed := fmt.Errorf("ask: %w", rdmanetns.ErrFixed)
 	hca := "pci-0000-3b-00-0"
-	for _, test := range []struct {
+	for _, c := range []struct {
 		answers []error
 		want    []string
 	}{
@@ -55,16 +55,16 @@ func TestAskedAgain(t *testing.T) {
 		{[]error{unix.EMFILE, nil}, []string{unix.EMFILE.Error(), "", ""}},
 		{[]error{nil}, []string{"", "", ""}},
 	} {
-		mover := &answers{left: test.answers}
+		mover := &answers{left: c.answers}
 		m := &movable{Mover: mover}
 		snap := rdmatest.Snapshot(t, "exclusive-netns")
-		for i, want := range test.want {
+		for i, want := range c.want {
 			if got, ok := m.Fixed(&Host{}, snap)[hca]; !ok || got != want {
-				t.Errorf("%v: the reason at question %d is %q, want %q", test.answers, i+1, got, want)
+				t.Errorf("%v: the reason at question %d is %q, want %q", c.answers, i+1, got, want)
 			}
 		}
 		if len(mover.left) > 0 {
-			t.Errorf("%v: the kernel was not asked for %v", test.answers, mover.left)
+			t.Errorf("%v: the kernel was not asked for %v", c.answers, mover.left)
 		}
 	}
 }

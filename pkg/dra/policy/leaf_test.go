@@ -26,7 +26,7 @@ func leafHost() *rdma.Snapshot {
 // the cards of one rail, if they agree.
 func TestLeafSwitch(t *testing.T) {
 	rails := "rules:\n- {name: all, rails: 2}\n"
-	for name, test := range map[string]struct {
+	for name, tc := range map[string]struct {
 		file   string
 		leaves map[string]string
 		want   string // of a, vf and b
@@ -53,8 +53,8 @@ func TestLeafSwitch(t *testing.T) {
 			map[string]string{"a": "leaf-1", "b": "leaf-2"}, "leaf-1  leaf-2", "",
 		},
 	} {
-		c := parse(t, test.file)
-		r := c.Apply(leafHost(), policy.State{Leaves: test.leaves})
+		c := parse(t, tc.file)
+		r := c.Apply(leafHost(), policy.State{Leaves: tc.leaves})
 		var got []string
 		for _, d := range r.Decisions {
 			value := ""
@@ -63,8 +63,8 @@ func TestLeafSwitch(t *testing.T) {
 			}
 			got = append(got, value)
 		}
-		if strings.Join(got, " ") != test.want || c.LeafLabel(r) != test.label {
-			t.Errorf("%s: leaves %q and label %q, want %q and %q", name, got, c.LeafLabel(r), test.want, test.label)
+		if strings.Join(got, " ") != tc.want || c.LeafLabel(r) != tc.label {
+			t.Errorf("%s: leaves %q and label %q, want %q and %q", name, got, c.LeafLabel(r), tc.want, tc.label)
 		}
 	}
 }

@@ -114,11 +114,11 @@ func TestAPIInPrepare(t *testing.T) {
 }
 
 // atOnce runs a test with each fault, all of them at the same time: mostly they wait.
-func atOnce(t *testing.T, faults []apiFault, test func(*testing.T, apiFault)) {
+func atOnce(t *testing.T, faults []apiFault, c func(*testing.T, apiFault)) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for _, kind := range faults {
-		wg.Go(func() { t.Run(kind.name, func(t *testing.T) { test(t, kind) }) })
+		wg.Go(func() { t.Run(kind.name, func(t *testing.T) { c(t, kind) }) })
 	}
 	wg.Wait()
 }
