@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -35,16 +37,12 @@ func applyHost(t *testing.T, hook string) string {
 	t.Helper()
 	root := t.TempDir()
 	dev := filepath.Join(root, "dev/infiniband")
-	if err := os.MkdirAll(dev, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dev, 0o755))
 	node := filepath.Join(dev, "uverbs0")
 	if err := unix.Mknod(node, unix.S_IFCHR, int(unix.Mkdev(1, 11))); err != nil {
 		needs.Missing(t, fmt.Errorf("make a device node: %w", err))
 	}
-	if err := os.Chmod(node, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chmod(node, 0o666))
 	put(t, filepath.Join(root, "etc/cdi/rdma.dev-hca.yaml"), `cdiVersion: 0.3.0
 kind: rdma.dev/hca
 devices:
@@ -82,16 +80,12 @@ func TestApply(t *testing.T) {
 	got := read(t, file)
 	checkGolden(t, "apply.json", got)
 	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 7 || stat.Gid != 8 || info.Mode().Perm() != 0o640 {
 		t.Errorf("the file has owner %d:%d and mode %v", stat.Uid, stat.Gid, info.Mode())
 	}
 	cdigen(t, append(args, "--device", "rdma.dev/hca=mlx5_0")...).expect(t, exitOK, "has the devices already")
-	if again := read(t, file); again != got {
-		t.Errorf("a second apply changes the bundle to %s", again)
-	}
+	test.Eq(t, got, read(t, file), test.Sprint("a second apply changes the bundle"))
 	holds(t, dir, "config.json")
 }
 
@@ -103,18 +97,14 @@ func TestApplyRefuses(t *testing.T) {
 	put(t, secret, bundleConfig, 0o600)
 	at := func(make func(config string) error) string {
 		dir := t.TempDir()
-		if err := make(filepath.Join(dir, "config.json")); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, make(filepath.Join(dir, "config.json")))
 		return dir
 	}
 	text := func(text string) string {
 		return at(func(config string) error { return os.WriteFile(config, []byte(text), 0o644) })
 	}
 	linked := filepath.Join(t.TempDir(), "linked")
-	if err := os.Symlink(good, linked); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(good, linked))
 	for _, tc := range []struct {
 		dir  string
 		args []string
@@ -143,15 +133,11 @@ func TestApplyRefuses(t *testing.T) {
 	}
 	cdigen(t, "apply", good, "--host-root", root).expect(t, exitUsage, "name the devices with --device")
 	cdigen(t, "apply", "--host-root", root).expect(t, exitUsage, "name the directory of one bundle")
-	if err := os.Remove(filepath.Join(root, "dev/infiniband/uverbs0")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(filepath.Join(root, "dev/infiniband/uverbs0")))
 	cdigen(t, "apply", good, "--host-root", root, "--device", "mlx5_0").
 		expect(t, exitIO, "/dev/infiniband/uverbs0: no such file or directory; if devices have changed")
 	for _, file := range []string{secret, filepath.Join(good, "config.json")} {
-		if read(t, file) != bundleConfig {
-			t.Errorf("%s has changed", file)
-		}
+		test.Eq(t, bundleConfig, read(t, file), test.Sprintf("%s has changed", file))
 	}
 	holds(t, good, "config.json")
 }
@@ -181,14 +167,10 @@ func TestApplyRuns(t *testing.T) {
 			dir := newBundle(t)
 			rootfs := filepath.Join(dir, "rootfs")
 			for _, sub := range []string{"proc", "dev", "bin"} {
-				if err := os.MkdirAll(filepath.Join(rootfs, sub), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.MkdirAll(filepath.Join(rootfs, sub), 0o755))
 			}
 			busybox, err := exec.LookPath("busybox")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			put(t, filepath.Join(rootfs, "bin/busybox"), read(t, busybox), 0o755)
 			start := func() string {
 				t.Helper()

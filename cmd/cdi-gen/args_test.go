@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -15,9 +18,7 @@ func TestArgs(t *testing.T) {
 	root := host(t, "roce-sriov")
 	for name := range launchers {
 		r := cdigen(t, "args", "--for", name, "--host-root", root, "mlx5_0", "0000:3b:00.1")
-		if r.code != exitOK {
-			t.Errorf("%s: exit code %d: %s", name, r.code, r.stderr)
-		}
+		test.Eq(t, exitOK, r.code, test.Sprintf("%s: exit code %d: %s", name, r.code, r.stderr))
 		checkGolden(t, "args/"+name+".txt", r.stdout+"--\n"+r.stderr)
 	}
 	for args, says := range map[string]string{
@@ -29,13 +30,10 @@ func TestArgs(t *testing.T) {
 		cdigen(t, append([]string{"args", "--host-root", root}, strings.Fields(args)...)...).expect(t, exitUsage, says)
 	}
 	cdigen(t, "args", "--for", "enroot", "--host-root", host(t, "none"), "mlx5_0").expect(t, exitNothing, "no RDMA device")
-	if r := cdigen(t, "args", "--for", "enroot", "--host-root", host(t, "soft-pci"), "*"); !strings.Contains(r.stderr,
-		"exclusive network namespace mode") {
-		t.Errorf("standard error %q", r.stderr)
-	}
-	if r := cdigen(t, "__completeNoDesc", "args", "--host-root", root, "mlx5_"); !strings.Contains(r.stdout, "mlx5_0\n") {
-		t.Errorf("completions %q", r.stdout)
-	}
+	test.StrContains(t, cdigen(t, "args", "--for", "enroot", "--host-root", host(t, "soft-pci"), "*").stderr, "exclusive network namespace mode",
+		test.Sprint("standard"))
+	test.StrContains(t, cdigen(t, "__completeNoDesc", "args", "--host-root", root, "mlx5_").stdout, "mlx5_0\n",
+		test.Sprint("completions"))
 }
 
 // TestArgsOfNspawn: a container of systemd-nspawn opens the nodes, and has no other HCA.
@@ -47,9 +45,7 @@ func TestArgsOfNspawn(t *testing.T) {
 		"mlx5_bond_0").stdout)
 	rootfs := t.TempDir()
 	for _, dir := range []string{"usr", "etc", "dev", "proc", "sys", "tmp", "run", "root", "var"} {
-		if err := os.Mkdir(filepath.Join(rootfs, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Mkdir(filepath.Join(rootfs, dir), 0o755))
 	}
 	put(t, filepath.Join(rootfs, "bin/busybox"), read(t, busybox), 0o755)
 	// The nodes are those of /dev/kmsg, in a /dev of their own. There is no systemd to register with.

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
 )
@@ -24,9 +27,7 @@ func TestConfigureDocker(t *testing.T) {
 		t.Helper()
 		const want = " {\n-  \"data-root\": \"/data\"\n" +
 			"+  \"data-root\": \"/data\",\n+  \"features\": {\n+    \"cdi\": true\n+  }\n }\n"
-		if !strings.HasSuffix(r.stdout, want) {
-			t.Errorf("standard output %q; want the change %q", r.stdout, want)
-		}
+		test.StrHasSuffix(t, want, r.stdout, test.Sprint("standard output"))
 	}
 	r := cdigen(t, append(args, "--runtime-version", "27.0", "--dry-run")...)
 	r.expect(t, exitOK, "next: cdi-gen generate --to /etc/cdi")
@@ -36,9 +37,7 @@ func TestConfigureDocker(t *testing.T) {
 	r.expect(t, exitOK, "/etc/docker/daemon.json written\n/etc/docker/daemon.json.cdi-gen-backup has the old content\n"+
 		"next: systemctl restart docker")
 	change(r)
-	if got := read(t, file+".cdi-gen-backup"); got != daemonJSON {
-		t.Errorf("the backup has %q, want %q", got, daemonJSON)
-	}
+	test.Eq(t, daemonJSON, read(t, file+".cdi-gen-backup"), test.Sprint("the backup"))
 	cdigen(t, append(args, "--runtime-version", "27.0")...).expect(t, exitOK, "needs no change: CDI is on")
 	r = cdigen(t, append(args, "--undo")...)
 	r.expect(t, exitOK, "/etc/docker/daemon.json is as before")
@@ -78,16 +77,12 @@ func TestConfigureNotRoot(t *testing.T) {
 	needs.Root(t, "it becomes another user")
 	setpriv := needs.Program(t, "setpriv", "apt-get install util-linux")
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	home := t.TempDir()
 	self, data := filepath.Join(home, "cdi-gen"), read(t, self)
 	put(t, self, data, 0o755)
 	for _, dir := range []string{home, filepath.Dir(home)} { // the other user must reach the program
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chmod(dir, 0o755))
 	}
 	try := func() string {
 		t.Helper()
@@ -102,23 +97,16 @@ func TestConfigureNotRoot(t *testing.T) {
 	}
 	// On a machine with Docker there may be nothing to change.
 	if _, err := os.Stat("/etc/docker"); os.IsNotExist(err) {
-		if out := try(); !strings.Contains(out, "only root can change /etc/docker/daemon.json: run the same command") {
-			t.Errorf("output %q", out)
-		}
+		test.StrContains(t, try(), "only root can change /etc/docker/daemon.json: run the same command",
+			test.Sprint("output"))
 	}
 	file := filepath.Join(home, ".config/docker/daemon.json")
 	put(t, file, "{}", 0o644)
 	for dir := filepath.Dir(file); dir != home; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chmod(dir, 0o755))
 	}
-	if out := try(); !strings.Contains(out, `"cdi-spec-dirs": ["DIR"] in `+file) {
-		t.Errorf("output %q", out)
-	}
-	if got := read(t, file); got != "{}" {
-		t.Errorf("the file of the user has %q", got)
-	}
+	test.StrContains(t, try(), `"cdi-spec-dirs": ["DIR"] in `+file, test.Sprint("output"))
+	test.Eq(t, "{}", read(t, file), test.Sprint("the file of the user"))
 }
 
 // TestConfigureAsksTheRuntime: on the host itself the runtime says its version. The program of the test stands in the
@@ -165,21 +153,16 @@ func TestConfigureKilled(t *testing.T) {
 			if !fired && err != nil {
 				t.Fatalf("without a fault: %v: %s", err, out)
 			}
-			if got := read(t, file); !slices.Contains([]string{before, after}, got) {
-				t.Fatalf("killed at call %d, %v: the file has %q", n, call, got)
-			}
+			must.True(t, slices.Contains([]string{before, after}, read(t, file)),
+				must.Sprintf("killed at call %d, %v: the file", n, call))
 			cdigen(t, args...).expect(t, exitOK, " ")
-			if got := read(t, file); got != after {
-				t.Fatalf("killed at call %d, %v, and tried again: the file has %q", n, call, got)
-			}
+			must.Eq(t, after, read(t, file),
+				must.Sprintf("killed at call %d, %v, and tried again: the file", n, call))
 			cdigen(t, undo...).expect(t, exitOK, " ")
-			if got := read(t, file); got != daemonJSON {
-				t.Fatalf("killed at call %d, %v, and undone: the file has %q", n, call, got)
-			}
+			must.Eq(t, daemonJSON, read(t, file),
+				must.Sprintf("killed at call %d, %v, and undone: the file", n, call))
 			if !fired {
-				if n < 8 {
-					t.Errorf("%d calls were killed; want more", n-1)
-				}
+				test.GreaterEq(t, 8, n, test.Sprintf("%d calls were killed; want more", n-1))
 				return
 			}
 		}
@@ -187,9 +170,7 @@ func TestConfigureKilled(t *testing.T) {
 	steps(daemonJSON, configured, nil, do)
 	steps(configured, daemonJSON, do, undo)
 	entries, err := os.ReadDir(filepath.Dir(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, e := range entries { // a killed writer leaves its temporary file, which no runtime reads
 		if !strings.HasPrefix(e.Name(), ".rdma.dev-") && e.Name() != "daemon.json" {
 			t.Errorf("%s is left", e.Name())
@@ -208,8 +189,6 @@ func TestConfigureGolden(t *testing.T) {
 func read(t testing.TB, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // TestDebug: --debug names the files that a command reads, and why it skips one. It prints no value, and nothing
@@ -32,13 +34,9 @@ func TestDebug(t *testing.T) {
 				debug.stdout)
 		}
 		for _, want := range c.says {
-			if !strings.Contains(debug.stderr, "debug: "+want) {
-				t.Errorf("%q --debug has no %q:\n%.2000s", args, want, debug.stderr)
-			}
+			test.StrContains(t, debug.stderr, "debug: "+want, test.Sprintf("%q --debug has no %q", args, want))
 		}
-		if strings.Contains(debug.stderr, "hidden") {
-			t.Errorf("%q --debug prints a value", args)
-		}
+		test.StrNotContains(t, debug.stderr, "hidden", test.Sprintf("%q --debug prints a value", args))
 	}
 	cdigen(t, "devices", "--spec-dir", filepath.Join(dir, "cdi"), "--debug").
 		expect(t, exitInvalid, "debug: read "+filepath.Join(dir, "cdi/bad.json"))

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -28,14 +30,10 @@ func TestOnDenied(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "dev/infiniband"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(root, "dev/infiniband"), 0o755))
 	for _, node := range []string{"uverbs0", "rdma_cm"} {
 		path := filepath.Join(root, "dev/infiniband", node)
-		if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 11))); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 11))))
 	}
 	// start runs a container whose runtime cannot raise a hard limit of 8 MiB. It keeps the report of the hook.
 	start := func(policy string) (string, error) {
@@ -48,9 +46,7 @@ func TestOnDenied(t *testing.T) {
 		dir := newBundle(t)
 		put(t, filepath.Join(dir, "rootfs/bin/busybox"), read(t, busybox), 0o755)
 		for _, sub := range []string{"proc", "dev"} {
-			if err := os.MkdirAll(filepath.Join(dir, "rootfs", sub), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.MkdirAll(filepath.Join(dir, "rootfs", sub), 0o755))
 		}
 		cdigen(t, "apply", dir, "--host-root", root, "--device", "mlx5_bond_0").expect(t, exitOK, "written")
 		put(t, spec, strings.ReplaceAll(read(t, spec), "path: "+hook, "path: /usr/bin/rdma-hook"), 0o644)
@@ -81,8 +77,6 @@ code=$?; mkdir -p "$4/run" && cp -a /run/rdma.dev "$4/run/"; exit $code`
 	r := cdigen(t, "doctor", "--host-root", root)
 	for _, says := range []string{"memlock-clamped", "the hook could not raise the locked memory of the last container",
 		"on:  container cdi-gen-deni", "LimitMEMLOCK=infinity"} {
-		if !strings.Contains(r.stdout, says) {
-			t.Errorf("doctor says %s\nwant it to say %q", r.stdout, says)
-		}
+		test.StrContains(t, r.stdout, says, test.Sprint("doctor"))
 	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestDevices: every device that a runtime finds, whoever defines it, and what it refuses.
@@ -21,19 +23,15 @@ func TestDevices(t *testing.T) {
 	r := cdigen(t, "devices", "--host-root", root)
 	r.expect(t, exitOK, "")
 	checkGolden(t, "devices.txt", r.stdout)
-	if r := cdigen(t, "devices", "--host-root", root, "-o", "name", "--spec-dir", "/etc/cdi"); r.stdout !=
-		"nvidia.com/gpu=gpu0\nrdma.dev/hca=mlx5_bond_0\nrdma.dev/hca=pci-0000-3b-00-0\n" {
-		t.Errorf("names %q", r.stdout)
-	}
+	test.Eq(t, "nvidia.com/gpu=gpu0\nrdma.dev/hca=mlx5_bond_0\nrdma.dev/hca=pci-0000-3b-00-0\n", cdigen(t, "devices", "--host-root", root, "-o", "name", "--spec-dir", "/etc/cdi").stdout,
+		test.Sprint("names"))
 	put(t, filepath.Join(static, "gpu2.json"), gpuSpec, 0o644)
 	put(t, filepath.Join(static, "bad.json"), "{", 0o644)
 	for _, format := range []string{"table", "json", "yaml", "name"} {
 		r = cdigen(t, "devices", "--host-root", root, "-o", format)
 		r.expect(t, exitInvalid, "runtimes refuse nvidia.com/gpu=gpu0, which more than one file defines: "+
 			"/etc/cdi/gpu.yaml and /etc/cdi/gpu2.json; remove all but one")
-		if !strings.Contains(r.stderr, `runtimes refuse "/etc/cdi/bad.json": `) {
-			t.Errorf("standard error %q", r.stderr)
-		}
+		test.StrContains(t, r.stderr, `runtimes refuse "/etc/cdi/bad.json": `, test.Sprint("standard"))
 	}
 	cdigen(t, "devices", "-o", "xml").expect(t, exitUsage, "want table, json, yaml or name")
 }
@@ -44,16 +42,11 @@ func TestGenerateWarnsOfRivals(t *testing.T) {
 	generateTo(t, "hgx-h100", filepath.Join(dir, "old.yaml")).expect(t, exitOK, "written")
 	r := generateTo(t, "hgx-h100", dir)
 	r.expect(t, exitOK, "old.yaml also defines rdma.dev/hca=all, ")
-	if !strings.Contains(r.stderr, " more: runtimes refuse a device that two files of one directory define") {
-		t.Errorf("standard error %q", r.stderr)
-	}
-	if err := os.Remove(filepath.Join(dir, "old.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	test.StrContains(t, r.stderr, " more: runtimes refuse a device that two files of one directory define",
+		test.Sprint("standard"))
+	must.NoError(t, os.Remove(filepath.Join(dir, "old.yaml")))
 	r = generateTo(t, "hgx-h100", dir)
 	r.expect(t, exitOK, "warning: no container runtime here reads "+dir) // nor would a rival matter
-	if strings.Contains(r.stderr, "runtimes refuse") {
-		t.Errorf("standard error %q", r.stderr)
-	}
+	test.StrNotContains(t, r.stderr, "runtimes refuse", test.Sprint("standard"))
 	generateTo(t, "hgx-h100", dir, "--output", "json").expect(t, exitOK, "written")
 }

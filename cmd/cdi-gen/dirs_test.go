@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // linkedSpecs makes a host whose /etc/cdi is a link to a directory with a spec.
@@ -14,9 +16,7 @@ func linkedSpecs(t *testing.T) (root, dir string) {
 	root = t.TempDir()
 	dir = filepath.Join(root, "etc/cdi")
 	generateTo(t, "roce-lag", dir).expect(t, exitOK, "written")
-	if err := errors.Join(os.Rename(dir, dir+".real"), os.Symlink("cdi.real", dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.Rename(dir, dir+".real"), os.Symlink("cdi.real", dir)))
 	return root, dir
 }
 
@@ -50,9 +50,7 @@ func TestKindsOfOneLetter(t *testing.T) {
 		cdigen(t, "validate", file).expect(t, exitInvalid, "is one letter, and before 1.1.1 the CDI library panics on it")
 		put(t, filepath.Join(dir, "etc/cdi/s.yaml"), read(t, file), 0o644)
 		cdigen(t, "devices", "--host-root", dir).expect(t, exitInvalid, "is one letter")
-		if err := errors.Join(os.Remove(file), os.Remove(filepath.Join(dir, "etc/cdi/s.yaml"))); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.Remove(file), os.Remove(filepath.Join(dir, "etc/cdi/s.yaml"))))
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 )
 
@@ -13,9 +16,7 @@ import (
 // which is generated.
 func TestDocs(t *testing.T) {
 	b, err := os.ReadFile("../../docs/cdi-gen.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	docs := string(b)
 	for _, cmd := range newRoot().Commands() {
 		// doctor has a page of its own.
@@ -28,28 +29,21 @@ func TestDocs(t *testing.T) {
 	_, example, _ := strings.Cut(docs, "```yaml\n")
 	example, _, _ = strings.Cut(example, "```")
 	r := cdigen(t, "generate", "--host-root", host(t, "roce-lag"), "--no-hook", "--no-all", "--names", "ibdev")
-	if r.stdout != example {
-		t.Errorf("the example in docs/cdi-gen.md is\n%s\nbut generate prints\n%s", example, r.stdout)
-	}
+	test.Eq(t, example, r.stdout, test.Sprint("the example in docs/cdi-gen.md"))
 }
 
 // TestDocsConfig: the configuration file in docs/cdi-gen.md is valid and has every field.
 func TestDocsConfig(t *testing.T) {
 	b, err := os.ReadFile("../../docs/cdi-gen.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, text, _ := strings.Cut(string(b), "\n```yaml\napiVersion:")
 	text, _, _ = strings.Cut("apiVersion:"+text, "```")
 	config, err := hostconfig.Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("the configuration file in docs/cdi-gen.md: %v\n%s", err, text)
-	}
+	must.NoError(t, err, must.Sprintf("the configuration file in docs/cdi-gen.md: %v\n%s", err, text))
 	for _, v := range []reflect.Value{reflect.ValueOf(*config), reflect.ValueOf(config.Container)} {
 		for i := range v.NumField() {
-			if v.Field(i).IsZero() {
-				t.Errorf("the configuration file in docs/cdi-gen.md has no %s", v.Type().Field(i).Name)
-			}
+			test.False(t, v.Field(i).IsZero(),
+				test.Sprintf("the configuration file in docs/cdi-gen.md has no %s", v.Type().Field(i).Name))
 		}
 	}
 }

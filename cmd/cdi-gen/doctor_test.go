@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
@@ -27,12 +29,8 @@ func diagnose(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestDoctorExitCodes(t *testing.T) {
 	healthy := rdmatest.Root(t, "soft")
 	hook := filepath.Join(healthy, "usr/bin/rdma-hook")
-	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Dir(hook), 0o755))
+	must.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755))
 	var errs bytes.Buffer
 	if code := run(t.Context(), []string{"generate", "--host-root", healthy, "--hook-path", "/usr/bin/rdma-hook",
 		"--to", filepath.Join(healthy, "etc/cdi")}, &errs, &errs); code != exitOK {
@@ -83,12 +81,8 @@ func TestDoctorFormats(t *testing.T) {
 	_, asJSON, _ := diagnose(t, "--host-root", root, "-o", "json")
 	_, asYAML, _ := diagnose(t, "--host-root", root, "--output", "yaml")
 	var a, b doctor.Report
-	if err := json.Unmarshal([]byte(asJSON), &a); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal([]byte(asYAML), &b); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(asJSON), &a))
+	must.NoError(t, yaml.Unmarshal([]byte(asYAML), &b))
 	if diff := cmp.Diff(a, b); diff != "" || len(a.Findings) == 0 {
 		t.Errorf("%d findings, -json +yaml:\n%s", len(a.Findings), diff)
 	}
@@ -97,12 +91,8 @@ func TestDoctorFormats(t *testing.T) {
 			t.Errorf("%s is not in the table:\n%s", f.ID, text)
 		}
 	}
-	if strings.Contains(text, "\x1b") {
-		t.Error("colour outside of a terminal")
-	}
-	if strings.Contains(asJSON, `\u003e`) {
-		t.Error("commands are escaped for HTML")
-	}
+	test.StrNotContains(t, text, "\x1b", test.Sprint("colour outside of a terminal"))
+	test.StrNotContains(t, asJSON, `\u003e`, test.Sprint("commands are escaped for HTML"))
 }
 
 // Doctor writes nothing.
@@ -110,9 +100,7 @@ func TestDoctorWritesNothing(t *testing.T) {
 	root := rdmatest.Root(t, "soft")
 	before := listing(t, root)
 	diagnose(t, "--host-root", root)
-	if diff := cmp.Diff(before, listing(t, root)); diff != "" {
-		t.Errorf("before and after:\n%s", diff)
-	}
+	test.Eq(t, before, listing(t, root), test.Sprint("before and after"))
 }
 
 // listing is every file of a tree with its mode, size and time.
@@ -130,9 +118,7 @@ func listing(t *testing.T, root string) []string {
 		list = append(list, strings.Join([]string{path, info.Mode().String(), info.ModTime().String()}, " "))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return list
 }
 
@@ -145,25 +131,17 @@ func TestDoctorOnThisHost(t *testing.T) {
 }
 
 func TestIsTerminal(t *testing.T) {
-	if isTerminal(&bytes.Buffer{}) {
-		t.Error("a buffer is a terminal")
-	}
+	test.False(t, isTerminal(&bytes.Buffer{}), test.Sprint("a buffer is a terminal"))
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Skipf("needs a pseudo terminal: %v", err)
 	}
 	defer func() {
-		if err := pty.Close(); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, pty.Close())
 	}()
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
-	if !isTerminal(pty) {
-		t.Error("a terminal is none")
-	}
+	test.True(t, isTerminal(pty), test.Sprint("a terminal is none"))
 	t.Setenv("NO_COLOR", "1")
-	if isTerminal(pty) {
-		t.Error("NO_COLOR has no effect")
-	}
+	test.False(t, isTerminal(pty), test.Sprint("NO_COLOR has no effect"))
 }

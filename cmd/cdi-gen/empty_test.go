@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/spf13/pflag"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -32,17 +33,13 @@ func TestEmptyValues(t *testing.T) {
 				r := cdigen(t, args...)
 				r.expect(t, exitUsage, `invalid argument "`+value+`" for "`)
 				r.expect(t, exitUsage, "an empty value; is a variable of the shell not set?")
-				if r.stdout != "" {
-					t.Errorf("%s: standard output %q", args, r.stdout)
-				}
+				test.Eq(t, "", r.stdout, test.Sprintf("%s: standard output", args))
 			}
 		})
 	}
 	for _, want := range []string{"generate device", "generate output", "list exclude", "remove from", "userspace image",
 		"doctor host-root"} {
-		if !strings.Contains(strings.Join(tried, "\n")+"\n", want+"\n") {
-			t.Errorf("--%s was not tried", want)
-		}
+		test.StrContains(t, strings.Join(tried, "\n")+"\n", want+"\n", test.Sprintf("--%s was not tried", want))
 	}
 	// After a good one as well, and an argument too.
 	cdigen(t, "list", "--host-root", root, "--device", "mlx5_0", "--device", "").expect(t, exitUsage, "an empty value")
@@ -70,7 +67,6 @@ func TestExcludeNothing(t *testing.T) {
 		t.Errorf("%d HCAs, problems %v, error %v; want the HCA, and no problem with the excluded one", len(snap.HCAs),
 			snap.Problems, err)
 	}
-	if err := (&hostFlags{exclude: []string{"", "mlx5_1"}}).filter(snap); err == nil {
-		t.Error("an empty pattern excludes the host")
-	}
+	test.Error(t, (&hostFlags{exclude: []string{"", "mlx5_1"}}).filter(snap),
+		test.Sprint("an empty pattern excludes the host"))
 }

@@ -7,6 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/mounttest"
 )
 
@@ -41,9 +44,7 @@ func TestOutput(t *testing.T) {
 	generateTo(t, "roce-lag", dir, "--kind", "example.com/nic").
 		expect(t, exitOK, filepath.Join(dir, "example.com-nic.yaml")+" written")
 	holds(t, dir, "example.com-nic.yaml", "my.yaml", "rdma.dev-hca.json")
-	if r := generateTo(t, "roce-lag", dir); r.stdout != "" {
-		t.Errorf("a file was asked for, and standard output has %q", r.stdout)
-	}
+	test.Eq(t, "", generateTo(t, "roce-lag", dir).stdout, test.Sprint("a file was asked for, and standard output"))
 }
 
 // TestOutputEqualsStdout: a file has what is printed, byte for byte.
@@ -52,13 +53,9 @@ func TestOutputEqualsStdout(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "x."+format)
 		generateTo(t, "hgx-h100", file).expect(t, exitOK, "written")
 		got, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		r := cdigen(t, "generate", "--no-hook", "--host-root", host(t, "hgx-h100"), "--output", format)
-		if r.stdout != string(got) {
-			t.Errorf("%s: the file differs from standard output", format)
-		}
+		test.Eq(t, string(got), r.stdout, test.Sprintf("%s: the file differs from standard output", format))
 	}
 }
 
@@ -169,9 +166,7 @@ func TestValidate(t *testing.T) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	generateTo(t, "roce-lag", file("good.yaml")).expect(t, exitOK, "written")
 	good, err := os.ReadFile(file("good.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	put(t, file("twin.yaml"), string(good), 0o644)
 	put(t, file("elsewhere/twin.yaml"), string(good), 0o644)
 	put(t, file("spec.yml"), string(good), 0o644)
@@ -184,9 +179,7 @@ func TestValidate(t *testing.T) {
 	put(t, file("pair/b.yaml"), string(good), 0o644)
 	put(t, file("yml/a.yml"), string(good), 0o644)
 	put(t, file("nothing/sub/a.yaml"), string(good), 0o644)
-	if err := syscall.Mkfifo(file("fifo.json"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, syscall.Mkfifo(file("fifo.json"), 0o644))
 	for _, c := range []struct {
 		files []string
 		code  int
@@ -217,8 +210,7 @@ func TestValidate(t *testing.T) {
 		}
 		r := cdigen(t, args...)
 		r.expect(t, c.code, c.says)
-		if got := strings.Count(r.stdout, ": valid, CDI 0.3.0, kind rdma.dev/hca, 3 devices\n"); got != c.valid {
-			t.Errorf("validate %s prints %q; want %d lines on good files", c.files, r.stdout, c.valid)
-		}
+		test.Eq(t, c.valid, strings.Count(r.stdout, ": valid, CDI 0.3.0, kind rdma.dev/hca, 3 devices\n"),
+			test.Sprintf("validate %s prints %q", c.files, r.stdout))
 	}
 }

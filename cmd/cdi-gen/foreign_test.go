@@ -7,6 +7,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // What is not a spec of our kind is nobody's but its owner's, whatever its name: it is neither
@@ -29,9 +32,7 @@ var noSpecs = map[string]string{
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all := map[string]string{}
 	for _, e := range entries {
 		file := filepath.Join(dir, e.Name())
@@ -40,9 +41,7 @@ func contents(t *testing.T, dir string) map[string]string {
 			all[e.Name()] += " " + link
 		} else if e.Type().IsRegular() {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			all[e.Name()] += " " + string(data)
 		}
 	}
@@ -52,9 +51,7 @@ func contents(t *testing.T, dir string) map[string]string {
 func sameContents(t *testing.T, what string, before, after map[string]string) {
 	t.Helper()
 	for name, content := range before {
-		if after[name] != content {
-			t.Errorf("%s: %s was %q, is %q", what, name, content, after[name])
-		}
+		test.Eq(t, content, after[name], test.Sprintf("%s: %s", what, name))
 	}
 }
 
@@ -115,9 +112,7 @@ func TestOutputOfNoFile(t *testing.T) {
 		for _, machine := range []string{"roce-lag", "none"} {
 			dir := t.TempDir()
 			file, twin := filepath.Join(dir, "x.yaml"), filepath.Join(dir, "x.json")
-			if err := errors.Join(plant(file), plant(twin)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, errors.Join(plant(file), plant(twin)))
 			stays := func(what string) {
 				t.Helper()
 				for _, path := range []string{file, twin} {
@@ -128,9 +123,7 @@ func TestOutputOfNoFile(t *testing.T) {
 			}
 			if says == "is a directory" { // then it is one to write to
 				file = filepath.Join(dir, "rdma.dev-hca.yaml")
-				if err := plant(file); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, plant(file))
 				generateTo(t, machine, dir).expect(t, exitUsage, says)
 				cdigen(t, "remove", "--from", dir).expect(t, exitUsage, says)
 				stays("directory")
@@ -161,9 +154,7 @@ func TestOutputLink(t *testing.T) {
 	generateTo(t, "roce-lag", elsewhere).expect(t, exitOK, "written")
 	before := contents(t, filepath.Dir(elsewhere))
 	for _, link := range []string{file, twin} {
-		if err := os.Symlink(elsewhere, link); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Symlink(elsewhere, link))
 	}
 	r := generateTo(t, "roce-lag", dir, "--check")
 	r.expect(t, exitDrift, file+" is a link instead of a file of its own, "+twin+" should not exist")

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -31,24 +33,18 @@ func TestGenerate(t *testing.T) {
 			if want == exitExclusive {
 				r := cdigen(t, "generate", "--host-root", root, "--no-hook")
 				r.expect(t, exitExclusive, "set \"options ib_core netns_mode=1\"")
-				if r.stdout != "" {
-					t.Errorf("printed %q", r.stdout)
-				}
+				test.Eq(t, "", r.stdout, test.Sprint("printed"))
 				want = exitOK
 			}
 			for _, format := range formats(name) {
 				args := []string{"generate", "--host-root", root, "--no-hook", "--output", format, "--allow-exclusive-netns"}
 				first, second := cdigen(t, args...), cdigen(t, args...)
-				if diff := cmp.Diff(first, second, cmp.AllowUnexported(result{})); diff != "" {
-					t.Errorf("two runs differ:\n%s", diff)
-				}
+				test.Eq(t, first, second, test.Cmp(cmp.AllowUnexported(result{})), test.Sprint("two runs differ"))
 				if first.code != want || (first.stderr == "") != (want == exitOK) {
 					t.Errorf("exit code %d, standard error %q; want %d", first.code, first.stderr, want)
 				}
 				if want == exitNothing {
-					if first.stdout != "" {
-						t.Errorf("an empty spec: %s", first.stdout)
-					}
+					test.Eq(t, "", first.stdout, test.Sprint("an empty spec"))
 					continue
 				}
 				checkGolden(t, filepath.Join("generate", name+"."+format), first.stdout)
@@ -72,12 +68,9 @@ func loads(t *testing.T, spec, format string) *cdiapi.Spec {
 	file := filepath.Join(t.TempDir(), "rdma.dev-hca."+format)
 	put(t, file, spec, 0o644)
 	got, err := cdiapi.ReadSpec(file, 0)
-	if err != nil {
-		t.Fatalf("the CDI library refuses the spec: %v", err)
-	}
-	if !slices.Contains([]string{"0.3.0", "0.4.0", "0.5.0"}, got.Version) {
-		t.Errorf("CDI %s; podman 4.3 knows 0.5.0", got.Version)
-	}
+	must.NoError(t, err, must.Sprint("the CDI library refuses the spec"))
+	test.True(t, slices.Contains([]string{"0.3.0", "0.4.0", "0.5.0"}, got.Version),
+		test.Sprintf("CDI %s; podman 4.3 knows 0.5.0", got.Version))
 	return got
 }
 
@@ -119,9 +112,7 @@ func TestGenerateChoice(t *testing.T) {
 			strings.Fields(c.args)...)
 		r := cdigen(t, args...)
 		r.expect(t, exitOK, "")
-		if got := describe(loads(t, r.stdout, "json")); got != c.want {
-			t.Errorf("%s %s:\n  gives %s\n  want  %s", c.machine, c.args, got, c.want)
-		}
+		test.Eq(t, c.want, describe(loads(t, r.stdout, "json")), test.Sprintf("%s %s", c.machine, c.args))
 	}
 }
 
@@ -141,15 +132,11 @@ func TestGeneratePartial(t *testing.T) {
 		{all, 13, []string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_4: ", "HCA mlx5_7: ", "uverbs2/ibdev"}, "HCA mlx5_0"},
 		{one, 3, []string{"uverbs2/ibdev"}, "HCA "},
 	} {
-		if got := len(loads(t, c.stdout, "json").Devices); got != c.devices {
-			t.Errorf("%d devices; want %d", got, c.devices)
-		}
+		test.Eq(t, c.devices, len(loads(t, c.stdout, "json").Devices), test.Sprint("devices"))
 		for _, says := range c.says {
 			c.expect(t, exitPartial, says)
 		}
-		if strings.Contains(c.stderr, c.not) {
-			t.Errorf("standard error %q; nothing on %q wanted", c.stderr, c.not)
-		}
+		test.StrNotContains(t, c.stderr, c.not, test.Sprint("standard"))
 	}
 }
 
@@ -178,9 +165,7 @@ const use = " --hca mlx5_bond_0:uverbs0:mlx5_core"
 
 func TestGenerateHook(t *testing.T) {
 	root := t.TempDir()
-	if err := os.Symlink(filepath.Join(host(t, "roce-lag"), "sys"), filepath.Join(root, "sys")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(filepath.Join(host(t, "roce-lag"), "sys"), filepath.Join(root, "sys")))
 	generate := func(args ...string) result {
 		return cdigen(t, append([]string{"generate", "--output", "json", "--host-root", root}, args...)...)
 	}
@@ -199,17 +184,14 @@ func TestGenerateHook(t *testing.T) {
 		r := generate(c.args...)
 		r.expect(t, exitOK, "")
 		spec := loads(t, r.stdout, "json")
-		if len(spec.ContainerEdits.Hooks) != 1 {
-			t.Fatalf("hooks of the spec: %+v; want one", spec.ContainerEdits.Hooks)
-		}
+		must.Eq(t, 1, len(spec.ContainerEdits.Hooks),
+			must.Sprintf("hooks of the spec: %+v; want one", spec.ContainerEdits.Hooks))
 		h := spec.ContainerEdits.Hooks[0]
 		if got := h.Path + " " + strings.Join(h.Args, " "); got != c.want || h.HookName != "createRuntime" {
 			t.Errorf("%s: %s hook %q; want %q", c.args, h.HookName, got, c.want)
 		}
 		for _, d := range spec.Devices {
-			if len(d.ContainerEdits.Hooks) > 0 {
-				t.Errorf("device %s has a hook of its own", d.Name)
-			}
+			test.Eq(t, 0, len(d.ContainerEdits.Hooks), test.Sprintf("device %s has a hook of its own", d.Name))
 		}
 	}
 }
@@ -233,9 +215,7 @@ func TestGenerateHookReplaceable(t *testing.T) {
 			put(t, filepath.Join(root, "usr/bin/rdma-hook"), "", 0o755)
 			args := []string{"generate", "--output", "json", "--host-root", root}
 			cdigen(t, args...).expect(t, exitOK, "")
-			if err := change(root); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, change(root))
 			for _, further := range [][]string{nil, {"--hook-path", "/usr/bin/rdma-hook"}} {
 				r := cdigen(t, append(args, further...)...)
 				r.expect(t, exitHook, `"/usr/bin/rdma-hook": others than root can replace it, and it would run as root: `)
@@ -259,9 +239,7 @@ func TestHostRootLinks(t *testing.T) {
 		"etc/passwd.xml": "/etc/passwd", "opt/up": "../../../../../../../../../etc/site.conf",
 	} {
 		at := filepath.Join(root, link)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(target, at)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(target, at)))
 	}
 	for _, c := range []struct {
 		args []string

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
 
@@ -34,16 +37,12 @@ func hostileHost(t *testing.T) string {
 		rename(t, root, entries[0].Name(), hostileNetdev)
 	}
 	specs := filepath.Join(root, "etc/cdi")
-	if err := os.MkdirAll(specs, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(specs, 0o755))
 	spec := "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: [{name: a, containerEdits: {deviceNodes: [{path: " +
 		"\"/dev/infiniband/uverbs0\\e]0;x\\a\"}]}}]\n"
 	for name, text := range map[string]string{hostileFile: "\x1b[2J: [", "rdma.dev-hca.yaml": spec,
 		"y" + hostileFile: spec, "z" + hostileFile: spec} {
-		if err := os.WriteFile(filepath.Join(specs, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(specs, name), []byte(text), 0o644))
 	}
 	return root
 }
@@ -77,15 +76,11 @@ func rename(t *testing.T, root, from, to string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	slices.Reverse(paths) // what is below goes first
 	for _, path := range paths {
 		if filepath.Base(path) == from {
-			if err := os.Rename(path, filepath.Join(filepath.Dir(path), to)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Rename(path, filepath.Join(filepath.Dir(path), to)))
 		}
 	}
 }
@@ -108,9 +103,7 @@ func TestHostileNames(t *testing.T) {
 			args = append(args, "--host-root", root)
 		}
 		r := cdigen(t, args...)
-		if r.stdout+r.stderr == "" {
-			t.Errorf("%q says nothing", args)
-		}
+		test.NotEq(t, "", r.stdout+r.stderr, test.Sprintf("%q says nothing", args))
 		for stream, text := range map[string]string{"output": r.stdout, "error": r.stderr} {
 			if i := strings.IndexFunc(text, func(r rune) bool {
 				return r != '\n' && r != '\t' &&
@@ -132,9 +125,7 @@ func TestHostileNames(t *testing.T) {
 func TestHostileFix(t *testing.T) {
 	r := cdigen(t, "doctor", "-o", "json", "--host-root", hostileHost(t))
 	var report struct{ Findings []struct{ ID, Fix string } }
-	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 	named := 0
 	for _, f := range report.Findings {
 		if strings.Contains(f.Fix, "reboot") {
@@ -144,9 +135,7 @@ func TestHostileFix(t *testing.T) {
 			t.Errorf("%s: a shell runs a part of %q: %q", f.ID, f.Fix, outside)
 		}
 	}
-	if named < 3 {
-		t.Errorf("%d commands have a hostile name: the test looks at nothing", named)
-	}
+	test.GreaterEq(t, 3, named, test.Sprintf("%d commands have a hostile name: the test looks at nothing", named))
 }
 
 // unquoted returns a command without what is in single quotes.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -24,9 +25,8 @@ func TestListTable(t *testing.T) {
 		}
 		checkGolden(t, filepath.Join("list", name+".txt"), r.stdout)
 		for line := range strings.Lines(r.stdout) {
-			if strings.TrimRight(line, " \n") != strings.TrimSuffix(line, "\n") {
-				t.Errorf("%s: %q ends in a blank", name, line)
-			}
+			test.Eq(t, strings.TrimSuffix(line, "\n"), strings.TrimRight(line, " \n"),
+				test.Sprintf("%s: %q ends in a blank", name, line))
 		}
 	}
 }
@@ -38,22 +38,14 @@ func TestListFormats(t *testing.T) {
 		results := map[string]string{}
 		for _, format := range []string{"json", "yaml", "name"} {
 			r := cdigen(t, "list", "--host-root", root, "-o", format)
-			if r.code != listCodes[name] {
-				t.Errorf("%s: exit code %d; want %d", name, r.code, listCodes[name])
-			}
+			test.Eq(t, listCodes[name], r.code, test.Sprintf("%s: exit code", name))
 			checkGolden(t, filepath.Join("list", name+"."+format), r.stdout)
 			results[format] = r.stdout
 		}
 		var fromJSON, fromYAML any
-		if err := json.Unmarshal([]byte(results["json"]), &fromJSON); err != nil {
-			t.Error(err)
-		}
-		if err := yaml.Unmarshal([]byte(results["yaml"]), &fromYAML); err != nil {
-			t.Error(err)
-		}
-		if !reflect.DeepEqual(fromJSON, fromYAML) {
-			t.Errorf("%s: JSON and YAML differ", name)
-		}
+		test.NoError(t, json.Unmarshal([]byte(results["json"]), &fromJSON))
+		test.NoError(t, yaml.Unmarshal([]byte(results["yaml"]), &fromYAML))
+		test.True(t, reflect.DeepEqual(fromJSON, fromYAML), test.Sprintf("%s: JSON and YAML differ", name))
 	}
 }
 
@@ -62,7 +54,5 @@ func TestListNames(t *testing.T) {
 	root := host(t, "roce-sriov")
 	r := cdigen(t, "list", "--host-root", root, "-o", "name", "--kind", "example.com/nic", "--device", "mlx5_[01]")
 	r.expect(t, exitOK, "")
-	if r.stdout != "example.com/nic=mlx5_0\nexample.com/nic=mlx5_1\n" {
-		t.Errorf("names %q", r.stdout)
-	}
+	test.Eq(t, "example.com/nic=mlx5_0\nexample.com/nic=mlx5_1\n", r.stdout, test.Sprint("names"))
 }

@@ -11,7 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -61,12 +62,8 @@ func host(t testing.TB, machine string) string {
 		return dir
 	}
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Mkdir(dir, 0o755), m.Extract(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, errors.Join(os.Mkdir(dir, 0o755), m.Extract(dir)))
 	return dir
 }
 
@@ -100,18 +97,12 @@ func checkGolden(t *testing.T, file, got string) {
 	t.Helper()
 	file = filepath.Join("testdata", file)
 	if *update {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644)))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; write it with: go test . -update", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s\nif this is right: go test . -update", file, diff)
-	}
+	must.NoError(t, err, must.Sprint("write it with: go test . -update"))
+	test.Eq(t, string(want), got, test.Sprintf("%s", file))
 }
 
 // put makes a file, with its directory.
@@ -127,14 +118,10 @@ func put(t testing.TB, file, content string, mode os.FileMode) {
 func holds(t testing.TB, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got := []string{}
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
-	if diff := cmp.Diff(append([]string{}, want...), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", dir, diff)
-	}
+	test.Eq(t, append([]string{}, want...), got, test.Sprintf("%s", dir))
 }

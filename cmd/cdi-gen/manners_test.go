@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -21,15 +23,11 @@ func TestHelpFits(t *testing.T) {
 		}
 	}
 	walk("", newRoot())
-	if len(names) < 15 {
-		t.Fatalf("commands %q", names)
-	}
+	must.GreaterEq(t, 15, len(names), must.Sprintf("commands %q", names))
 	for _, name := range names {
 		r := cdigen(t, append([]string{"help"}, strings.Fields(name)...)...)
 		r.expect(t, exitOK, "")
-		if n := strings.Count(r.stdout, "\n"); n > 65 {
-			t.Errorf("the help of %q has %d lines", name, n)
-		}
+		test.LessEq(t, 65, strings.Count(r.stdout, "\n"), test.Sprintf("the help of %q", name))
 		for line := range strings.Lines(r.stdout) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 && !strings.HasPrefix(line, "  cdi-gen ") {
 				t.Errorf("the help of %q has a line of %d columns: %s", name, n, line)
@@ -68,14 +66,10 @@ func TestStandardOutput(t *testing.T) {
 // screen. Programs get it whole.
 func TestTablesFit(t *testing.T) {
 	root := t.TempDir()
-	if err := fixture.Synthesize(root, 40); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, fixture.Synthesize(root, 40))
 	for _, args := range [][]string{{"list"}, {"topology"}, {"topology", "-o", "matrix"}, {"doctor"}} {
 		r := cdigen(t, append(args, "--host-root", root)...)
-		if strings.Count(r.stdout, "\n") < 9 {
-			t.Errorf("%q says %q", args, r.stdout)
-		}
+		test.GreaterEq(t, 9, strings.Count(r.stdout, "\n"), test.Sprintf("%q says %q", args, r.stdout))
 		for line := range strings.Lines(r.stdout) {
 			limit := 161
 			if args[0] == "doctor" {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
@@ -61,9 +63,7 @@ func plant(t *testing.T, dir string) {
 	t.Helper()
 	for name, make := range planted {
 		for _, ending := range []string{".json", ".yaml", ".conf"} {
-			if err := make(filepath.Join(dir, name+ending)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, make(filepath.Join(dir, name+ending)))
 		}
 	}
 }
@@ -72,15 +72,11 @@ func plant(t *testing.T, dir string) {
 func kinds(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all := map[string]string{}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		all[e.Name()] = fmt.Sprint(info.Mode(), info.Size())
 	}
 	return all
@@ -93,12 +89,8 @@ func ends(t *testing.T, args ...string) (code int, said string) {
 	defer cancel()
 	cmd := programContext(ctx, t, args...)
 	out, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		t.Fatalf("cdi-gen %s does not end: %s", args, out)
-	}
-	if cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, ctx.Err(), must.Sprintf("cdi-gen %s does not end: %s", args, out))
+	must.NotNil(t, cmd.ProcessState, must.Sprint(err))
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
@@ -106,14 +98,10 @@ func ends(t *testing.T, args ...string) (code int, said string) {
 // looks for specs says which files no runtime can read.
 func TestPlantedFiles(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
-	if err := os.CopyFS(root, os.DirFS(host(t, "roce-lag"))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(root, os.DirFS(host(t, "roce-lag"))))
 	dirs := []string{"etc/cdi", "var/run/cdi", "etc/crio/crio.conf.d", "etc/cni/net.d", "etc/containers", "etc/docker"}
 	for _, dir := range dirs {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 		plant(t, filepath.Join(root, dir))
 	}
 	static := filepath.Join(root, "etc/cdi")
@@ -148,13 +136,9 @@ func TestPlantedFiles(t *testing.T) {
 		{with(specDirs, "remove", "--all"), exitNothing, []string{`fifo.json" stays: it cannot be read`}},
 	} {
 		code, said := ends(t, c.args...)
-		if code != c.code {
-			t.Errorf("cdi-gen %s: exit code %d, want %d: %s", c.args, code, c.code, said)
-		}
+		test.Eq(t, c.code, code, test.Sprintf("cdi-gen %s: exit code %d, want %d: %s", c.args, code, c.code, said))
 		for _, want := range c.says {
-			if !strings.Contains(said, want) {
-				t.Errorf("cdi-gen %s does not say %q: %s", c.args, want, said)
-			}
+			test.StrContains(t, said, want, test.Sprintf("cdi-gen %s does not say", c.args))
 		}
 		sameContents(t, strings.Join(c.args, " "), before, kinds(t, static))
 	}

@@ -11,15 +11,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // site is a host root of its own for a machine, with files of the site.
 func site(t *testing.T, machine string) string {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.Symlink(filepath.Join(host(t, machine), "sys"), filepath.Join(root, "sys")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(filepath.Join(host(t, machine), "sys"), filepath.Join(root, "sys")))
 	put(t, filepath.Join(root, "opt/topo.xml"), "<system/>", 0o644)
 	put(t, filepath.Join(root, "etc/site.conf"), "", 0o644)
 	return root
@@ -55,9 +56,7 @@ ncclTopology: /opt/topo.xml
 	}
 	want := []string{"/etc/site.conf:/etc/app.conf:ro,nosuid,nodev,bind",
 		"/opt/topo.xml:/opt/topo.xml:ro,nosuid,nodev,bind"}
-	if !slices.Equal(mounts, want) {
-		t.Errorf("mounts %q, want %q", mounts, want)
-	}
+	test.SliceEqOp(t, want, mounts, test.Sprint("mounts"))
 }
 
 // TestBadSiteSettings: what is wrong is named, with file, line and field.
@@ -109,9 +108,7 @@ mounts: [{hostPath: /opt/0000:3b:00.0}, {hostPath: /etc/site.conf, containerPath
 		mounts = append(mounts, m.HostPath+" at "+m.ContainerPath)
 	}
 	want := []string{"/opt/topo.xml at /etc/app.conf", "/opt/0000:3b:00.0 at /opt/0000:3b:00.0"}
-	if !slices.Equal(mounts, want) {
-		t.Errorf("mounts %q, want %q", mounts, want)
-	}
+	test.SliceEqOp(t, want, mounts, test.Sprint("mounts"))
 }
 
 // TestTarget: the default spec loads in the oldest runtimes; what needs more is
@@ -139,9 +136,7 @@ func TestCheck(t *testing.T) {
 
 	r := check("roce-lag")
 	r.expect(t, exitDrift, file+" does not fit the host")
-	if !strings.Contains(r.stdout, "+cdiVersion: 0.3.0") {
-		t.Errorf("difference:\n%s", r.stdout)
-	}
+	test.StrContains(t, r.stdout, "+cdiVersion: 0.3.0", test.Sprint("difference"))
 	holds(t, dir)
 	generateTo(t, "roce-lag", dir).expect(t, exitOK, "written")
 	if r := check("roce-lag"); r.code != exitOK || r.stdout != "" || !strings.Contains(r.stderr, "fits the host") {
@@ -150,16 +145,12 @@ func TestCheck(t *testing.T) {
 	r = check("roce-sriov")
 	r.expect(t, exitDrift, "does not fit the host")
 	for _, line := range []string{"+  - name: mlx5_2\n", "-  - name: mlx5_bond_0\n", "--- " + file} {
-		if !strings.Contains(r.stdout, line) {
-			t.Errorf("the difference lacks %q:\n%s", line, r.stdout)
-		}
+		test.StrContains(t, r.stdout, line, test.Sprint("the difference lacks"))
 	}
 	r = check("none")
 	r.expect(t, exitDrift, "does not fit the host")
 	holds(t, dir, "rdma.dev-hca.yaml")
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(file))
 	check("none").expect(t, exitOK, "fits the host")
 }
 
@@ -184,9 +175,7 @@ func TestWatch(t *testing.T) {
 	become := func(machine string) {
 		t.Helper()
 		next := filepath.Join(root, "next")
-		if err := errors.Join(os.Symlink(filepath.Join(host(t, machine), "sys"), next), os.Rename(next, sys)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.Symlink(filepath.Join(host(t, machine), "sys"), next), os.Rename(next, sys)))
 	}
 	feed := events{make(chan []byte)}
 	old := openUevents
@@ -229,8 +218,6 @@ func TestWatch(t *testing.T) {
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: the condition does not come true", what)
-		}
+		must.False(t, time.Now().After(deadline), must.Sprintf("%s: the condition does not come true", what))
 	}
 }

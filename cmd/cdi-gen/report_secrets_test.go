@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
@@ -96,16 +99,12 @@ func TestReportSecrets(t *testing.T) {
 	for name, text := range files {
 		for _, part := range []string{name, text} {
 			lower := strings.ToLower(part)
-			if i := strings.Index(lower, "heim"); i >= 0 {
-				t.Errorf("%s has %q", name, part[max(0, i-60):min(len(part), i+60)])
-			}
+			test.Less(t, 0, strings.Index(lower, "heim"), test.Sprintf("%s", name))
 		}
 	}
 	text := files["cdi-gen-report/specs/etc/cdi/site.yaml"]
 	spec, err := cdi.ParseSpec([]byte(text))
-	if err != nil {
-		t.Fatalf("%v:\n%s", err, text)
-	}
+	must.NoError(t, err, must.Sprintf("%v:\n%s", err, text))
 	e := spec.Devices[0].ContainerEdits
 	if spec.Kind != "example.com/nic" || len(spec.Devices) != 2 || len(spec.Annotations) != 2 || len(e.Env) != 2 ||
 		len(e.Hooks[0].Args) != 4 || e.Hooks[0].HookName != "createRuntime" || e.Mounts[0].Options[0] != "ro" ||
@@ -115,14 +114,10 @@ func TestReportSecrets(t *testing.T) {
 	own := files["cdi-gen-report/specs/var/run/cdi/rdma.dev-hca_x.yaml"]
 	for _, want := range []string{"name: mlx5_0", "TOKEN=(hidden)", "/opt/bin/rdma-hook-1.2", "--memlock=unlimited",
 		"/usr/lib64/libibverbs.so.1"} {
-		if !strings.Contains(own, want) {
-			t.Errorf("a spec of ours has no %q:\n%s", want, own)
-		}
+		test.StrContains(t, own, want, test.Sprint("a spec of ours has no"))
 	}
 	for _, want := range []string{"spec-invalid", "spec-twins", "/etc/cdi/no-kind.yaml", "(hidden)"} {
-		if !strings.Contains(files["cdi-gen-report/doctor.json"], want) {
-			t.Errorf("the findings have no %q", want)
-		}
+		test.StrContains(t, files["cdi-gen-report/doctor.json"], want, test.Sprint("the findings have no"))
 	}
 }
 
@@ -132,9 +127,7 @@ func TestReportRefuses(t *testing.T) {
 	for name, data := range map[string]string{
 		"sys/class/infiniband/mlx5_0/node_guid": "a088:c203:0025:1000\n", "sys/class/net/p0/address": "a0:88:c2:25:10:00\n",
 	} {
-		if err := x.Write(tree.Entry{Path: name, Data: data}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.Write(tree.Entry{Path: name, Data: data}))
 	}
 	scrubber := capture.NewScrubber(x, capture.Names{Hosts: []string{"geheim30"}, Users: []string{"alice"}})
 	scrubber.Hide("pass word")

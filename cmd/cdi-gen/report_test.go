@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -34,28 +37,21 @@ func TestReport(t *testing.T) {
 	files := untar(t, []byte(read(t, file)))
 	for _, name := range []string{"README", capture.MachineFile, "versions.txt", "doctor.json",
 		"specs/etc/cdi/rdma.dev-hca.yaml"} {
-		if files["cdi-gen-report/"+name] == "" {
-			t.Errorf("the report has no %s", name)
-		}
+		test.NotEq(t, "", files["cdi-gen-report/"+name], test.Sprintf("the report has no %s", name))
 	}
-	if len(files) != 5 {
-		t.Errorf("the report has %d files", len(files))
-	}
+	test.Eq(t, 5, len(files), test.Sprint("the report"))
 	guid := strings.TrimSpace(read(t, filepath.Join(root, "sys/class/infiniband/mlx5_0/node_guid")))
 	for name, text := range files {
 		for _, secret := range []string{"secret17", "geheim", guid, strings.ReplaceAll(guid, ":", ""), "alice", "25:10:00"} {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s has %q", name, secret)
-			}
+			test.StrNotContains(t, text, secret, test.Sprintf("%s", name))
 		}
 	}
 	if !strings.Contains(files["cdi-gen-report/specs/etc/cdi/rdma.dev-hca.yaml"], "TOKEN=(hidden)") ||
 		!strings.Contains(files["cdi-gen-report/versions.txt"], "6.12.9-host") {
 		t.Errorf("files %q", files)
 	}
-	if r := cdigen(t, append(args, "-")...); r.stdout != read(t, file) {
-		t.Error("standard output differs from the file")
-	}
+	test.Eq(t, read(t, file), cdigen(t, append(args, "-")...).stdout,
+		test.Sprint("standard output differs from the file"))
 	imported(t, file)
 }
 
@@ -68,38 +64,26 @@ func imported(t *testing.T, file string) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	m, err := fixture.Parse("reported", []byte(read(t, filepath.Join(dir, "reported.txtar"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	again := t.TempDir()
-	if err := m.Extract(again); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Extract(again))
 	want := cdigen(t, "list", "--host-root", host(t, "roce-sriov"))
-	if got := cdigen(t, "list", "--host-root", again); got != want {
-		t.Errorf("the machine lists %v, want %v", got, want)
-	}
+	test.EqOp(t, want, cdigen(t, "list", "--host-root", again), test.Sprint("the machine lists"))
 }
 
 func untar(t *testing.T, data []byte) map[string]string {
 	t.Helper()
 	zipped, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	files := map[string]string{}
 	for tr := tar.NewReader(zipped); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		text, err := io.ReadAll(tr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		files[h.Name] = string(text)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 
@@ -25,9 +28,7 @@ func large(t testing.TB, n int) string {
 	if _, err := os.Stat(dir); err == nil {
 		return dir
 	}
-	if err := fixture.Synthesize(dir, n); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, fixture.Synthesize(dir, n))
 	return dir
 }
 
@@ -50,13 +51,9 @@ func TestManyFunctions(t *testing.T) {
 		}
 	}
 	for path, times := range nodes {
-		if times != 3 {
-			t.Errorf("%s stands %d times; want once for each name and once for all", path, times)
-		}
+		test.Eq(t, 3, times, test.Sprintf("%s stands", path))
 	}
-	if len(nodes) != n {
-		t.Errorf("%d nodes; want one for each function", len(nodes))
-	}
+	test.Eq(t, n, len(nodes), test.Sprint("nodes"))
 }
 
 // perDevice measures generate --to on machines of growing size, and fails where a
@@ -111,9 +108,7 @@ func TestSystemCallsAreLinear(t *testing.T) {
 			t.Skipf("strace does not work here: %v: %s", err, out)
 		}
 		data, err := os.ReadFile(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		calls := fileCalls.FindAllSubmatch(data, -1)
 		for _, call := range calls {
 			switch name := string(call[1]); name {
@@ -131,9 +126,7 @@ func BenchmarkGenerate(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			args := []string{"generate", "--host-root", large(b, n), "--no-hook", "--output", "json"}
 			for b.Loop() {
-				if code := run(b.Context(), args, io.Discard, io.Discard); code != exitOK {
-					b.Fatalf("exit code %d", code)
-				}
+				must.Eq(b, exitOK, run(b.Context(), args, io.Discard, io.Discard), must.Sprint("exit code"))
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(n), "µs/device")
 		})

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // A spec stays right, stays alone, and stays ours: what generate and watch do with the
@@ -65,9 +68,8 @@ func TestRemoveAll(t *testing.T) {
 	dry := cdigen(t, append(all, "--dry-run")...)
 	holds(t, static, "rdma.dev-hca.yaml", "site.json")
 	r := cdigen(t, all...)
-	if want := strings.ReplaceAll(r.stderr, "removed the spec", "would remove the spec"); dry.stderr != want {
-		t.Errorf("--dry-run prints\n%s\nwant\n%s", dry.stderr, want)
-	}
+	test.Eq(t, strings.ReplaceAll(r.stderr, "removed the spec", "would remove the spec"), dry.stderr,
+		test.Sprint("--dry-run prints"))
 	r.expect(t, exitOK, "removed the spec site of kind rdma.dev/hca from "+static)
 	r.expect(t, exitOK, "warning: \""+other+"\" stays, a spec of kind example.com/nic: without /usr/bin/rdma-hook")
 	holds(t, static)
@@ -138,9 +140,7 @@ func TestOutputOfTheChosen(t *testing.T) {
 			args = append(args, "--names", "ibdev")
 		}
 		generateTo(t, c.machine, dir, args...).expect(t, c.code, c.says)
-		if got := names(); got != c.want {
-			t.Errorf("%s %s: the file has %s, want %s", c.machine, c.args, got, c.want)
-		}
+		test.Eq(t, c.want, names(), test.Sprintf("%s %s: the file", c.machine, c.args))
 	}
 }
 
@@ -174,14 +174,10 @@ func TestCheckSeesAll(t *testing.T) {
 			exitUsage, "is a directory", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := errors.Join(os.RemoveAll(file), os.RemoveAll(twin)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, errors.Join(os.RemoveAll(file), os.RemoveAll(twin)))
 			generateTo(t, "roce-lag", dir).expect(t, exitOK, "written")
 			if c.plant != nil {
-				if err := c.plant(); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, c.plant())
 			}
 			before := listing(t, dir)
 			r := generateTo(t, c.machine, dir, append(strings.Fields(c.args), "--check")...)
@@ -205,9 +201,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 func programContext(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	cmd := exec.CommandContext(ctx, self, args...)
 	// Programs with the race detector sleep for a second before they end.
 	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
@@ -299,21 +293,15 @@ func TestWatchIsReady(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer conn.Close()
 	cmd := program(t, "watch", "--no-hook", "--host-root", host(t, "roce-lag"), "--to", filepath.Join(dir, "cdi"))
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Start())
 	buf := make([]byte, 64)
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
 	n, err := conn.Read(buf)
 	if err != nil || string(buf[:n]) != "READY=1" {
 		t.Errorf("systemd hears %q, error %v", buf[:n], err)
@@ -323,8 +311,6 @@ func TestWatchIsReady(t *testing.T) {
 		t.Errorf("%v\n%s", err, &stderr)
 	}
 	// A socket that nobody listens to is said, and no reason to end.
-	if err := notifyReady(filepath.Join(dir, "absent")); err == nil ||
-		!strings.Contains(err.Error(), "tell systemd that the spec is there") {
-		t.Errorf("no socket: %v", err)
-	}
+	test.ErrorContains(t, notifyReady(filepath.Join(dir, "absent")), "tell systemd that the spec is there",
+		test.Sprint("no socket"))
 }

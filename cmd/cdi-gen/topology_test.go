@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
 
@@ -26,9 +29,7 @@ func runTopology(t *testing.T, machine string, args ...string) (code int, stdout
 func TestTopologyOutputs(t *testing.T) {
 	golden := func(name string) string {
 		b, err := os.ReadFile(filepath.Join("..", "..", "pkg", "topology", "testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return string(b)
 	}
 	tree, matrix, _ := strings.Cut(golden("roce-sriov.txt"), "\n\n")
@@ -60,17 +61,13 @@ func TestTopologyForPrograms(t *testing.T) {
 		Devices   []struct{ Name string }
 		Distances struct{ Cells [][]string }
 	}
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(stdout), &got))
 	if len(got.Devices) != 17 || len(got.Distances.Cells) != 17 || got.Distances.Cells[0][8] != "PIX" {
 		t.Errorf("devices %v, distances %v", got.Devices, got.Distances.Cells)
 	}
 	_, stdout, _ = runTopology(t, "hgx-h100", "-o", "yaml")
 	for _, want := range []string{"\nnumaNodes:\n", "\n  name: GPU0\n"} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("YAML without %q:\n%s", want, stdout)
-		}
+		test.StrContains(t, stdout, want, test.Sprint("YAML without"))
 	}
 }
 

@@ -7,19 +7,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestUnitDoesNotRestart: watch ends with a code after which the unit does not restart it, for each fault that only a
 // person can mend.
 func TestUnitDoesNotRestart(t *testing.T) {
 	unit, err := os.ReadFile("../../packaging/systemd/cdi-gen-watch.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	codes := strings.Trim(fmt.Sprint(needPerson), "[]")
-	if !strings.Contains(string(unit), "\nRestartPreventExitStatus="+codes+"\n") {
-		t.Errorf("the unit restarts watch after one of the exit codes %s", codes)
-	}
+	test.StrContains(t, string(unit), "\nRestartPreventExitStatus="+codes+"\n",
+		test.Sprintf("the unit restarts watch after one of the exit codes %s", codes))
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yaml")
 	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlokc: 4Gi\n", 0o644)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
@@ -73,8 +75,6 @@ func reportWith(t *testing.T, name, content string) []byte {
 	if err == nil {
 		err = gz.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out.Bytes()
 }

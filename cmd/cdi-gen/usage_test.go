@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
 
@@ -19,9 +22,7 @@ import (
 func TestBadUsage(t *testing.T) {
 	root := host(t, "roce-lag")
 	put(t, filepath.Join(root, "opt/text"), "", 0o644)
-	if err := os.MkdirAll(filepath.Join(root, "opt/dir"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(root, "opt/dir"), 0o755))
 	for _, c := range []struct{ args, says string }{
 		{"generate --bogus", "unknown flag: --bogus; see cdi-gen generate --help"},
 		{"generate mlx5_0", `unknown argument "mlx5_0"; see cdi-gen generate --help`},
@@ -83,9 +84,7 @@ func TestBadUsage(t *testing.T) {
 func TestMissingHook(t *testing.T) {
 	root := host(t, "roce-lag")
 	put(t, filepath.Join(root, "opt/text"), "", 0o644)
-	if err := os.MkdirAll(filepath.Join(root, "opt/dir"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(root, "opt/dir"), 0o755))
 	for args, says := range map[string]string{
 		"":                        "no such file or directory; install rdma-hook, name it with --hook-path, or do without it",
 		"--hook-path /opt/absent": root + "/opt/absent: no such file or directory",
@@ -154,9 +153,7 @@ func TestHelp(t *testing.T) {
 	} {
 		r := cdigen(t, strings.Fields(args)...)
 		r.expect(t, exitOK, "")
-		if !strings.Contains(r.stdout, says) {
-			t.Errorf("cdi-gen %s prints %q; want it to say %q", args, r.stdout, says)
-		}
+		test.StrContains(t, r.stdout, says, test.Sprintf("cdi-gen %s prints", args))
 	}
 }
 
@@ -181,32 +178,22 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("cdi-gen %s<TAB>: exit code %d, %q; want %q", args, r.code, r.stdout, want)
 		}
 	}
-	if r := cdigen(t, "__completeNoDesc", "generate", "--target", "podman-4"); !strings.Contains(r.stdout,
-		"podman-4.3\n") {
-		t.Errorf("targets %q", r.stdout)
-	}
+	test.StrContains(t, cdigen(t, "__completeNoDesc", "generate", "--target", "podman-4").stdout, "podman-4.3\n",
+		test.Sprint("targets"))
 }
 
 // TestSignals: a kernel that does not answer cannot keep the program from ending.
 func TestSignals(t *testing.T) {
 	root := rdmatest.Root(t, "roce-lag")
 	hca, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband/mlx5_bond_0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	guid := filepath.Join(hca, "node_guid")
-	if err := errors.Join(os.Remove(guid), syscall.Mkfifo(guid, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.Remove(guid), syscall.Mkfifo(guid, 0o644)))
 	silent, err := os.OpenFile(guid, os.O_RDWR, 0) // a writer that writes nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer silent.Close()
 	cmd := program(t, "list", "--host-root", root)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Start())
 	await(t, "the program waits", func() bool {
 		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", cmd.Process.Pid))
 		return slices.ContainsFunc(fds, func(fd string) bool {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 )
 
@@ -51,9 +53,7 @@ func unpack(t *testing.T, name string) string {
 func libraryHost(t *testing.T, machine string) string {
 	t.Helper()
 	root := unpack(t, "host")
-	if err := os.Symlink(filepath.Join(host(t, machine), "sys"), filepath.Join(root, "sys")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(filepath.Join(host(t, machine), "sys"), filepath.Join(root, "sys")))
 	return root
 }
 
@@ -66,9 +66,7 @@ func TestUserspaceHost(t *testing.T) {
 	r.expect(t, exitOK, "warning: containers need glibc 2.34 or newer")
 	var mounts []string
 	for _, m := range loads(t, r.stdout, "json").ContainerEdits.Mounts {
-		if !slices.Contains(m.Options, "ro") {
-			t.Errorf("%s is mounted %q", m.ContainerPath, m.Options)
-		}
+		test.True(t, slices.Contains(m.Options, "ro"), test.Sprintf("%s is mounted %q", m.ContainerPath, m.Options))
 		mounts = append(mounts, m.HostPath+" "+m.ContainerPath)
 	}
 	var listed []string
@@ -82,10 +80,8 @@ func TestUserspaceHost(t *testing.T) {
 	if !slices.Equal(mounts, listed) || len(mounts) == 0 {
 		t.Errorf("mounted %q, listed %q", mounts, listed)
 	}
-	if want := "\nproviders efa, mlx5, rxe of private ABI 34; images need glibc 2.34 or newer\n"; !strings.HasSuffix(
-		table.stdout, want) {
-		t.Errorf("the table does not end in %q:\n%s", want, table.stdout)
-	}
+	test.StrHasSuffix(t, "\nproviders efa, mlx5, rxe of private ABI 34; images need glibc 2.34 or newer\n", table.stdout,
+		test.Sprint("the table does not end"))
 }
 
 // TestUserspaceImage: an image that goes with the libraries, one that does not, and
@@ -99,9 +95,8 @@ func TestUserspaceImage(t *testing.T) {
 	check(unpack(t, "image")).expect(t, exitOK, "")
 	r := check(unpack(t, "old-image"))
 	r.expect(t, exitMisfit, "does not fit the host's libraries: problems: 1")
-	if !strings.Contains(r.stdout, "\nproblem: the image's glibc 2.28 is older than 2.34") {
-		t.Errorf("the table has no problem:\n%s", r.stdout)
-	}
+	test.StrContains(t, r.stdout, "\nproblem: the image's glibc 2.28 is older than 2.34",
+		test.Sprint("the table has no problem"))
 	check(t.TempDir(), "-o", "json").expect(t, exitMisfit, "problems: 1")
 	check(file).expect(t, exitUsage, "want the directory of an unpacked image")
 	check(filepath.Join(root, "absent")).expect(t, exitUsage, "--image: stat "+root+"/absent: no such file or directory")
@@ -141,9 +136,7 @@ func TestUserspaceFaults(t *testing.T) {
 	if err != nil || len(provider) != 1 {
 		t.Fatalf("provider %v, error %v", provider, err)
 	}
-	if err := os.Remove(provider[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(provider[0]))
 	dir := t.TempDir()
 	for _, args := range [][]string{{"generate", "--no-hook", "--userspace", "host", "--to", dir}, {"userspace"}} {
 		cdigen(t, append(args, "--host-root", root)...).expect(t, exitIO, "no provider for HCAs of driver mlx5_core: ")
@@ -160,7 +153,6 @@ func TestUserspaceImageFIFO(t *testing.T) {
 	}
 	r := cdigen(t, "userspace", "--host-root", libraryHost(t, "roce-lag"), "--image", image)
 	r.expect(t, exitMisfit, "problems: 1")
-	if !strings.Contains(r.stdout, "problem: read the names of libraries: open /etc/ld.so.cache: not a regular file") {
-		t.Errorf("the table has no problem:\n%s", r.stdout)
-	}
+	test.StrContains(t, r.stdout, "problem: read the names of libraries: open /etc/ld.so.cache: not a regular file",
+		test.Sprint("the table has no problem"))
 }

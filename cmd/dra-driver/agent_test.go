@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,23 +27,13 @@ func TestUserAgent(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\ncurrent-context: it\ncontexts: [{name: it, context: {cluster: it}}]\n" +
 		"clusters: [{name: it, cluster: {server: '" + server.URL + "'}}]\n"
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	client, err := newClient(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 	// There is no such claim.
 	_, _ = client.ResourceV1().ResourceClaims("team-a").UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
-	if want := "dra-driver-rdma/" + version.Get(); agent != want {
-		t.Errorf("user agent %q, want %q", agent, want)
-	}
-	if want := "application/vnd.kubernetes.protobuf,application/json"; accept != want {
-		t.Errorf("accepts %q, want %q", accept, want)
-	}
-	if want := "application/vnd.kubernetes.protobuf"; sent != want {
-		t.Errorf("sends %q, want %q", sent, want)
-	}
+	test.Eq(t, "dra-driver-rdma/"+version.Get(), agent, test.Sprint("user agent"))
+	test.Eq(t, "application/vnd.kubernetes.protobuf,application/json", accept, test.Sprint("accepts"))
+	test.Eq(t, "application/vnd.kubernetes.protobuf", sent, test.Sprint("sends"))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -65,14 +66,10 @@ func TestInstallCheck(t *testing.T) {
 		t.Errorf("%v, %s", err, &out)
 	}
 	flags.timeout = time.Nanosecond
-	if err := flags.check(t.Context(), fake.NewClientset(objects...), &out); err == nil ||
-		!strings.Contains(err.Error(), "cannot be created") {
-		t.Errorf("at the end of the time: %v", err)
-	}
-	if err := flags.check(t.Context(), fake.NewClientset(), &out); err == nil ||
-		!strings.Contains(err.Error(), "helm upgrade") {
-		t.Errorf("without a release: %v", err)
-	}
+	test.ErrorContains(t, flags.check(t.Context(), fake.NewClientset(objects...), &out), "cannot be created",
+		test.Sprint("at the end of the time"))
+	test.ErrorContains(t, flags.check(t.Context(), fake.NewClientset(), &out), "helm upgrade",
+		test.Sprint("without a release"))
 	code, _, stderr := invoke(t, nil, "install-check")
 	if code != exitUsage || !strings.Contains(stderr, "--replicaset") {
 		t.Errorf("without flags: code %d, %s", code, stderr)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -50,9 +51,7 @@ func TestKill(t *testing.T) {
 			}
 		}
 		mustUnprepare(t, n, victims...)
-		if t.Failed() {
-			t.Fatalf("failed in round %d, killed after %v", round, moment)
-		}
+		must.False(t, t.Failed(), must.Sprintf("failed in round %d, killed after %v", round, moment))
 	}
 	t.Logf("%d calls were answered before the kill, %d were not", answered, rounds(t, kills)*len(victimsOf(0))-answered)
 	mustUnprepare(t, n, live)
@@ -122,9 +121,8 @@ func prepareAndKill(t *testing.T, n *drivertest.Node, driver *drivertest.Process
 // and has all devices that the kubelet was told of.
 func checkAfterKill(t *testing.T, n *drivertest.Node, round int, ids [][]string) {
 	t.Helper()
-	if err := drivertest.CheckSpecs(n.CDIDir, slices.Concat(ids...)...); err != nil {
-		t.Fatalf("round %d, after the kill: %v", round, err)
-	}
+	must.NoError(t, drivertest.CheckSpecs(n.CDIDir, slices.Concat(ids...)...),
+		must.Sprintf("round %d, after the kill", round))
 }
 
 // restart starts the next driver, as the kubelet does with its container: the
@@ -144,9 +142,7 @@ func restart(t *testing.T, n *drivertest.Node) *drivertest.Process {
 func checkRecovered(t *testing.T, n *drivertest.Node, round int, victims []*resourceapi.ResourceClaim, ids [][]string,
 	live []string) {
 	t.Helper()
-	if err := drivertest.CheckSpecs(n.CDIDir, live...); err != nil {
-		t.Fatalf("round %d, after the restart: %v", round, err)
-	}
+	must.NoError(t, drivertest.CheckSpecs(n.CDIDir, live...), must.Sprintf("round %d, after the restart", round))
 	for i, c := range victims {
 		_, errRecord := os.Stat(filepath.Join(n.RecordDir(), string(c.UID)+".json"))
 		_, errSpec := os.Stat(drivertest.SpecPath(n.CDIDir, c))
@@ -163,13 +159,9 @@ func checkTemporaryFilesGo(t *testing.T, n *drivertest.Node, driver *drivertest.
 	old := time.Now().Add(-time.Hour)
 	for i, dir := range []string{n.CDIDir, n.RecordDir()} {
 		left := filepath.Join(dir, fmt.Sprintf(".rdma.dev-%d.tmp", i))
-		if err := os.WriteFile(left, []byte("{"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(left, []byte("{"), 0o644))
 		for _, name := range drivertest.Files(t, dir) {
-			if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Chtimes(filepath.Join(dir, name), old, old))
 		}
 	}
 	driver.Kill()

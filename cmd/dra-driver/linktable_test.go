@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -45,22 +47,14 @@ func TestLinksOfHost(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			h := newLinksOfHost(t, program)
 			recorded, err := filepath.Abs(filepath.Join("testdata", c.recorded))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := h.run(fmt.Sprintf(`[ "$*" = %q ] && cat %s`, c.args, recorded)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
+			must.NoError(t, h.run(fmt.Sprintf(`[ "$*" = %q ] && cat %s`, c.args, recorded)))
 			h.want(c.want)
 			for _, fails := range c.fails {
-				if err := h.run(fails); err == nil {
-					t.Errorf("%q is no failure", fails)
-				}
+				test.Error(t, h.run(fails), test.Sprintf("%q is no failure", fails))
 				h.want(c.want)
 			}
-			if err := h.run(c.none); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, h.run(c.none))
 			h.want(nil)
 		})
 	}
@@ -81,9 +75,7 @@ func newLinksOfHost(t *testing.T, program string) *linksOfHost {
 		if err == nil {
 			err = os.Symlink(path, filepath.Join(h.bin, name))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	return h
 }
@@ -138,9 +130,7 @@ func (h *linksOfHost) want(want []string) {
 // named by its GUID. A failure prints nothing.
 func TestFabricLinks(t *testing.T) {
 	data, err := os.ReadFile("testdata/iblinkinfo-line.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	printed := string(data)
 	const node1, node2, last = "0x0000000000100001", "0x0000000000100003", "0x0000000000100005"
 	const node3, node3b = "0x0000000000100007", "0x000000000010000a"
@@ -168,9 +158,7 @@ func TestFabricLinks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, err := fabricLinks(t, c.printed, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			var read v1alpha1.LinkTable
 			if err := errors.Join(yamlread.Table.Decode([]byte(table), &read), read.Check(true)); err != nil {
 				t.Fatalf("%v\n%s", err, table)
@@ -179,9 +167,7 @@ func TestFabricLinks(t *testing.T) {
 			for _, l := range read.Links {
 				links = append(links, strings.Join([]string{l.GUID, l.Leaf, l.Port, l.Fabric}, " "))
 			}
-			if diff := cmp.Diff(c.want, links); diff != "" {
-				t.Errorf("links differ (-want +got):\n%s", diff)
-			}
+			test.Eq(t, c.want, links, test.Sprint("links differ"))
 		})
 	}
 	if table, err := fabricLinks(t, printed, 1); err == nil || table != "" {
@@ -198,9 +184,7 @@ func fabricLinks(t *testing.T, printed string, status int) (string, error) {
 	script := fmt.Sprintf("#!/bin/sh\n[ \"$*\" = %q ] && cat %s && exit %d\n", args, text, status)
 	err := errors.Join(os.WriteFile(text, []byte(printed), 0o644), os.WriteFile(program, []byte(script), 0o755),
 		os.Chmod(program, 0o755)) // whatever the umask is
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	cmd := exec.Command(filepath.Join("..", "..", "deployments", "leaf-switches", "rdma-fabric-links"), "-C", "mlx5_0")
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "FABRIC=blue")
 	out, err := cmd.Output()
@@ -210,9 +194,7 @@ func fabricLinks(t *testing.T, printed string, status int) (string, error) {
 // TestTableOfPage: the table of the page about leaf switches is one.
 func TestTableOfPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "leaf-switches.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const head = "apiVersion: rdma.dev/v1alpha1\nkind: LinkTable\n"
 	_, table, found := strings.Cut(string(page), head)
 	table, _, ended := strings.Cut(table, "```")
@@ -220,7 +202,5 @@ func TestTableOfPage(t *testing.T) {
 		t.Fatal("the page has no LinkTable")
 	}
 	var read v1alpha1.LinkTable
-	if err := errors.Join(yamlread.Table.Decode([]byte(head+table), &read), read.Check(true)); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, errors.Join(yamlread.Table.Decode([]byte(head+table), &read), read.Check(true)))
 }

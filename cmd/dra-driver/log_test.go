@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -18,9 +19,7 @@ func TestLog(t *testing.T) {
 	t.Cleanup(func() {
 		var flags flag.FlagSet
 		klog.InitFlags(&flags)
-		if err := flags.Set("logtostderr", "true"); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, flags.Set("logtostderr", "true"))
 	})
 	var out bytes.Buffer
 	logTo(text.Writer(&out))

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -79,9 +81,7 @@ func TestHelpFits(t *testing.T) {
 	for _, cmd := range newRoot(func(string) string { return "" }).Commands() {
 		names = append(names, cmd.Name())
 	}
-	if len(names) < 7 {
-		t.Fatalf("commands %q", names)
-	}
+	must.GreaterEq(t, 7, len(names), must.Sprintf("commands %q", names))
 	for _, name := range names {
 		code, stdout, stderr := invoke(t, nil, append(strings.Fields(name), "--help")...)
 		if code != exitOK || stderr != "" || !strings.Contains(stdout, "Usage:") {
@@ -112,9 +112,7 @@ func TestExplain(t *testing.T) {
 		!strings.Contains(stdout, "RDMA_GID_INDEX_<HCA>") {
 		t.Errorf("without NRI: exit code %d, stdout:\n%s", code, stdout)
 	}
-	if err := os.WriteFile(socket, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(socket, nil, 0o600))
 	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "-o", "json", "--nri-socket", socket)
 	if code != exitOK || !strings.Contains(stdout, `"published": "exclusive"`) || strings.Contains(stdout, "gidIndexes") {
 		t.Errorf("without a file: exit code %d, stdout:\n%s", code, stdout)
@@ -159,9 +157,7 @@ func TestStartErrors(t *testing.T) {
 // TestClientHasNoThrottle: client-go's default lets five claims a second through.
 func TestClientHasNoThrottle(t *testing.T) {
 	client, err := newClient(drivertest.NewAPI(t).Kubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	set := client.Interface.(*kubernetes.Clientset)
 	for name, limiter := range map[string]any{
 		"resource.k8s.io": set.ResourceV1().RESTClient().GetRateLimiter(),
@@ -179,16 +175,12 @@ func TestHookInstall(t *testing.T) {
 	dir, cdiDir, source := drivertest.TempDir(t), drivertest.TempDir(t), filepath.Join(drivertest.TempDir(t), "hook")
 	write := func(path, content string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, []byte(content), 0o755))
 	}
 	write(source, "#!/bin/sh\n")
 	flags := hookFlags{source: source, dir: dir, onDenied: "fail"}
 	options, err := flags.install(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	base := filepath.Base(options.Path)
 	if filepath.Dir(options.Path) != dir || options.OnDenied != "fail" || base == "rdma-hook" {
 		t.Errorf("options are %+v, want a name with a version in %s", options, dir)
@@ -206,9 +198,7 @@ func TestHookInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := slices.Sorted(slices.Values([]string{"not-ours", base, filepath.Base(used)}))
-	if got := drivertest.Files(t, dir); !slices.Equal(got, want) {
-		t.Errorf("hook directory has %v, want %v", got, want)
-	}
+	test.SliceEqOp(t, want, drivertest.Files(t, dir), test.Sprint("hook directory"))
 }
 
 func TestHookInstallErrors(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
@@ -24,9 +26,7 @@ func TestMemoryLimit(t *testing.T) {
 	const functions, claims = 1016, 100
 	limit := chartMemoryLimit(t)
 	machine, err := fixture.Large(functions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	n := drivertest.NewNode(t, "none")
 	n.Become(t, machine)
 	config := filepath.Join(drivertest.TempDir(t), "config.yaml")
@@ -57,36 +57,27 @@ func TestMemoryLimit(t *testing.T) {
 	t.Logf("with %d HCAs: %d MiB at the start, %d MiB with %d claims, %d MiB with a hostile file and the files of a "+
 		"claim on each; the limit is %d MiB",
 		functions, started>>20, prepared>>20, claims, most>>20, limit>>20)
-	if most > limit/2 {
-		t.Errorf("the driver took %d MiB, more than half of the limit of %d MiB", most>>20, limit>>20)
-	}
+	test.LessEq(t, limit/2, most,
+		test.Sprintf("the driver took %d MiB, more than half of the limit of %d MiB", most>>20, limit>>20))
 }
 
 func writeConfig(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"+text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"+text), 0o644))
 }
 
 // chartMemoryLimit is the limit of the driver's container by the chart's defaults.
 func chartMemoryLimit(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("../../deployments/helm/dra-driver-rdma/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var values struct {
 		Resources struct {
 			Limits struct{ Memory resource.Quantity }
 		}
 	}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
-	if values.Resources.Limits.Memory.Value() <= 0 {
-		t.Fatal("the chart has no memory limit")
-	}
+	must.NoError(t, yaml.Unmarshal(text, &values))
+	must.Greater(t, 0, values.Resources.Limits.Memory.Value(), must.Sprint("the chart has no memory limit"))
 	return values.Resources.Limits.Memory.Value()
 }
 
@@ -94,9 +85,7 @@ func chartMemoryLimit(t *testing.T) int64 {
 func peak(t *testing.T, p *drivertest.Process) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var kib int64
 	for line := range strings.Lines(string(status)) {
 		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kib); err == nil {

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 )
@@ -95,9 +98,7 @@ func TestMetrics(t *testing.T) {
 	mustUnprepare(t, n, c)
 	text := eventuallyHas(t, address, `rdma_driver_prepared_claims 0`,
 		`rdma_driver_unprepare_duration_seconds_count\{phase="claim"\} 1`)
-	if strings.Contains(text, "claim-1") {
-		t.Errorf("the claim is gone, and still named in:\n%s", brief(text))
-	}
+	test.StrNotContains(t, text, "claim-1", test.Sprintf("the claim is gone, and still named in:\n%s", brief(text)))
 }
 
 // TestMetricsHandOver: of two drivers the old one answers until it ends, and then the new
@@ -110,28 +111,19 @@ func TestMetricsHandOver(t *testing.T) {
 	n.Start(t, "22222222-0000-4000-8000-000000000002", "--metrics-bind-address", address)
 	for range 5 {
 		text, err := scrape(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if process(t, text) != first {
-			t.Error("the new driver answers while the old one serves")
-		}
+		must.NoError(t, err)
+		test.Eq(t, first, process(t, text), test.Sprint("the new driver answers while the old one serves"))
 	}
-	if code := old.Terminate(); code != exitOK {
-		t.Errorf("exit code of the old driver is %d", code)
-	}
-	if second := process(t, eventuallyHas(t, address, `rdma_driver_registered 1`)); second == first {
-		t.Error("the old driver still answers")
-	}
+	test.Eq(t, exitOK, old.Terminate(), test.Sprint("exit code of the old driver"))
+	test.NotEq(t, first, process(t, eventuallyHas(t, address, `rdma_driver_registered 1`)),
+		test.Sprint("the old driver still answers"))
 }
 
 // process tells processes apart by what a scrape says of them.
 func process(t *testing.T, text string) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^process_start_time_seconds .*$`).FindString(text)
-	if m == "" {
-		t.Fatalf("no start time in:\n%s", text)
-	}
+	must.NotEq(t, "", m, must.Sprintf("no start time in:\n%s", text))
 	return m
 }
 

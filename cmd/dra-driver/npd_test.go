@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
@@ -62,15 +64,11 @@ const npdBuffer = 4 << 10
 // output begins with the message.
 func TestNodeProblemDetector(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "deployments", "node-problem-detector", "rdma.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var c npdConfig
 	strict := json.NewDecoder(bytes.NewReader(raw))
 	strict.DisallowUnknownFields()
-	if err := strict.Decode(&c); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, strict.Decode(&c))
 	if c.Plugin != "custom" || c.Source == "" || len(c.Rules) != 1 || c.PluginConfig.Concurrency < 1 {
 		t.Fatalf("the monitor is %+v", c)
 	}

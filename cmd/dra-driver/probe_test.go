@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -26,9 +28,7 @@ func probeNode(t *testing.T, n *drivertest.Node, uid string, args ...string) (co
 	t.Helper()
 	code, stdout, stderr := invoke(t, map[string]string{"POD_UID": uid},
 		append([]string{"probe", "--kubelet-dir", n.Dir}, args...)...)
-	if stdout != "" {
-		t.Errorf("the probe wrote to stdout: %q", stdout)
-	}
+	test.Eq(t, "", stdout, test.Sprint("the probe wrote to stdout"))
 	return code, stderr
 }
 
@@ -69,14 +69,10 @@ func TestProbe(t *testing.T) {
 func notify(t *testing.T, socket string, status *registerapi.RegistrationStatus) {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer conn.Close()
 	_, err = registerapi.NewRegistrationClient(conn).NotifyRegistrationStatus(drivertest.Context(t), status)
-	if (err == nil) != status.PluginRegistered {
-		t.Fatalf("notify: %v", err)
-	}
+	must.Eq(t, status.PluginRegistered, (err == nil), must.Sprintf("notify: %v", err))
 }
 
 // TestProbeOfThePod: in a rolling update the probe asks the driver of its own pod.
@@ -103,9 +99,7 @@ func TestProbeTimeout(t *testing.T) {
 	}()
 	select {
 	case c := <-code:
-		if c != exitError {
-			t.Errorf("exit code %d", c)
-		}
+		test.Eq(t, exitError, c, test.Sprint("exit code"))
 	case <-ctx.Done():
 		t.Error("the probe hangs")
 	}
@@ -153,9 +147,7 @@ func healthOf(t *testing.T, n *drivertest.Node) (code int, answer healthAnswer) 
 	if err := json.Unmarshal([]byte(stdout), &answer); err != nil || strings.Count(stdout, "\n") != 1 {
 		t.Fatalf("the answer is %q, %v; want one line of JSON", stdout, err)
 	}
-	if (code == exitOK) != (stderr == "") {
-		t.Errorf("exit code %d with the error %q", code, stderr)
-	}
+	test.Eq(t, (stderr == ""), (code == exitOK), test.Sprintf("exit code %d with the error %q", code, stderr))
 	return code, answer
 }
 
@@ -209,7 +201,6 @@ func TestHealthIsBounded(t *testing.T) {
 	if err != nil || len(line) > 2<<20 || a.Omitted != 1000-maxDevices || len(a.Message) > maxText+32 {
 		t.Errorf("%d bytes, %d devices omitted, the message has %d bytes: %v", len(line), a.Omitted, len(a.Message), err)
 	}
-	if strings.ContainsAny(string(line), "\x1b\n\u202e") {
-		t.Error("the answer has characters on which a terminal acts")
-	}
+	test.False(t, strings.ContainsAny(string(line), "\x1b\n\u202e"),
+		test.Sprint("the answer has characters on which a terminal acts"))
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -45,22 +47,16 @@ func mustPrepare(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim)
 	if err == nil {
 		err = drivertest.CheckSpecs(n.CDIDir, ids...)
 	}
-	if err != nil {
-		t.Fatalf("prepare claim %s: %v", c.Name, err)
-	}
+	must.NoError(t, err, must.Sprintf("prepare claim %s", c.Name))
 	return ids
 }
 
 func mustUnprepare(t *testing.T, n *drivertest.Node, claims ...*resourceapi.ResourceClaim) {
 	t.Helper()
 	response, err := n.Unprepare(drivertest.Context(t), claims...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for uid, answer := range response.Claims {
-		if answer.Error != "" {
-			t.Errorf("unprepare claim %s: %s", uid, answer.Error)
-		}
+		test.Eq(t, "", answer.Error, test.Sprintf("unprepare claim %s", uid))
 	}
 }
 
@@ -78,20 +74,14 @@ func TestStop(t *testing.T) {
 		}
 		return nil
 	})
-	if code := p.Terminate(); code != exitOK {
-		t.Errorf("exit code is %d, want %d", code, exitOK)
-	}
+	test.Eq(t, exitOK, p.Terminate(), test.Sprint("exit code"))
 	for _, pattern := range []string{"plugins/rdma.dev/*.sock", "plugins_registry/*"} {
 		if left, err := filepath.Glob(filepath.Join(n.Dir, pattern)); err != nil || len(left) > 0 {
 			t.Errorf("left of the sockets: %v, %v", left, err)
 		}
 	}
-	if len(n.Slices()) == 0 {
-		t.Error("the slices are gone")
-	}
-	if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
-		t.Error(err)
-	}
+	test.NotEq(t, 0, len(n.Slices()), test.Sprint("the slices are gone"))
+	test.NoError(t, drivertest.CheckSpecs(n.CDIDir, ids...))
 }
 
 // TestLeave: the last driver of a node without prepared claims takes its files with
@@ -114,9 +104,7 @@ func TestLeave(t *testing.T) {
 	}
 	stop := func(p *drivertest.Process) {
 		t.Helper()
-		if code := p.Terminate(); code != exitOK {
-			t.Errorf("exit code is %d, want %d", code, exitOK)
-		}
+		test.Eq(t, exitOK, p.Terminate(), test.Sprint("exit code"))
 		n.Disconnect()
 	}
 	const hookName = "rdma-hook-devel"
@@ -132,15 +120,12 @@ func TestLeave(t *testing.T) {
 	old := n.Start(t, "11111111-0000-4000-8000-000000000001", hook...)
 	next := n.Start(t, "22222222-0000-4000-8000-000000000002", hook...)
 	mustUnprepare(t, n, c)
-	if code := old.Terminate(); code != exitOK {
-		t.Errorf("exit code is %d, want %d", code, exitOK)
-	}
+	test.Eq(t, exitOK, old.Terminate(), test.Sprint("exit code"))
 	n.WaitForPlugins(1)
 	got := drivertest.Files(t, n.StateDir)
 	for _, name := range stays[:4] {
-		if !slices.Contains(got, name) {
-			t.Errorf("with another driver the node has %v, want %s", got, name)
-		}
+		test.True(t, slices.Contains(got, name),
+			test.Sprintf("with another driver the node has %v, want %s", got, name))
 	}
 	stop(next)
 	check("with nothing to do", "not-ours")
@@ -150,9 +135,7 @@ func TestLeave(t *testing.T) {
 	mustUnprepare(t, n, c)
 	spec := filepath.Join(n.CDIDir, "example.com-nic.json")
 	names := fmt.Sprintf(`{"containerEdits": {"hooks": [{"path": %q}]}}`, filepath.Join(dir, hookName))
-	if err := os.WriteFile(spec, []byte(names), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(spec, []byte(names), 0o644))
 	stop(again)
 	check("with a spec that names the hook", "not-ours", hookName)
 }
@@ -189,9 +172,8 @@ func rollingUpdate(t *testing.T, n *drivertest.Node, old *drivertest.Process) {
 			})
 		}
 		wg.Wait()
-		if (errs[0] == nil) == (errs[1] == nil) {
-			t.Fatalf("round %d: want exactly one winner, got %v and %v", round, errs[0], errs[1])
-		}
+		must.NotEq(t, (errs[1] == nil), (errs[0] == nil),
+			must.Sprintf("round %d: want exactly one winner, got %v and %v", round, errs[0], errs[1]))
 		for i, err := range errs {
 			if err != nil && !strings.Contains(err.Error(), "in use by claim team-a/"+claims[1-i].Name) {
 				t.Fatalf("round %d: the loser is told %v", round, err)
@@ -199,13 +181,9 @@ func rollingUpdate(t *testing.T, n *drivertest.Node, old *drivertest.Process) {
 		}
 		mustUnprepare(t, n, a, b)
 	}
-	if code := old.Terminate(); code != exitOK {
-		t.Errorf("exit code of the old driver is %d", code)
-	}
+	test.Eq(t, exitOK, old.Terminate(), test.Sprint("exit code of the old driver"))
 	n.WaitForPlugins(1)
-	if again := mustPrepare(t, n, keep); !slices.Equal(ids, again) {
-		t.Errorf("IDs are %v, and were %v", again, ids)
-	}
+	test.SliceEqOp(t, mustPrepare(t, n, keep), ids, test.Sprint("IDs"))
 	mustUnprepare(t, n, keep)
 }
 
@@ -214,9 +192,7 @@ func rounds(t *testing.T, n int) int {
 	t.Helper()
 	if s := os.Getenv("DRA_TEST_ROUNDS"); s != "" {
 		rounds, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatalf("DRA_TEST_ROUNDS: %v", err)
-		}
+		must.NoError(t, err, must.Sprint("DRA_TEST_ROUNDS"))
 		return rounds
 	}
 	if testing.Short() {

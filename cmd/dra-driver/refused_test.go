@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -25,9 +26,7 @@ func TestRefusedBesideAnother(t *testing.T) {
 		t.Errorf("alone: exit code %d, stderr %q", code, stderr)
 	}
 	other, err := claimstore.Enter(state, drivertest.TempDir(t), claimstore.Boot{ID: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	code, _, stderr := invoke(t, nil, args...)
 	if code != exitUsage || !strings.Contains(stderr, `read configuration "testdata/bad.yaml": `) ||
 		!strings.Contains(stderr, "another driver works on the node") {
@@ -63,17 +62,13 @@ func TestExplainStdin(t *testing.T) {
 func socketWith(t *testing.T, text string) *os.File {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	in, out := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")
 	t.Cleanup(func() { in.Close() })
 	if _, err := out.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, out.Close())
 	return in
 }
 
@@ -85,9 +80,7 @@ func TestProbeRefused(t *testing.T) {
 	write := func(publish string) {
 		t.Helper()
 		text := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules: [{name: a, publish: " + publish + "}]\n"
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	write("everyone")
 	n.Start(t, podUID, "--config", file)
@@ -129,9 +122,7 @@ func TestExplainUnapplied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "new.yaml")
 			text := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + tc.file + "\n"
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 			code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", file)
 			want := exitOK
 			if tc.want != "" {

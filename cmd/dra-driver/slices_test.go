@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -71,9 +72,7 @@ func TestSlices(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.yaml")
 			use := func(text string) {
 				t.Helper()
-				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 			}
 			use(files[0])
 			n.Start(t, slicesUID, "--config", file)

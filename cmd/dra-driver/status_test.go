@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
@@ -46,9 +49,7 @@ func TestStatus(t *testing.T) {
 	}
 	_, text, _ := statusOf(t, n, "-o", "json")
 	var overSocket, overHTTP statuspage.Page
-	if err := json.Unmarshal([]byte(text), &overSocket); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(text), &overSocket))
 	drivertest.Eventually(t, func() error {
 		resp, err := http.Get("http://" + address + "/status?o=json")
 		if err != nil {
@@ -61,9 +62,7 @@ func TestStatus(t *testing.T) {
 		!overHTTP.Started.Equal(overSocket.Started) {
 		t.Errorf("over the socket %+v, over HTTP %+v", overSocket, overHTTP)
 	}
-	if code := driver.Terminate(); code != exitOK {
-		t.Errorf("exit code of the driver is %d", code)
-	}
+	test.Eq(t, exitOK, driver.Terminate(), test.Sprint("exit code of the driver"))
 	if left, _ := filepath.Glob(filepath.Join(n.PluginDir(), "status*")); left != nil {
 		t.Errorf("left are %q", left)
 	}
@@ -76,9 +75,7 @@ func TestStatus(t *testing.T) {
 // TestStatusNoSocket: a driver whose socket cannot be made works all the same.
 func TestStatusNoSocket(t *testing.T) {
 	n := drivertest.NewNode(t, "soft")
-	if err := os.MkdirAll(filepath.Join(n.PluginDir(), "status-"+statusUID+".sock"), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(n.PluginDir(), "status-"+statusUID+".sock"), 0o750))
 	n.Start(t, statusUID)
 	if code, _, stderr := statusOf(t, n); code != exitError {
 		t.Errorf("exit code %d: %s", code, stderr)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
@@ -42,13 +44,9 @@ func TestSyscallsOfPrepare(t *testing.T) {
 	driver.Terminate()
 	count := countSyscalls(t, out)
 	for _, name := range []string{"fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"} {
-		if count[name] != 0 {
-			t.Errorf("%d calls of %s", count[name], name)
-		}
+		test.Eq(t, 0, count[name], test.Sprintf("%d calls of %s", count[name], name))
 	}
-	if got := count["execve"] + count["execveat"]; got != 1 {
-		t.Errorf("%d programs executed, want the driver alone", got)
-	}
+	test.Eq(t, 1, count["execve"]+count["execveat"], test.Sprint("programs executed"))
 	if got := count["rename"] + count["renameat"] + count["renameat2"]; got != 3*claims+atStart {
 		t.Errorf("%d files renamed for %d claims, want three each, and %d at the start", got, claims, atStart)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -37,15 +39,11 @@ func TestUninstallCheck(t *testing.T) {
 		t.Errorf("claims are in use: %v", err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 4 {
-		t.Fatalf("want a line for each device:\n%s", &out)
-	}
+	must.Eq(t, 4, len(lines), must.Sprintf("want a line for each device:\n%s", &out))
 	for i, want := range [][]string{{"NAMESPACE"}, {"claim-3", hcas[0], "pods/trainer"},
 		{"claim-4", hcas[1], "pods/a and 1 more"}, {"claim-4", hcas[2]}} {
 		for _, word := range want {
-			if !strings.Contains(lines[i], word) {
-				t.Errorf("line %q does not have %q", lines[i], word)
-			}
+			test.StrContains(t, lines[i], word, test.Sprint("line"))
 		}
 	}
 }
@@ -58,9 +56,7 @@ func TestUninstallCheckOfNobody(t *testing.T) {
 			_, _ = io.WriteString(w, answer)
 		}))
 		client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var out bytes.Buffer
 		if err := checkUninstall(t.Context(), client, &out); err == nil || !strings.Contains(err.Error(), "not from the API server") {
 			t.Errorf("%s: error %v, output %s", answer, err, &out)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 )
 
@@ -16,22 +18,16 @@ import (
 func unpacked(t *testing.T, data string) map[string]string {
 	t.Helper()
 	zipped, err := gzip.NewReader(strings.NewReader(data))
-	if err != nil {
-		t.Fatalf("standard output is no archive: %v", err)
-	}
+	must.NoError(t, err, must.Sprint("standard output is no archive"))
 	files := map[string]string{}
 	for r := tar.NewReader(zipped); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		body, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		files[strings.TrimPrefix(header.Name, "rdma-bundle/")] = string(body)
 	}
 }
@@ -46,9 +42,7 @@ func TestBundle(t *testing.T) {
 	s := newSession(t, f)
 	d.say("roce-sriov", "", 0, "")
 	r := s.run("bundle")
-	if r.code != exitOK {
-		t.Fatalf("%+v", r)
-	}
+	must.Eq(t, exitOK, r.code, must.Sprintf("%+v", r))
 	files := unpacked(t, r.stdout)
 	for _, name := range []string{"README", "status.txt", "nodes.json", "slices.json", "claims.json", "events.json",
 		"drivers/1-node-1/log.txt", "drivers/1-node-1/status.json", "drivers/2-node-2/log.txt"} {

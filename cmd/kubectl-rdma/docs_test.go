@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
@@ -17,9 +19,7 @@ import (
 func docs(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/kubectl-rdma.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(b)
 }
 
@@ -32,9 +32,7 @@ func TestDocsOutput(t *testing.T) {
 	waiting := newSession(t, short)
 	jobs := newSession(t, fleet.Jobs(t))
 	blocks := console.FindAllStringSubmatch(docs(t), -1)
-	if len(blocks) < 5 {
-		t.Fatalf("%d outputs in the document", len(blocks))
-	}
+	must.GreaterEq(t, 5, len(blocks), must.Sprintf("%d outputs in the document", len(blocks)))
 	for _, block := range blocks {
 		s := mixed
 		switch command, _, _ := strings.Cut(block[1], " "); command {
@@ -43,9 +41,7 @@ func TestDocsOutput(t *testing.T) {
 		case "status":
 			s = jobs
 		}
-		if got := s.ok(words(block[1])...); got != block[2] {
-			t.Errorf("kubectl rdma %s prints\n%s\nand docs/kubectl-rdma.md has\n%s", block[1], got, block[2])
-		}
+		test.Eq(t, block[2], s.ok(words(block[1])...), test.Sprintf("kubectl rdma %s prints", block[1]))
 	}
 }
 
@@ -77,17 +73,13 @@ func TestDocsReasons(t *testing.T) {
 		want = append(want, string(v))
 	}
 	files, err := filepath.Glob("../../internal/inspect/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, m := range reasonInCode.FindAllStringSubmatch(string(source), -1) {
 			want = append(want, m[1])
 		}
@@ -108,7 +100,5 @@ func TestDocsReasons(t *testing.T) {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("docs/kubectl-rdma.md explains\n%q\nand the program says\n%q", got, want)
-	}
+	test.SliceEqOp(t, want, got, test.Sprint("docs/kubectl-rdma.md explains"))
 }

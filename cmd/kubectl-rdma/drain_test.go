@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
@@ -54,18 +56,14 @@ func (s *session) ruleNames() (out []string) {
 func TestDrain(t *testing.T) {
 	s := newSession(t, crowded(t))
 	golden.Bytes(t, "drain-dry-run.txt", []byte(s.ok("drain", "node2", "mlx5_0", "--dry-run")))
-	if w := s.writes(); w != nil {
-		t.Errorf("--dry-run writes %q", w)
-	}
+	test.Nil(t, s.writes(), test.Sprint("--dry-run writes"))
 	golden.Bytes(t, "drain.txt", []byte(s.ok("drain", "node2", "mlx5_0", "--reason", "cable 17")))
 	golden.Bytes(t, "drain-group.txt", []byte(s.ok("drain", "node4", "pci-0000-3b-00-0")))
 	golden.Bytes(t, "drain-node.txt", []byte(s.ok("drain", "node1", "--effect=None")))
 	before := s.ruleNames()
 	again := s.ok("drain", "node2", "mlx5_0")
 	for _, w := range s.writes() {
-		if !strings.Contains(w, "rdma-look.") {
-			t.Errorf("draining again: %s", w)
-		}
+		test.StrContains(t, w, "rdma-look.", test.Sprint("draining again"))
 	}
 	if !strings.Contains(again, "unchanged") || !slices.Equal(before, s.ruleNames()) {
 		t.Errorf("draining again:\n%s%q, before %q", again, s.ruleNames(), before)
@@ -75,9 +73,7 @@ func TestDrain(t *testing.T) {
 	for _, args := range []string{"undrain node2 mlx5_0", "undrain node4 shared-pci-0000-3b-00-0", "undrain node1"} {
 		s.ok(strings.Fields(args)...)
 	}
-	if left := s.ruleNames(); left != nil {
-		t.Errorf("undrain leaves %q", left)
-	}
+	test.Nil(t, s.ruleNames(), test.Sprint("undrain leaves"))
 }
 
 // TestDrainEvict: the rules get NoExecute only after a yes.
@@ -109,18 +105,12 @@ func TestDrainEvict(t *testing.T) {
 			t.Errorf("answer %q: %s", answer, effects())
 		}
 		s.ok("drain", "node2", "mlx5_0") // takes it back
-		if effects() != "NoSchedule" {
-			t.Errorf("without --evict: effects %s", effects())
-		}
+		test.Eq(t, "NoSchedule", effects(), test.Sprint("without --evict: effects"))
 	}
 	s.ok("drain", "node2", "mlx5_0", "--evict", "--yes")
-	if effects() != "NoExecute" {
-		t.Errorf("--yes: effects %s", effects())
-	}
+	test.Eq(t, "NoExecute", effects(), test.Sprint("--yes: effects"))
 	for _, name := range s.ruleNames() {
-		if strings.Contains(name, "rdma-look.") {
-			t.Errorf("%s is left", name)
-		}
+		test.StrNotContains(t, name, "rdma-look.", test.Sprint("is left"))
 	}
 }
 
@@ -142,9 +132,7 @@ func TestDrainForeign(t *testing.T) {
 	if r.code != exitOK || !strings.Contains(r.stderr, "Nothing to do") {
 		t.Errorf("%+v", r)
 	}
-	if got := s.ruleNames(); !slices.Equal(got, []string{"maintenance", "rdma-drain.node.node1"}) {
-		t.Errorf("rules %q", got)
-	}
+	test.SliceEqOp(t, []string{"maintenance", "rdma-drain.node.node1"}, s.ruleNames(), test.Sprint("rules"))
 }
 
 // TestDrainErrors: each error names what to do, and nothing is changed.
@@ -187,9 +175,8 @@ func TestDrainVersions(t *testing.T) {
 		s.server.RuleVersions = []string{version}
 		s.ok("drain", "node2", "mlx5_1", "--reason", "x", "-o", "json")
 		for _, r := range s.server.Rules() {
-			if r.APIVersion != "resource.k8s.io/"+version {
-				t.Errorf("rule %s is of %s, want %s", r.Name, r.APIVersion, version)
-			}
+			test.Eq(t, "resource.k8s.io/"+version, r.APIVersion,
+				test.Sprintf("rule %s is of %s, want %s", r.Name, r.APIVersion, version))
 		}
 	}
 }
@@ -214,9 +201,7 @@ func TestDrainNames(t *testing.T) {
 	for _, node := range []string{"n", long, long[:252] + "e"} {
 		c := &inspect.Cluster{}
 		plan, err := c.PlanDrain(node, nil, resourceapi.DeviceTaintEffectNoSchedule, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		name := plan.Rules[0].Name
 		if len(name) > 253 || !valid.MatchString(name) || seen[name] {
 			t.Errorf("node %s: rule %s", node, name)
@@ -234,9 +219,7 @@ func TestDrainJSON(t *testing.T) {
 		Opinions []struct{ Message string }
 		Results  []struct{ Rule, Done string }
 	}
-	if err := json.Unmarshal([]byte(s.ok("drain", "node2", "mlx5_0", "-o", "json")), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(s.ok("drain", "node2", "mlx5_0", "-o", "json")), &got))
 	if got.Kind != "Drain" || len(got.Users) == 0 || len(got.Opinions) != 1 || got.Opinions[0].Message != fleet.Opinion ||
 		len(got.Results) == 0 || got.Results[0].Done != "created" {
 		t.Errorf("%+v", got)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
@@ -26,18 +27,15 @@ func TestNamesOfNodes(t *testing.T) {
 		`devices plain -o jsonpath={.items}`:     "[]",
 		`topology plain -o jsonpath={.items[*]}`: "",
 	} {
-		if got := s.ok(strings.Fields(args)...); got != want {
-			t.Errorf("kubectl rdma %s prints %q, want %q", args, got, want)
-		}
+		test.Eq(t, want, s.ok(strings.Fields(args)...), test.Sprintf("kubectl rdma %s prints", args))
 	}
 	for _, args := range []string{"devices node1 none", "devices --node=none", "topology none"} {
 		if r := s.run(strings.Fields(args)...); r.code != exitError || r.stdout != "" ||
 			r.stderr != "Error from server (NotFound): nodes \"none\" not found\n" {
 			t.Errorf("kubectl rdma %s: %+v", args, r)
 		}
-		if asked := s.server.Asked[len(s.server.Asked)-1]; asked != "list nodes" {
-			t.Errorf("kubectl rdma %s asks last: %s", args, asked)
-		}
+		test.Eq(t, "list nodes", s.server.Asked[len(s.server.Asked)-1],
+			test.Sprintf("kubectl rdma %s asks last", args))
 	}
 	s.server.Forbidden = []string{"list nodes"}
 	if r := s.run("devices", "none"); r.code != exitOK || r.stderr != noResources+"\n" {
@@ -62,9 +60,7 @@ func TestSortBy(t *testing.T) {
 	} {
 		got := strings.Join(strings.Fields(s.ok(strings.Fields(args)...)), " ")
 		got = strings.ReplaceAll(got, "resourceclaim.resource.k8s.io/", "")
-		if got != want {
-			t.Errorf("kubectl rdma %s prints %q, want %q", args, got, want)
-		}
+		test.Eq(t, want, got, test.Sprintf("kubectl rdma %s prints", args))
 	}
 	for args, want := range map[string]string{
 		"nodes --sort-by .metadata.name": `error: --sort-by ".metadata.name": want one of: free, name, tainted, used`,
@@ -99,9 +95,7 @@ func TestNames(t *testing.T) {
 		"devices node1 --sort-by=rate -o name": "device/node1/pci-0000-18-00-0",
 	} {
 		first, _, _ := strings.Cut(s.ok(strings.Fields(args)...), "\n")
-		if first != want {
-			t.Errorf("kubectl rdma %s begins with %q, want %q", args, first, want)
-		}
+		test.Eq(t, want, first, test.Sprintf("kubectl rdma %s begins", args))
 	}
 	if r := s.run("nodes", "-o", "name", "-l", "a=b"); r.code != exitOK || r.stdout != "" || r.stderr != noResources+"\n" {
 		t.Errorf("no node has the label: %+v", r)

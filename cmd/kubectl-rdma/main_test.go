@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
@@ -215,9 +217,7 @@ func TestRights(t *testing.T) {
 		"__complete --context= ":       "",
 	} {
 		s.run(strings.Fields(args)...)
-		if got := strings.Join(s.server.Asked, "; "); got != want {
-			t.Errorf("kubectl rdma %s asks for\n%s\nwant\n%s", args, got, want)
-		}
+		test.Eq(t, want, strings.Join(s.server.Asked, "; "), test.Sprintf("kubectl rdma %s asks", args))
 	}
 	s.server.Forbidden = []string{"nodes", "pods", "resourceclaims", "default/events"}
 	r := s.run("why", "trainer")
@@ -262,9 +262,7 @@ func TestCompletion(t *testing.T) {
 				names = append(names, name)
 			}
 		}
-		if !slices.Equal(names, tc.want) {
-			t.Errorf("complete %q: %q, want %q", tc.args, names, tc.want)
-		}
+		test.SliceEqOp(t, tc.want, names, test.Sprintf("complete %q", tc.args))
 	}
 }
 
@@ -282,9 +280,7 @@ func TestFormats(t *testing.T) {
 		}
 		fromYAML := s.ok(args, "-o", "yaml")
 		asJSON, err := yaml.YAMLToJSON([]byte(fromYAML))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var again any
 		var direct any
 		if json.Unmarshal(asJSON, &again) != nil || json.Unmarshal([]byte(s.ok(args, "-o", "json")), &direct) != nil {
@@ -326,9 +322,7 @@ func TestHostileNames(t *testing.T) {
 		"claims -A -o wide", "status", "status -o json", "topology",
 		"topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
 		r := s.run(strings.Fields(args)...)
-		if r.stdout+r.stderr == "" {
-			t.Errorf("kubectl rdma %s says nothing", args)
-		}
+		test.NotEq(t, "", r.stdout+r.stderr, test.Sprintf("kubectl rdma %s says nothing", args))
 		for _, text := range []string{r.stdout, r.stderr} {
 			if i := strings.IndexFunc(text, func(r rune) bool {
 				return r != '\n' && r != '\t' &&
@@ -336,9 +330,8 @@ func TestHostileNames(t *testing.T) {
 			}); i >= 0 {
 				t.Errorf("kubectl rdma %s: a terminal acts on %q", args, text[max(i-60, 0):min(i+20, len(text))])
 			}
-			if strings.Contains(text, "\nnode9  Free") {
-				t.Errorf("kubectl rdma %s: an attribute makes a row", args)
-			}
+			test.StrNotContains(t, text, "\nnode9  Free",
+				test.Sprintf("kubectl rdma %s: an attribute makes a row", args))
 		}
 	}
 	if out := s.run("devices", "--node", "\x1b[2J"); strings.Contains(out.stdout+out.stderr, "\x1b") {
@@ -364,16 +357,14 @@ func TestRules(t *testing.T) {
 	for _, versions := range [][]string{{"v1"}, {"v1beta2"}, {"v1alpha3"}, {"v1", "v1beta2"}} {
 		s.server.RuleVersions = versions
 		for args, want := range shows {
-			if out := s.ok(strings.Fields(args)...); !strings.Contains(out, want) {
-				t.Errorf("rules in %v: kubectl rdma %s lacks %q:\n%s", versions, args, want, out)
-			}
+			test.StrContains(t, s.ok(strings.Fields(args)...), want,
+				test.Sprintf("rules in %v: kubectl rdma %s lacks", versions, args))
 		}
 	}
 	s.server.RuleVersions = nil
 	for args, not := range shows {
-		if out := s.ok(strings.Fields(args)...); strings.Contains(out, not) {
-			t.Errorf("without rules: kubectl rdma %s:\n%s", args, out)
-		}
+		test.StrNotContains(t, s.ok(strings.Fields(args)...), not,
+			test.Sprintf("without rules: kubectl rdma %s", args))
 	}
 	s.server.RuleVersions = []string{"v1"}
 	s.server.Forbidden = []string{"devicetaintrules"}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
@@ -20,9 +22,7 @@ const examples = "../../examples/"
 func write(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pod.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	return file
 }
 
@@ -44,24 +44,18 @@ func TestPlanned(t *testing.T) {
 	idle := newSession(t, railsGPU(t))
 	job := []string{"why", "-f", examples + "rails-gpu/job.yaml", "-f", examples + "rails-gpu/pairs.yaml"}
 	all := append(job, "-f", examples+"rails-gpu/class.yaml")
-	if got := idle.ok(all...); !strings.HasPrefix(got,
-		"Pod default/rails-gpu of Job/rails-gpu is Planned: its claims fit, now on node node1.\n") {
-		t.Errorf("the idle cluster: %s", got)
-	}
-	if got := idle.ok(job...); !strings.Contains(got, "DeviceClass rail.hca.example.com, of request hca0, does not exist") {
-		t.Errorf("without the class: %s", got)
-	}
-	if got := idle.ok(append([]string{"why", "-f", examples + "rails-gpu/class.yaml"}, job[1:3]...)...); !strings.Contains(got,
-		"ResourceClaimTemplate rails-gpu, the template of claim pairs, does not exist in namespace default") {
-		t.Errorf("without the templates: %s", got)
-	}
+	test.StrHasPrefix(t, "Pod default/rails-gpu of Job/rails-gpu is Planned: its claims fit, now on node node1.\n", idle.ok(all...),
+		test.Sprint("the idle cluster"))
+	test.StrContains(t, idle.ok(job...), "DeviceClass rail.hca.example.com, of request hca0, does not exist",
+		test.Sprint("without the class"))
+	test.StrContains(t, idle.ok(append([]string{"why", "-f", examples + "rails-gpu/class.yaml"}, job[1:3]...)...), "ResourceClaimTemplate rails-gpu, the template of claim pairs, does not exist in namespace default",
+		test.Sprint("without the templates"))
 	busy := railsGPU(t)
 	busy.Allocate("node1", "other", controlplane.Claim(controlplane.Want("nic", "hca.rdma.dev", fleet.RDMA+".?rail.orValue(-1) == 3")))
 	golden.Bytes(t, "planned.txt", []byte(newSession(t, busy).ok(all...)))
 	const verdicts = `-o=jsonpath={.kind} {.items[*].phase} {.items[*].of} {.items[*].verdict}`
-	if got := newSession(t, busy).ok(append(all, verdicts)...); got != "ExplanationList Planned Job/rails-gpu unallocated" {
-		t.Errorf("for programs: %s", got)
-	}
+	test.Eq(t, "ExplanationList Planned Job/rails-gpu unallocated", newSession(t, busy).ok(append(all, verdicts)...),
+		test.Sprint("for programs"))
 }
 
 const twoPods = `apiVersion: v1
@@ -119,9 +113,7 @@ func TestPlannedParts(t *testing.T) {
 	golden.Bytes(t, "planned-parts.txt", []byte(r.stdout))
 	const want = "list resourceslices; list deviceclasses; list devicetaintrules; list resourceclaims; list nodes; list pods; " +
 		"get default/resourceclaimtemplates/one-nic"
-	if got := strings.Join(s.server.Asked, "; "); got != want {
-		t.Errorf("it asks for\n%s\nwant\n%s", got, want)
-	}
+	test.Eq(t, want, strings.Join(s.server.Asked, "; "), test.Sprint("it asks"))
 	if r := ask("-n", "fabric"); r.code != exitError || !strings.Contains(r.stderr,
 		`read the pods of "-": document 2: "StatefulSet/many": it is in namespace "default", and --namespace says "fabric"`) {
 		t.Errorf("of another namespace: %+v", r)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -37,9 +39,7 @@ code=$(cat "$dir/code")
 [ $code = 0 ] || echo "command terminated with exit code $code" >&2
 exit $code
 `
-	if err := os.WriteFile(filepath.Join(d.dir, "kubectl"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(d.dir, "kubectl"), []byte(script), 0o755))
 	t.Setenv("PATH", d.dir+":"+os.Getenv("PATH"))
 	return d
 }
@@ -97,15 +97,11 @@ func TestPolicyTest(t *testing.T) {
 		r.stdout != "Nodes node1, node2: 10 devices, now 10: nothing changes\n" {
 		t.Errorf("a file that says what is: %+v", r)
 	}
-	if got := d.read("file"); got != policyHeader+"# as it is\n" {
-		t.Errorf("the driver reads %q", got)
-	}
+	test.Eq(t, policyHeader+"# as it is\n", d.read("file"), test.Sprint("the driver reads"))
 	for i, want := range []string{"node1 --container=driver -- dra-driver slices --config=- --output=json --kubelet-dir=/elsewhere",
 		"node2 --container=driver -- dra-driver slices --config=- --output=json"} {
 		want = "--kubeconfig=" + s.kubeconfig + " exec -i --quiet --namespace=dra-driver-rdma dra-driver-rdma-" + want
-		if got := strings.Split(d.read("asked"), "\n")[i]; got != want {
-			t.Errorf("kubectl gets %q, want %q", got, want)
-		}
+		test.Eq(t, want, strings.Split(d.read("asked"), "\n")[i], test.Sprint("kubectl gets"))
 	}
 	const vfs = `selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}}]`
 	d.say("roce-sriov", "rules: [{name: vfs, publish: none, "+vfs+"}, {name: all, publish: both, shares: 4, rails: 2, "+

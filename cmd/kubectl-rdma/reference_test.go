@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -32,15 +33,11 @@ func TestHelpOfCommands(t *testing.T) {
 		return out.String()
 	}
 	const flag = "--certificate-authority"
-	if all := help(); !strings.Contains(all, flag) {
-		t.Errorf("the plugin's help lacks %s:\n%s", flag, all)
-	}
+	test.StrContains(t, help(), flag, test.Sprint("the plugin's help lacks"))
 	for _, c := range newRoot(genericiooptions.IOStreams{}).Commands() {
 		said := help(c.Name())
 		for _, few := range []string{"--namespace", "--context", "--kubeconfig"} {
-			if !strings.Contains(said, few) {
-				t.Errorf("the help of %s lacks %s", c.Name(), few)
-			}
+			test.StrContains(t, said, few, test.Sprintf("the help of %s lacks", c.Name()))
 		}
 		if strings.Contains(said, flag) || !strings.Contains(said, `Use "kubectl rdma --help" for kubectl's flags`) {
 			t.Errorf("the help of %s is\n%s", c.Name(), said)

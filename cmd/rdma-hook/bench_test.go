@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
@@ -127,9 +129,8 @@ func TestUsableSystemCalls(t *testing.T) {
 	}
 	without, with := count("--on-unusable", "warn"), count("--hca", "mlx5_0:uverbs0:mlx5_core")
 	t.Logf("%d system calls of files without checks, %d with", without, with)
-	if with-without > 160 {
-		t.Errorf("the checks cost %d system calls, want at most 160", with-without)
-	}
+	test.LessEq(t, 160, with-without,
+		test.Sprintf("the checks cost %d system calls, want at most 160", with-without))
 }
 
 // start runs one program with this process as the one in the state.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
@@ -33,9 +35,8 @@ func TestDocs(t *testing.T) {
 	}
 	for _, o := range []hook.Outcome{hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed,
 		hook.Limited, hook.Unenforced} {
-		if !strings.Contains(string(text), "`"+string(o)+"`") {
-			t.Errorf("docs/hook.md does not explain the outcome %q", o)
-		}
+		test.StrContains(t, string(text), "`"+string(o)+"`",
+			test.Sprintf("docs/hook.md does not explain the outcome %q", o))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
@@ -44,9 +45,7 @@ func mountDeadFUSE(t *testing.T, at string) *deadFUSE {
 	var served sync.WaitGroup
 	served.Go(func() { d.serve(fd) })
 	d.end = sync.OnceFunc(func() {
-		if err := unix.Unmount(at, unix.MNT_DETACH|unix.MNT_FORCE); err != nil {
-			t.Errorf("unmount %s: %v", at, err)
-		}
+		test.NoError(t, unix.Unmount(at, unix.MNT_DETACH|unix.MNT_FORCE), test.Sprintf("unmount %s", at))
 		served.Wait()
 		unix.Close(fd)
 	})

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // Two rules on what rdma-hook links, with their reasons.
@@ -64,9 +66,7 @@ func TestImports(t *testing.T) {
 		t.Errorf("rdma-hook links %s: %s", p, why)
 	}
 	for _, p := range allowed { // a list that never shrinks hides what is gone
-		if !slices.Contains(packages, p) {
-			t.Errorf("%s is allowed, but not linked", p)
-		}
+		test.True(t, slices.Contains(packages, p), test.Sprintf("%s is allowed, but not linked", p))
 	}
 }
 

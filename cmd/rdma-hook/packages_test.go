@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/userspace"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -214,9 +216,7 @@ func TestUsablePackages(t *testing.T) {
 			}
 		}
 	}
-	if healthy < 20 {
-		t.Errorf("only %d healthy containers", healthy)
-	}
+	test.GreaterEq(t, 20, healthy, test.Sprintf("only %d healthy containers", healthy))
 }
 
 func (p packaged) check(t *testing.T, suite, runtime, path string) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
@@ -224,9 +225,8 @@ func TestUsable(t *testing.T) {
 					t.Errorf("exit code %d, found %v", code, found)
 				}
 				isOK := func(c usable.Check) bool { return c.Kind == usable.Provider && c.Result == usable.OK }
-				if slices.ContainsFunc(r.Checks, isOK) == slices.Contains(unknown, name) {
-					t.Errorf("checks %v: silent by what is found, or by what is not known?", r.Checks)
-				}
+				test.NotEq(t, slices.Contains(unknown, name), slices.ContainsFunc(r.Checks, isOK),
+					test.Sprintf("checks %v: silent by what is found, or by what is not known?", r.Checks))
 			})
 		}
 	}
@@ -332,9 +332,7 @@ func (u use) run(t *testing.T, runtime, hookPath string) (r hook.Report, out str
 		t.Fatal(err)
 	}
 	for _, line := range []string{string(text), out} {
-		if strings.ContainsAny(line, "\x1b\x07") {
-			t.Errorf("printed raw: %q", line)
-		}
+		test.False(t, strings.ContainsAny(line, "\x1b\x07"), test.Sprintf("printed raw: %q", line))
 	}
 	return r, out, code
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
@@ -45,9 +47,7 @@ func TestInterfaceOfKernel(t *testing.T) {
 		"rdma1:rdma.dev/claim/1/nic": ExitAway,
 	} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		fmt.Fprintf(w, `{"ociVersion":"1.0.2","id":"c","status":"creating","pid":%d,"bundle":"/b"}`, pid)
 		w.Close()
 		var stderr bytes.Buffer

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
@@ -18,9 +20,7 @@ func parseLimits(t *testing.T, flags string) (limits []args.Limit) {
 	t.Helper()
 	for _, f := range strings.Fields(flags) {
 		l, err := args.ParseLimit(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		limits = append(limits, l)
 	}
 	return limits
@@ -68,9 +68,8 @@ func TestSetLimits(t *testing.T) {
 				t.Errorf("%s, %s: rdma.max %q, outcomes %v, %v; want %q, %v", tt.name, version, k.max[at], outcomes, err, tt.after,
 					tt.outcomes)
 			}
-			if len(k.max) > 1 {
-				t.Errorf("%s, %s: others have limits too: %v", tt.name, version, k.max)
-			}
+			test.LessEq(t, 1, len(k.max),
+				test.Sprintf("%s, %s: others have limits too: %v", tt.name, version, k.max))
 			last := results[len(results)-1]
 			if last.After != nil && *last.After != k.limit("/pods/web", "rxe0") {
 				t.Errorf("%s, %s: the result says %v after", tt.name, version, last.After)
@@ -142,9 +141,8 @@ func TestUnset(t *testing.T) {
 				(err != nil) != wantErr {
 				t.Errorf("%s, %s: %+v, %v; want %s with %q", tt.name, policy, results, err, tt.outcome, tt.message)
 			}
-			if errors.Is(err, ErrDenied) != (tt.outcome != Failed && policy == args.Fail) {
-				t.Errorf("%s, %s: error %v", tt.name, policy, err)
-			}
+			test.Eq(t, (tt.outcome != Failed && policy == args.Fail), errors.Is(err, ErrDenied),
+				test.Sprintf("%s, %s: error %v", tt.name, policy, err))
 			if _, lies := k.proc[max]; len(k.max) > 0 && !lies {
 				t.Errorf("%s, %s: a limit is set: %s", tt.name, policy, k.limits())
 			}
@@ -172,9 +170,7 @@ func TestEnable(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", name, results, err)
 		}
 		want := append(tt.writes, root+"/pods/web/rdma.max rxe0 hca_handle=4 hca_object=100")
-		if !reflect.DeepEqual(k.writes, want) {
-			t.Errorf("%s: writes %q, want %q", name, k.writes, want)
-		}
+		test.True(t, reflect.DeepEqual(k.writes, want), test.Sprintf("%s: writes %q, want %q", name, k.writes, want))
 	}
 }
 
@@ -230,12 +226,8 @@ func TestHostFiles(t *testing.T) {
 		t.Errorf("write a file that is not there: %v", err)
 	}
 	for _, text := range []string{strings.Repeat("0123456789abcdef", 5000), "short", ""} {
-		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Write(path, text); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+		must.NoError(t, f.Write(path, text))
 		if got, err := f.Read(path); err != nil || got != text {
 			t.Errorf("%d of %d bytes read back, %v", len(got), len(text), err)
 		}
@@ -289,9 +281,7 @@ func TestRunLimits(t *testing.T) {
 			t.Errorf("%s: code %d, limits %q, %q", name, code, k.limits(), &talk)
 		}
 		for _, want := range tt.stderr {
-			if !strings.Contains(talk.String(), want) {
-				t.Errorf("%s: %q lacks %q", name, &talk, want)
-			}
+			test.StrContains(t, talk.String(), want, test.Sprintf("%s: %q lacks", name, &talk))
 		}
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
@@ -14,13 +17,9 @@ import (
 func sysOf(t *testing.T, machine string) string {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	root := t.TempDir()
-	if err := m.Extract(root); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Extract(root))
 	return filepath.Join(root, "sys")
 }
 
@@ -59,21 +58,16 @@ func TestCheckNodes(t *testing.T) {
 			sys := asItIs[c.machine]
 			if c.change != nil {
 				sys = sysOf(t, c.machine)
-				if err := c.change(sys); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, c.change(sys))
 			}
 			want, err := args.ParseNodeOwner(c.want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			warning, err := HostDevices{Sys: sys}.CheckNodes([]args.NodeOwner{want})
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("error %v, want %q", err, c.says)
 			}
-			if (warning != "") != strings.Contains(name, "without such nodes") {
-				t.Errorf("warning %q", warning)
-			}
+			test.Eq(t, strings.Contains(name, "without such nodes"), (warning != ""),
+				test.Sprintf("warning %q", warning))
 		})
 	}
 }
@@ -98,9 +92,7 @@ func TestRunChecksNodes(t *testing.T) {
 				"the kernel has renumbered its RDMA devices") {
 				t.Errorf("%s: code %d, want %d; it says %s", flag, code, want, talk.String())
 			}
-			if raised := process.limit.Soft > k64; raised != (want == ExitOK) {
-				t.Errorf("%s: the limit was raised: %v", flag, raised)
-			}
+			test.Eq(t, (want == ExitOK), process.limit.Soft > k64, test.Sprintf("%s: the limit was raised", flag))
 		}
 	}
 }

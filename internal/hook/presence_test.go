@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
@@ -161,30 +162,18 @@ func TestReceiveFromTheKernel(t *testing.T) {
 	needs.Root(t, "CAP_NET_ADMIN")
 	open := func() int {
 		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { unix.Close(fd) })
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}))
 		return fd
 	}
 	fd, forger := open(), open()
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
 	own, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	forged := message(unix.RTM_NEWLINK, make([]byte, unix.SizeofIfInfomsg))
-	if err := unix.Sendto(forger, forged, 0, own); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Sendto(fd, linkRequest("lo"), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Sendto(forger, forged, 0, own))
+	must.NoError(t, unix.Sendto(fd, linkRequest("lo"), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
 	buf := make([]byte, 64<<10)
 	n, err := receive(fd)(buf)
 	if err != nil || n <= len(forged) {

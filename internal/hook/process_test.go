@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
@@ -37,25 +39,19 @@ func child(t *testing.T) (cmd *exec.Cmd, end func()) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	end = func() { stdin.Close() }
 	t.Cleanup(func() { end(); cmd.Wait() })
 	limit := memlock(t, cmd.Process.Pid)
 	limit.Cur = uint64(min(k64, args.Size(limit.Max)))
-	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_MEMLOCK, &limit, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_MEMLOCK, &limit, nil))
 	return cmd, end
 }
 
 // memlock asks the kernel, without the code under test.
 func memlock(t *testing.T, pid int) (r unix.Rlimit) {
 	t.Helper()
-	if err := unix.Prlimit(pid, unix.RLIMIT_MEMLOCK, nil, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Prlimit(pid, unix.RLIMIT_MEMLOCK, nil, &r))
 	return r
 }
 
@@ -63,14 +59,10 @@ func memlock(t *testing.T, pid int) (r unix.Rlimit) {
 func hasSysResource(t *testing.T) bool {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, rest, _ := strings.Cut(string(status), "CapEff:\t")
 	eff, err := strconv.ParseUint(rest[:16], 16, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return eff&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
@@ -146,28 +138,20 @@ func TestProcessGone(t *testing.T) {
 	cmd, end := child(t)
 	pid := cmd.Process.Pid
 	opened, err := OpenProcess(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	end()
 	// A zombie first: exited, but its ID is not free yet.
-	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	zombie, err := OpenProcess(pid)
 	if err == nil {
 		_, err = zombie.Limit()
 	}
-	if !errors.Is(err, ErrGone) {
-		t.Errorf("limit of a zombie: %v, want ErrGone", err)
-	}
+	test.ErrorIs(t, err, ErrGone, test.Sprint("limit of a zombie"))
 	cmd.Wait()
 	if _, err := opened.Limit(); !errors.Is(err, ErrGone) {
 		t.Errorf("limit of a reaped process: %v, want ErrGone", err)
 	}
-	if err := opened.SetLimit(Limit{1, 1}); !errors.Is(err, ErrGone) {
-		t.Errorf("set limit of a reaped process: %v, want ErrGone", err)
-	}
+	test.ErrorIs(t, opened.SetLimit(Limit{1, 1}), ErrGone, test.Sprint("set limit of a reaped process"))
 	if _, err := OpenProcess(pid); !errors.Is(err, ErrGone) {
 		t.Errorf("open a reaped process: %v, want ErrGone", err)
 	}
@@ -179,9 +163,7 @@ func TestProcessIDReused(t *testing.T) {
 	old, end := child(t)
 	other, _ := child(t)
 	p, err := OpenProcess(old.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	end()
 	old.Wait()
 	p.(*hostProcess).pid = other.Process.Pid // as if the kernel had reused it
@@ -216,9 +198,7 @@ func TestProcessWithoutPidfd(t *testing.T) {
 	if err != nil || limit.Soft != k64 {
 		t.Errorf("limit %v, %v", limit, err)
 	}
-	if err := p.SetLimit(limit); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, p.SetLimit(limit))
 }
 
 // TestInHostNetwork: a process of the host's network namespace, one of another, and none.
@@ -226,16 +206,12 @@ func TestInHostNetwork(t *testing.T) {
 	if got := inHostNetwork(os.Getpid()); got == nil || !*got {
 		t.Errorf("of this process: %v, want true", got)
 	}
-	if got := inHostNetwork(1 << 30); got != nil {
-		t.Errorf("of no process: %v, want none", *got)
-	}
+	test.Nil(t, inHostNetwork(1<<30), test.Sprint("of no process"))
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "HOOK_TEST_CHILD=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if err := cmd.Start(); err != nil {
 		t.Skipf("a network namespace needs root: %v", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
@@ -52,9 +54,7 @@ func TestReportJSON(t *testing.T) {
 		"least": {ReportVersion: 1, ID: "web", Outcome: Skipped, Time: time.Unix(0, 0).UTC()},
 	} {
 		text, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var got Report
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
@@ -75,9 +75,7 @@ func TestWriteReport(t *testing.T) {
 	claim := memlock
 	memlock.Claim = ""
 	for range 2 { // the second replaces the first
-		if err := errors.Join(WriteReport(dir, memlock), WriteReport(dir, claim), WriteReport(dir, limits)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(WriteReport(dir, memlock), WriteReport(dir, claim), WriteReport(dir, limits)))
 	}
 	for _, name := range []string{"web-1.2_a+b.json", "web-1.2_a+b.4b1f.json", "web-1.2_a+b.4b1f.rxe0.json"} {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -93,25 +91,17 @@ func TestWriteReport(t *testing.T) {
 
 func TestWriteReportRefusesIDs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "reports")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(dir, 0o755))
 	for _, id := range []string{"", ".", "..", "../x", "a/b", "/etc/x", ".hidden", "a\x00b", "a b", "é", "a\n",
 		strings.Repeat("a", 221)} {
-		if err := WriteReport(dir, fullReport(id)); err == nil {
-			t.Errorf("WriteReport for the ID %q: no error", id)
-		}
+		test.Error(t, WriteReport(dir, fullReport(id)), test.Sprintf("WriteReport for the ID %q: no error", id))
 	}
 	odd := fullReport("web")
 	odd.Limits[0].Device = "../../rxe0"
-	if err := WriteReport(dir, odd); err == nil {
-		t.Error("WriteReport for a device with a path in its name: no error")
-	}
+	test.Error(t, WriteReport(dir, odd), test.Sprint("WriteReport for a device with a path in its name: no"))
 	odd = fullReport("web")
 	odd.Claim = "../../claim"
-	if err := WriteReport(dir, odd); err == nil {
-		t.Error("WriteReport for a claim with a path in its name: no error")
-	}
+	test.Error(t, WriteReport(dir, odd), test.Sprint("WriteReport for a claim with a path in its name: no"))
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		if entries, _ := os.ReadDir(d); len(entries) > 1 || d == dir && len(entries) > 0 {
 			t.Errorf("%s holds %v", d, entries)
@@ -123,16 +113,10 @@ func TestWriteReportErrors(t *testing.T) {
 	dir := t.TempDir()
 	report := fullReport("web")
 	report.Limits, report.Claim = nil, ""
-	if err := WriteReport(dir+"/missing", report); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("missing directory: %v", err)
-	}
+	test.ErrorIs(t, WriteReport(dir+"/missing", report), os.ErrNotExist, test.Sprint("missing directory"))
 	// The final rename fails on a directory; the temporary file must not stay.
-	if err := os.Mkdir(dir+"/web.json", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteReport(dir, report); err == nil || !strings.Contains(err.Error(), dir+"/web.json") {
-		t.Errorf("directory in the way: %v, want an error with the path", err)
-	}
+	must.NoError(t, os.Mkdir(dir+"/web.json", 0o755))
+	test.ErrorContains(t, WriteReport(dir, report), dir+"/web.json", test.Sprint("directory in the way"))
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("a temporary file stays: %v", entries)
 	}
@@ -142,12 +126,8 @@ func TestWriteReportErrors(t *testing.T) {
 func TestWriteReportFullDisk(t *testing.T) {
 	needs.Root(t, "it makes a device node")
 	full := filepath.Join(t.TempDir(), "full")
-	if err := unix.Mknod(full, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 7))); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeFile(full, []byte("x")); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("full disk: %v", err)
-	}
+	must.NoError(t, unix.Mknod(full, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 7))))
+	test.ErrorIs(t, writeFile(full, []byte("x")), unix.ENOSPC, test.Sprint("full disk"))
 }
 
 // TestWriteLastReport: the hook makes the directory, and a later report takes the place of the one before.
@@ -155,9 +135,7 @@ func TestWriteLastReport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rdma.dev")
 	file := filepath.Join(dir, "last.json")
 	for _, id := range []string{"one", "two"} {
-		if err := WriteLastReport(file, Report{ReportVersion: 1, ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, WriteLastReport(file, Report{ReportVersion: 1, ID: id}))
 	}
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), `"id":"two"`) {
@@ -166,9 +144,7 @@ func TestWriteLastReport(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("entries %v, %v", entries, err)
 	}
-	if err := WriteLastReport(filepath.Join(dir, "absent/x/last.json"), Report{}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorIs(t, WriteLastReport(filepath.Join(dir, "absent/x/last.json"), Report{}), os.ErrNotExist)
 	if _, _, err := args.Parse([]string{"--last-report", "last.json"}); err == nil {
 		t.Error("a relative path is accepted")
 	}

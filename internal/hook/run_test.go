@@ -2,12 +2,13 @@ package hook
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -120,9 +121,8 @@ func TestRunReports(t *testing.T) {
 		if age := time.Since(r.Time); age < -time.Second || age > time.Minute {
 			t.Errorf("%s: report is %s old", tt.args, age)
 		}
-		if odd := strings.Contains(tt.args, "--odd"); odd != (len(r.Warnings) == 1) {
-			t.Errorf("%s: warnings %q", tt.args, r.Warnings)
-		}
+		test.Eq(t, (len(r.Warnings) == 1), strings.Contains(tt.args, "--odd"),
+			test.Sprintf("%s: warnings %q", tt.args, r.Warnings))
 	}
 }
 
@@ -132,9 +132,7 @@ func readReport(t *testing.T, path string) (r Report) {
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return r
 }
 
@@ -160,17 +158,11 @@ func TestReportIsBoundedInTime(t *testing.T) {
 	r := fullReport("web")
 	r.Limits, r.Claim = nil, ""
 	fifo := dir + "/.web." + itoa(os.Getpid()) + ".tmp"
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Mkfifo(fifo, 0o600))
 	err := reportBy(time.Now().Add(30*time.Millisecond), dir, r, WriteReport)
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("error %v, want a timeout", err)
-	}
+	test.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	reader, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0) // releases the writer
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer reader.Close()
 	for err == nil { // until the late writer is done with the directory
 		_, err = os.Lstat(fifo)
@@ -194,9 +186,7 @@ func TestRunPodOfCgroup(t *testing.T) {
 			IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: files}); code != ExitOK {
 			t.Fatalf("code %d, %s", code, &talk)
 		}
-		if r := readReport(t, dir+"/web.x.json"); r.PodUID != want {
-			t.Errorf("%q: pod %q, want %q", cgroup, r.PodUID, want)
-		}
+		test.Eq(t, want, readReport(t, dir+"/web.x.json").PodUID, test.Sprintf("%q: pod", cgroup))
 	}
 }
 

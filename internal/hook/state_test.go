@@ -3,13 +3,15 @@ package hook
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // States as runc 1.1.5 and crun 1.8.1 write them to a createRuntime hook.
@@ -98,9 +100,7 @@ func TestParseStateErrors(t *testing.T) {
 		{`{"a":` + strings.Repeat("[", 10002), "exceeded max depth"},
 	} {
 		_, err := parseState([]byte(tt.in))
-		if err == nil || !strings.Contains(err.Error(), tt.inError) {
-			t.Errorf("ParseState(%.40q): error %v, want one with %q", tt.in, err, tt.inError)
-		}
+		test.ErrorContains(t, err, tt.inError, test.Sprintf("ParseState(%.40q)", tt.in))
 	}
 }
 
@@ -142,9 +142,7 @@ func inPieces(data []byte) (State, error) {
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	r.Fd() // makes it blocking
 	return r, w
@@ -181,18 +179,12 @@ func TestReadStateOfAnyAnnotations(t *testing.T) {
 	pod := strings.Repeat("<", most)
 	copies := map[string]string{"a": pod}
 	text, err := json.Marshal(copies)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	copies["io.kubernetes.cri-o.Annotations"] = string(text)
 	copies["io.kubernetes.cri.sandbox-uid"] = "u"
 	state, err := json.Marshal(map[string]any{"annotations": copies, "id": "web", "pid": 4242, "status": "creating"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(state) < 3<<20 {
-		t.Fatalf("the state has only %d bytes", len(state))
-	}
+	must.NoError(t, err)
+	must.GreaterEq(t, 3<<20, len(state), must.Sprintf("the state has only %d bytes", len(state)))
 	fd, w := pipe(t)
 	go func() { w.Write(state) }() // and it stays open
 	var before, after runtime.MemStats
@@ -213,12 +205,8 @@ func TestReadStateTimesOut(t *testing.T) {
 		w.WriteString(sent)
 		start := time.Now()
 		_, err := ReadState(fd, start.Add(50*time.Millisecond))
-		if !errors.Is(err, ErrStateTimeout) {
-			t.Errorf("%s: error %v, want ErrStateTimeout", name, err)
-		}
-		if d := time.Since(start); d < 50*time.Millisecond {
-			t.Errorf("%s: gave up after %s, before the deadline", name, d)
-		}
+		test.ErrorIs(t, err, ErrStateTimeout, test.Sprintf("%s", name))
+		test.GreaterEq(t, 50*time.Millisecond, time.Since(start), test.Sprintf("%s: gave up after", name))
 	}
 }
 
@@ -232,9 +220,7 @@ func TestReadStateIsBounded(t *testing.T) {
 		}
 	}()
 	_, err := ReadState(fd, time.Now().Add(time.Minute))
-	if err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
-		t.Fatalf("ReadState of an endless stream: %v", err)
-	}
+	must.ErrorContains(t, err, "more than 64 MiB", must.Sprint("ReadState of an endless stream"))
 }
 
 func TestReadStateEndOfFile(t *testing.T) {
@@ -256,9 +242,7 @@ func TestReadStateEndOfFile(t *testing.T) {
 		t.Error("ReadState of no descriptor: no error")
 	}
 	dir, err := os.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer dir.Close()
 	if _, err := ReadState(dir, time.Now().Add(time.Minute)); err == nil {
 		t.Error("ReadState of a directory: no error")

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -27,9 +28,7 @@ userspace: host
 onUnusable: fail
 limits: {handles: 64, objects: 16384}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := Edits{
 		Env: []string{"A=x=y", "B=2", "NCCL_TOPO_FILE=/opt/topo.xml"},
 		Mounts: []cdi.Mount{
@@ -38,9 +37,7 @@ limits: {handles: 64, objects: 16384}
 			{HostPath: "/opt/topo.xml", ContainerPath: "/opt/topo.xml"},
 		},
 	}
-	if diff := cmp.Diff(want, c.Edits()); diff != "" {
-		t.Error(diff)
-	}
+	test.Eq(t, want, c.Edits())
 	if c.Memlock != "4Gi" || c.Userspace != UserspaceHost || c.OnUnusable != "fail" || len(c.Exclude) != 1 ||
 		c.Limits.String() != "handles=64,objects=16384" {
 		t.Errorf("%+v", c)
@@ -105,14 +102,10 @@ func TestManyProblems(t *testing.T) {
 func TestMounts(t *testing.T) {
 	c, err := Parse([]byte(header + "mounts:\n- hostPath: /dev/0000:3b:00.0\n- hostPath: /t\n- hostPath: /t/\n" +
 		"ncclTopology: /t\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := []cdi.Mount{{HostPath: "/dev/0000:3b:00.0", ContainerPath: "/dev/0000:3b:00.0"},
 		{HostPath: "/t", ContainerPath: "/t"}}
-	if diff := cmp.Diff(want, c.Edits().Mounts); diff != "" {
-		t.Error(diff)
-	}
+	test.Eq(t, want, c.Edits().Mounts)
 }
 
 func TestFlags(t *testing.T) {
@@ -164,8 +157,6 @@ func FuzzFlags(f *testing.F) {
 		if name, value, err := ParseEnv(env); err == nil {
 			c.Env = map[string]string{name: value}
 		}
-		if err := c.Validate(); err != nil {
-			t.Errorf("taken from flags %q and %q, and not valid: %v", mount, env, err)
-		}
+		test.Nil(t, c.Validate(), test.Sprintf("taken from flags %q and %q, and not valid", mount, env))
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -343,17 +345,13 @@ func TestCauses(t *testing.T) {
 func explained(t *testing.T, c *inspect.Cluster, q inspect.Question) *inspect.Answer {
 	t.Helper()
 	a, err := c.Why(context.Background(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var text bytes.Buffer
 	if err := a.WriteText(&text, false); err != nil || strings.ContainsAny(text.String(), "\x1b") {
 		t.Errorf("%v:\n%s", err, &text)
 	}
 	for line := range strings.Lines(text.String()) {
-		if strings.HasPrefix(line, "Pod default/x") {
-			t.Errorf("an event begins a line:\n%s", &text)
-		}
+		test.False(t, strings.HasPrefix(line, "Pod default/x"), test.Sprintf("an event begins a line:\n%s", &text))
 	}
 	return a
 }
@@ -455,9 +453,7 @@ func TestPodsWithoutClaims(t *testing.T) {
 			got = append(got, p.Name)
 		}
 	}
-	if want := []string{"extended", "lost", "missing", "ours"}; !slices.Equal(got, want) {
-		t.Errorf("status has problems of %q, want %q", got, want)
-	}
+	test.SliceEqOp(t, []string{"extended", "lost", "missing", "ours"}, got, test.Sprint("status has problems"))
 	quota := at(1, "FailedResourceClaimCreation", `resourceclaims "x" is forbidden: exceeded quota: q, requested: 2`)
 	a := explained(t, c, inspect.Question{
 		Pod: ofTemplate("ours"), Templates: map[string]bool{"ours": true}, Events: []corev1.Event{quota},

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,9 +55,7 @@ func busy(t testing.TB, nodes int) *inspect.Cluster {
 func TestFleet(t *testing.T) {
 	c := busy(t, 30)
 	plan, err := c.PlanDrain("node0003", nil, resourceapi.DeviceTaintEffectNoSchedule, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c.Rules = plan.Rules
 	at := slices.IndexFunc(c.Slices, func(s resourceapi.ResourceSlice) bool { return s.Spec.Driver == "rdma.dev" })
 	c.Slices[at].Spec.Devices[0].Taints = []resourceapi.DeviceTaint{
@@ -65,14 +65,10 @@ func TestFleet(t *testing.T) {
 	c.Pods = append(c.Pods[:7], c.Pods[8:]...)
 	pods := c.ListPods(context.Background())
 	var out strings.Builder
-	if err := c.Fleet(pods).WriteText(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Fleet(pods).WriteText(&out))
 	const want = "30 nodes: driver on 28 Ready, 1 Missing, 1 NotReady\n270 HCAs: 9 drained, 1 failed\n" +
 		"271 pods: 10 with a problem, 1 waiting\n"
-	if out.String() != want {
-		t.Errorf("%swant\n%s", &out, want)
-	}
+	test.Eq(t, want, out.String(), test.Sprintf("%swant", &out))
 }
 
 // BenchmarkStatus is kubectl rdma status -A, without the network. Time and memory of ten times the nodes are to be ten

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -40,9 +41,7 @@ func FuzzInspect(f *testing.F) {
 			Rules:  []resourceapi.DeviceTaintRule{{Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: all}}},
 			Events: []corev1.Event{{Reason: "FailedPrepareDynamicResources", Message: "\x1b[2Jx"}}}
 		data, err := json.Marshal(seed)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.NoError(f, err)
 		f.Add(data)
 	}
 	f.Add([]byte(`{"claims": [{"status": {"allocation": {"devices": {"results": [{}]}}}}], "slices": [{"spec": {"driver": "rdma.dev", "pool": {"resourceSliceCount": 1}, "devices": [{}]}}]}`))

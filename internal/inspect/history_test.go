@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,13 +68,9 @@ func TestHistory(t *testing.T) {
 	c := sickCluster(t)
 	for _, name := range []string{"pci-0000-18-00-0", "mlx5_0"} {
 		h, err := c.History(t.Context(), "node1", name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var b bytes.Buffer
-		if err := h.WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, h.WriteText(&b))
 		golden.Bytes(t, "history.txt", b.Bytes())
 	}
 	for name, node := range map[string]string{"mlx5_77": "node1", "mlx5_0": "node9"} {
@@ -96,9 +93,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Fatalf("%d events are kept, %v; want 16", len(h.Events), err)
 	}
 	var b bytes.Buffer
-	if err := h.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.WriteText(&b))
 	if strings.Contains(b.String(), "\x1b") || b.Len() > 64<<10 {
 		t.Errorf("the text has %d bytes, or characters on which a terminal acts: %s", b.Len(), fmt.Sprintf("%.200q", b.String()))
 	}

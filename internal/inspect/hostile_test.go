@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
@@ -138,9 +141,7 @@ func namesOf(objects ...any) map[string]bool {
 // checkForged checks a text for people: nothing of others begins a line, acts on a terminal, or is without bounds.
 func checkForged(t *testing.T, what, shown string, quoted bool) {
 	t.Helper()
-	if !text.Clean(shown) {
-		t.Errorf("%s: the text acts on a terminal: %q", what, shown)
-	}
+	test.True(t, text.Clean(shown), test.Sprintf("%s: the text acts on a terminal: %q", what, shown))
 	for line := range strings.Lines(shown) {
 		switch start := strings.TrimLeft(line, " -\t|"); {
 		case strings.HasPrefix(start, "FORGED"), strings.HasPrefix(start, `\n`):
@@ -189,9 +190,7 @@ func TestForgedWhy(t *testing.T) {
 				}
 				for _, all := range []bool{false, true} {
 					var text bytes.Buffer
-					if err := answer.WriteText(&text, all); err != nil {
-						t.Fatal(err)
-					}
+					must.NoError(t, answer.WriteText(&text, all))
 					checkForged(t, f.name, text.String(), f.quoted)
 				}
 			}
@@ -279,9 +278,7 @@ func allTables(t *testing.T, c *inspect.Cluster) (string, error) {
 	}
 	pictures, err := c.Topologies(t.Context())
 	for _, p := range pictures {
-		if err := p.WriteTree(&text, topology.BoxLines); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, p.WriteTree(&text, topology.BoxLines))
 	}
 	return text.String(), err
 }
@@ -293,9 +290,7 @@ func TestForgedIsForged(t *testing.T) {
 		c := clone(whole)
 		forge(reflect.ValueOf(c), "", f.text)
 		before, after := fmt.Sprintf("%+v", *clone(whole)), fmt.Sprintf("%+v", *c)
-		if before == after {
-			t.Errorf("%s: nothing is forged", f.name)
-		}
+		test.NotEq(t, after, before, test.Sprintf("%s: nothing is forged", f.name))
 		text, _ := allTables(t, c)
 		if shows := strings.Contains(text, "FORGED"); !shows && f.name == "names" {
 			t.Errorf("%s: no table shows one", f.name)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,9 +139,7 @@ func (in *input) scheduler(t *testing.T) bool {
 	})
 	ctx := context.Background()
 	allocator, err := structured.NewAllocator(ctx, in.features, state, byName, all, cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i := range in.Nodes {
 		results, err := allocator.Allocate(ctx, &in.Nodes[i], claims)
 		if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
@@ -156,9 +156,7 @@ func (in *input) scheduler(t *testing.T) bool {
 func (in *input) why(t *testing.T) (bool, *Answer) {
 	t.Helper()
 	answer, err := in.Why(context.Background(), Question{Pod: in.pod})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return answer.Verdict == VerdictSchedulable, answer
 }
 
@@ -232,9 +230,7 @@ func (r *inputRow) check(t *testing.T, alternative bool) {
 		}
 		got, answer := c.in.why(t)
 		var text strings.Builder
-		if err := answer.WriteText(&text, true); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, answer.WriteText(&text, true))
 		named := r.says != "" && strings.Contains(text.String(), r.says)
 		if got != (c.want || r.noted) || named != (!c.want && r.says != "") {
 			t.Errorf("alternative %t: schedulable is %t, want %t and %q:\n%s", alternative, got, c.want, r.says, &text)
@@ -244,9 +240,7 @@ func (r *inputRow) check(t *testing.T, alternative bool) {
 			matters = matters || c.in.scheduler(t) != c.want
 		}
 	}
-	if !matters {
-		t.Error("the feature changes nothing")
-	}
+	test.True(t, matters, test.Sprint("the feature changes nothing"))
 }
 
 // inputTypes have all that the allocator gets.

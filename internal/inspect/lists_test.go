@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -24,9 +26,7 @@ func mixedCluster(t *testing.T) *inspect.Cluster { return cluster(fleet.Mixed(t)
 func printed(t *testing.T, table *metav1.Table, wide bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := printers.NewTablePrinter(printers.PrintOptions{Wide: wide}).PrintObj(table, &b); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, printers.NewTablePrinter(printers.PrintOptions{Wide: wide}).PrintObj(table, &b))
 	return b.Bytes()
 }
 
@@ -39,9 +39,7 @@ func both(t *testing.T, name string, table *metav1.Table) {
 
 func TestNodes(t *testing.T) {
 	nodes, err := mixedCluster(t).ListNodes(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	both(t, "nodes", inspect.NodeTable(nodes))
 	golden.JSON(t, "nodes", nodes)
 	named, err := mixedCluster(t).ListNodes(context.Background(), "plain")
@@ -52,9 +50,7 @@ func TestNodes(t *testing.T) {
 
 func TestDevices(t *testing.T) {
 	devices, err := mixedCluster(t).ListDevices(context.Background(), inspect.DeviceFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	both(t, "devices", inspect.DeviceTable(devices))
 	golden.JSON(t, "devices", devices[:1])
 }
@@ -84,9 +80,7 @@ func TestDeviceFilter(t *testing.T) {
 				err == nil && tc.err != "" {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
-			if len(devices) != tc.want {
-				t.Errorf("%d devices, want %d", len(devices), tc.want)
-			}
+			test.Eq(t, tc.want, len(devices), test.Sprint("devices"))
 		})
 	}
 }
@@ -109,14 +103,10 @@ func TestClaims(t *testing.T) {
 
 func TestTopologies(t *testing.T) {
 	all, err := mixedCluster(t).Topologies(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, n := range all {
 		var b bytes.Buffer
-		if err := n.WriteTree(&b, topology.BoxLines); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, n.WriteTree(&b, topology.BoxLines))
 		golden.Bytes(t, "topology/"+n.Node+".txt", b.Bytes())
 	}
 	golden.JSON(t, "topology/node2", all[1])

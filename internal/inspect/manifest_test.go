@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 )
 
@@ -26,18 +28,14 @@ func TestPlannedInput(t *testing.T) {
 			m.AddTo(&in.Cluster)
 			q := m.Question(&m.Pods[0], nil)
 			got, err := in.Why(context.Background(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			// What it is called differs.
 			if got.Phase != "Planned" || got.Of != "Job/run" || core(t, got) != core(t, want) {
 				t.Errorf("%s: planned:\n%s\nwhen it exists:\n%s", r.name, core(t, got), core(t, want))
 			}
 		}
 	}
-	if asked < 100 {
-		t.Errorf("%d rows were asked", asked)
-	}
+	test.GreaterEq(t, 100, asked, test.Sprintf("%d rows were asked", asked))
 }
 
 // manifest returns the pod of the input as one of a manifest, with a template of its claim. It reports whether that
@@ -69,8 +67,6 @@ func core(t *testing.T, a *Answer) string {
 		b.Summary = ""
 	}
 	text, err := json.MarshalIndent(b, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return strings.ReplaceAll(string(text), "pod-claim-xxxxx", "claim")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -60,9 +61,7 @@ func TestScale(t *testing.T) {
 	const nodes = 30
 	c, q := full(t, nodes)
 	answer, err := c.Why(context.Background(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r := answer.Claims[0].Requests[0]
 	ruled := 0
 	for _, x := range r.RuledOut {
@@ -79,9 +78,7 @@ func TestTimeIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	answer, err := cluster(f).Why(ctx, inspect.Question{Pod: p})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if answer.Verdict != inspect.VerdictUnallocated || len(answer.Unread) != 1 {
 		t.Errorf("%+v", answer)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -41,9 +43,7 @@ func TestPodsUnread(t *testing.T) {
 	c.UserPods, c.Slices = nil, nil
 	c.Unread = []string{"pods is forbidden", "resourceslices is forbidden"}
 	pods := c.ListPods(context.Background())
-	if len(pods) != 11 {
-		t.Errorf("%d pods, want the 11 for which claims are reserved", len(pods))
-	}
+	test.Eq(t, 11, len(pods), test.Sprint("pods"))
 	for _, p := range pods {
 		if len(p.Problems) > 0 || len(p.Devices) != 1 || p.Node == "" {
 			t.Errorf("without pods and slices: %+v", p)

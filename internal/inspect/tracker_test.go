@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,18 +36,14 @@ func tracked(
 	tr, err := tracker.StartTracker(ctx, tracker.Options{
 		EnableDeviceTaintRules: true, SliceInformer: typed.ResourceSlices(), TaintInformer: typed.DeviceTaintRules(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer tr.Stop()
 	defer factory.Shutdown()
 	defer cancel()
 	factory.Start(ctx.Done())
 	<-tr.HasSyncedChecker().Done()
 	list, err := tr.ListPatchedResourceSlices()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	out := map[string]*resourceapi.ResourceSlice{}
 	for _, s := range list {
 		out[s.Name] = s
@@ -88,9 +86,7 @@ func TestWithRules(t *testing.T) {
 				t.Errorf("slice %s, device %d: taints %q, and the tracker has %q", s.Name, j, g, w)
 			}
 		}
-		if !reflect.DeepEqual(before, s) {
-			t.Errorf("slice %s has changed", s.Name)
-		}
+		test.True(t, reflect.DeepEqual(before, s), test.Sprintf("slice %s has changed", s.Name))
 	}
 }
 

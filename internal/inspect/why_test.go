@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -22,9 +25,7 @@ func (s *scenario) why(t *testing.T, f *fleet.Fleet, q inspect.Question) *inspec
 	c := cluster(f)
 	c.Unread = s.unread
 	answer, err := c.Why(context.Background(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return answer
 }
 
@@ -36,14 +37,11 @@ func TestWhy(t *testing.T) {
 			b := fleet.New(t)
 			q := s.make(b)
 			answer := s.why(t, b, q)
-			if answer.Verdict != s.verdict {
-				t.Errorf("verdict %s (%s), want %s", answer.Verdict, answer.Summary, s.verdict)
-			}
+			test.Eq(t, s.verdict, answer.Verdict,
+				test.Sprintf("verdict %s (%s), want %s", answer.Verdict, answer.Summary, s.verdict))
 			s.check(t, answer)
 			var text bytes.Buffer
-			if err := answer.WriteText(&text, false); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, answer.WriteText(&text, false))
 			golden.Bytes(t, "why/"+s.name+".txt", text.Bytes())
 		})
 	}
@@ -52,9 +50,8 @@ func TestWhy(t *testing.T) {
 func (s *scenario) check(t *testing.T, answer *inspect.Answer) {
 	t.Helper()
 	for _, reason := range s.findings {
-		if !slices.ContainsFunc(answer.Findings, func(f inspect.Finding) bool { return f.Reason == reason }) {
-			t.Errorf("no finding %s in %+v", reason, answer.Findings)
-		}
+		test.True(t, slices.ContainsFunc(answer.Findings, func(f inspect.Finding) bool { return f.Reason == reason }),
+			test.Sprintf("no finding %s in %+v", reason, answer.Findings))
 	}
 	for _, reason := range s.rulings {
 		found := false
@@ -63,14 +60,11 @@ func (s *scenario) check(t *testing.T, answer *inspect.Answer) {
 				found = found || slices.ContainsFunc(r.RuledOut, func(r *inspect.Ruling) bool { return r.Reason == reason })
 			}
 		}
-		if !found {
-			t.Errorf("nothing is ruled out for %s", reason)
-		}
+		test.True(t, found, test.Sprintf("nothing is ruled out for %s", reason))
 	}
 	for _, change := range s.changes {
-		if !slices.ContainsFunc(answer.Remedies, func(r inspect.Remedy) bool { return r.Change == change }) {
-			t.Errorf("no remedy %s in %+v", change, answer.Remedies)
-		}
+		test.True(t, slices.ContainsFunc(answer.Remedies, func(r inspect.Remedy) bool { return r.Change == change }),
+			test.Sprintf("no remedy %s in %+v", change, answer.Remedies))
 	}
 }
 
@@ -94,10 +88,6 @@ func TestAnyNode(t *testing.T) {
 		c.Slices[i].Spec.NodeName, c.Slices[i].Spec.AllNodes = nil, new(true)
 	}
 	answer, err := c.Why(context.Background(), inspect.Question{Pod: fleet.Pod("nics")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "request nics wants 3 of hca.rdma.dev, and the best node, any, has 2"; answer.Summary != want {
-		t.Errorf("%s; want %s", answer.Summary, want)
-	}
+	must.NoError(t, err)
+	test.Eq(t, "request nics wants 3 of hca.rdma.dev, and the best node, any, has 2", answer.Summary)
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -51,9 +52,7 @@ func TestWiring(t *testing.T) {
 		{Node: "b", HCA: "mlx5_0", Leaf: "leaf-1.example.com"}, {Node: "b", HCA: "net-mlx5_1", Leaf: "leaf-2"},
 		{Node: "b", HCA: "pci-mlx5_2", Leaf: "leaf-3"}, {GUID: "0x4", Leaf: "leaf-5"},
 	}}
-	if err := plan.Check(true); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, plan.Check(true))
 	tainted := inspect.Miswired{Node: "b", HCA: "pci-mlx5_3", IBDev: "mlx5_3", Seen: "leaf-4", Tainted: true}
 	want := inspect.Wiring{Agreed: 1, Unseen: []string{"b/mlx5_2"}, Differences: []inspect.Miswired{
 		{Node: "a", HCA: "pci-mlx5_4", IBDev: "mlx5_4", Planned: "leaf-5", Seen: "leaf-9"},
@@ -61,15 +60,10 @@ func TestWiring(t *testing.T) {
 		tainted,
 	}}
 	got := c.Wiring(plan)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("with a plan (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(inspect.Wiring{Differences: []inspect.Miswired{tainted}}, c.Wiring(nil)); diff != "" {
-		t.Errorf("without a plan (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want.Differences[:1], c.Wiring(plan, "a").Differences); diff != "" {
-		t.Errorf("of one node (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, got, test.Sprint("with a plan"))
+	test.Eq(t, inspect.Wiring{Differences: []inspect.Miswired{tainted}}, c.Wiring(nil),
+		test.Sprint("without a plan"))
+	test.Eq(t, want.Differences[:1], c.Wiring(plan, "a").Differences, test.Sprint("of one node"))
 	var table bytes.Buffer
 	err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(inspect.WiringTable(got.Differences), &table)
 	lines := strings.Count(table.String(), "\n")

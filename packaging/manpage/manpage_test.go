@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 const help = `Show things.
@@ -44,9 +47,7 @@ Use "prog list [command] --help" for more information about a command.
 func TestWrite(t *testing.T) {
 	p := Page{Name: "prog list", Section: 1, Summary: "show things", Help: help, Version: "prog 1.0", Date: time.Unix(0, 0), SeeAlso: []string{"prog(1)"}}
 	var b strings.Builder
-	if err := p.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, p.Write(&b))
 	const want = `.TH "PROG\-LIST" 1 "1970\-01\-01" "prog 1.0"
 .SH NAME
 prog\-list \- show things
@@ -102,9 +103,7 @@ that goes on here
 .SH SEE ALSO
 prog(1)
 `
-	if got := b.String(); got != want {
-		t.Errorf("page:\n%s\nwant:\n%s", got, want)
-	}
+	test.Eq(t, want, b.String(), test.Sprint("page"))
 	if p.File() != "prog-list.1" || p.Reference() != "prog-list(1)" {
 		t.Errorf("file %s, reference %s", p.File(), p.Reference())
 	}
@@ -126,9 +125,7 @@ func FuzzWrite(f *testing.F) {
 	f.Add("Flags:\n .x\n'y\n  .a  .b")
 	f.Fuzz(func(t *testing.T, help string) {
 		var b strings.Builder
-		if err := (Page{Name: "p", Section: 1, Help: help}).Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, (Page{Name: "p", Section: 1, Help: help}).Write(&b))
 		requests := map[string]bool{".TH": true, ".SH": true, ".PP": true, ".nf": true, ".fi": true, ".TP": true, ".B": true}
 		for line := range strings.Lines(b.String()) {
 			word, _, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")

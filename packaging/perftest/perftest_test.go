@@ -9,6 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // script is what kubectl rdma test runs in the image.
@@ -18,22 +21,16 @@ const script = "../../internal/inspect/traffic/script.sh"
 func unpacked(t *testing.T, arch string) string {
 	t.Helper()
 	s, err := DefaultSource()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
-	if err := Unpack(t.Context(), s, arch, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, Unpack(t.Context(), s, arch, dir))
 	return dir
 }
 
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
-	}
+	must.NoError(t, err, must.Sprintf("%s %q: %v\n%s", name, args, err, out))
 	return string(out)
 }
 
@@ -46,9 +43,7 @@ func TestScript(t *testing.T) {
 	dir := unpacked(t, runtime.GOARCH)
 	const port = "sys/class/infiniband/rxe0/ports/1/"
 	text, err := os.ReadFile(script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for name, content := range map[string]string{
 		port + "link_layer":            "Ethernet\n",
 		port + "state":                 "4: ACTIVE\n",
@@ -61,35 +56,21 @@ func TestScript(t *testing.T) {
 		"dev/null":                     "",
 		"script.sh":                    string(text),
 	} {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	run := func() string {
 		return output(t, "chroot", dir, "/bin/sh", "-c", "PATH=/usr/bin exec sh /script.sh server rxe0 1 18515 3")
 	}
 	said := run()
-	if strings.Contains(said, "down") {
-		t.Error("the script says that the active port is down")
-	}
-	if err := os.WriteFile(filepath.Join(dir, port, "state"), []byte("1: DOWN\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if down := run(); !strings.Contains(down, "\ndown\n") {
-		t.Errorf("the script does not say that the port is down: %s", down)
-	}
+	test.StrNotContains(t, said, "down", test.Sprint("the script says that the active port is down"))
+	must.NoError(t, os.WriteFile(filepath.Join(dir, port, "state"), []byte("1: DOWN\n"), 0o644))
+	test.StrContains(t, run(), "\ndown\n", test.Sprint("the script does not say that the port is down"))
 	for _, want := range []string{"unit packet\n", "at 100.25 7 8\n", "tool exit 1\n"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the script does not say %q", want)
-		}
+		test.StrContains(t, said, want, test.Sprint("the script does not say"))
 	}
 	for _, no := range []string{"not found", "No such file", "cannot open shared object"} {
-		if strings.Contains(said, no) {
-			t.Errorf("the script says %q", no)
-		}
+		test.StrNotContains(t, said, no, test.Sprint("the script"))
 	}
 	if t.Failed() {
 		t.Log(said)
@@ -109,9 +90,7 @@ func TestARM64(t *testing.T) {
 	// Its exit status is 1.
 	got, err := exec.CommandContext(t.Context(), qemu, "-L", dir, filepath.Join(dir, "usr/bin/ib_write_bw"),
 		"--version").CombinedOutput()
-	if !strings.HasPrefix(string(got), "Version: ") {
-		t.Errorf("ib_write_bw --version says %q, %v", got, err)
-	}
+	test.StrHasPrefix(t, "Version: ", string(got), test.Sprintf("ib_write_bw --version says %q, %v", got, err))
 }
 
 // TestPackages: each architecture has the same packages, each with a checksum and a license.
@@ -154,9 +133,7 @@ func TestSource(t *testing.T) {
 		}
 		s.Mirrors = nil
 	}
-	if err := os.WriteFile(filepath.Join(s.Cache, p.SHA256+".deb"), []byte("bar"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(s.Cache, p.SHA256+".deb"), []byte("bar"), 0o644))
 	if data, err := s.get(t.Context(), p); err == nil {
 		t.Errorf("a changed cache gives %q", data)
 	}

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // TestARM64: the programs for arm64 run, and describe a host as those for amd64 do. QEMU emulates the processor, and
@@ -25,9 +27,8 @@ func TestARM64(t *testing.T) {
 			return tool(t, path, args...)
 		}
 		for _, program := range []string{"cdi-gen", "rdma-hook"} {
-			if got := run(program, "--version"); !strings.HasPrefix(got, program+" "+version) {
-				t.Errorf("%s for %s: --version prints %q", program, arch, got)
-			}
+			test.StrHasPrefix(t, program+" "+version, run(program, "--version"),
+				test.Sprintf("%s for %s: --version prints", program, arch))
 		}
 		specs[arch] = run("cdi-gen", "generate", "--no-hook", "--host-root", host)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/packaging/perftest"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // released unpacks the programs that are released for this machine, and returns their paths.
@@ -34,12 +36,9 @@ func released(t *testing.T) map[string]string {
 func TestPruned(t *testing.T) {
 	for program, path := range released(t) {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bytes.Contains(data, []byte("text/template.(*Template).Execute")) {
-			t.Errorf("%s has text/template: was it built with the tags of the Makefile?", program)
-		}
+		must.NoError(t, err)
+		test.False(t, bytes.Contains(data, []byte("text/template.(*Template).Execute")),
+			test.Sprintf("%s has text/template: was it built with the tags of the Makefile?", program))
 	}
 }
 
@@ -59,12 +58,8 @@ func TestVersions(t *testing.T) {
 		filepath.Join(dir, "dra-driver-rdma.yaml"):         `image: "ghcr.io/rdma-dev/dra-driver-rdma:v1.2.3"`,
 	} {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(data), want) {
-			t.Errorf("%s lacks %q", file, want)
-		}
+		must.NoError(t, err)
+		test.StrContains(t, string(data), want, test.Sprintf("%s lacks", file))
 	}
 }
 
@@ -73,9 +68,7 @@ func TestVersions(t *testing.T) {
 func TestSBOM(t *testing.T) {
 	dir, source := packages(t)
 	data, err := os.ReadFile(filepath.Join(dir, "dra-driver-rdma_1.2.3_linux_"+runtime.GOARCH+".cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var bom struct {
 		BOMFormat  string
 		Components []struct {
@@ -87,9 +80,7 @@ func TestSBOM(t *testing.T) {
 		t.Fatalf("format %s, %v", bom.BOMFormat, err)
 	}
 	required, err := os.ReadFile(filepath.Join(source, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	image := imageLayer(t, filepath.Join(dir, "dra-driver-rdma_1.2.3_linux_"+runtime.GOARCH+".image.tar"))
 	found := map[string]bool{}
 	for _, c := range bom.Components {
@@ -106,13 +97,10 @@ func TestSBOM(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"dra-driver", "rdma-hook", "std", "k8s.io/client-go", "golang.org/x/sys"} {
-		if !found[want] {
-			t.Errorf("%s is missing", want)
-		}
+		test.True(t, found[want], test.Sprintf("%s is missing", want))
 	}
-	if strings.Contains(string(data), filepath.Dir(source)) {
-		t.Error("the document names a directory of this machine")
-	}
+	test.StrNotContains(t, string(data), filepath.Dir(source),
+		test.Sprint("the document names a directory of this machine"))
 }
 
 // TestMeasuringImage: the image of kubectl rdma test has the plugin and perftest. Its bill of materials has the modules
@@ -122,9 +110,7 @@ func TestMeasuringImage(t *testing.T) {
 	top := filepath.Join(dir, "rdma-perftest_1.2.3_linux_"+runtime.GOARCH)
 	image := imageLayer(t, top+".image.tar")
 	got := tool(t, filepath.Join(image, "usr/bin/kubectl-rdma"), "version")
-	if !strings.HasPrefix(got, "kubectl-rdma "+version) {
-		t.Errorf("the plugin is %q", got)
-	}
+	test.StrHasPrefix(t, "kubectl-rdma "+version, got, test.Sprint("the plugin"))
 	for _, name := range []string{"usr/bin/ib_write_bw", "bin/busybox"} {
 		if info, err := os.Stat(filepath.Join(image, name)); err != nil || info.Mode().Perm() != 0o755 {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -134,13 +120,9 @@ func TestMeasuringImage(t *testing.T) {
 		t.Errorf("the shell is %q, %v", to, err)
 	}
 	data, err := os.ReadFile(top + ".cdx.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, want := range []string{`"name": "k8s.io/client-go"`, `"name": "kubectl-rdma"`} {
-		if !strings.Contains(string(data), want) {
-			t.Errorf("the bill of materials lacks %s", want)
-		}
+		test.StrContains(t, string(data), want, test.Sprint("the bill of materials lacks"))
 	}
 	for _, p := range perftest.Packages(runtime.GOARCH) {
 		if !strings.Contains(string(data), p.SHA256) || !strings.Contains(string(data), "pkg:deb/debian/"+p.Name+"@") {
@@ -170,12 +152,8 @@ func unpack(t *testing.T, archive, dir string) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !h.ModTime.Equal(date) {
-			t.Errorf("%s: %s is of %v", archive, h.Name, h.ModTime)
-		}
+		must.NoError(t, err)
+		test.True(t, h.ModTime.Equal(date), test.Sprintf("%s: %s is of %v", archive, h.Name, h.ModTime))
 	}
 	tool(t, "tar", "-C", dir, "-xzf", archive)
 }

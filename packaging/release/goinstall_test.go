@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
@@ -32,9 +34,8 @@ func TestGoInstall(t *testing.T) {
 	if _, err := command(t.Context(), t.TempDir(), env, "go", "install", modulePath+"/cmd/cdi-gen@"+version, modulePath+"/cmd/rdma-hook@"+version); err != nil {
 		t.Fatal(err)
 	}
-	if got := tool(t, filepath.Join(bin, "cdi-gen"), "version"); !strings.HasPrefix(got, "cdi-gen "+version+" ") {
-		t.Errorf("cdi-gen version prints %q; want the version of the module", got)
-	}
+	test.StrHasPrefix(t, "cdi-gen "+version+" ", tool(t, filepath.Join(bin, "cdi-gen"), "version"),
+		test.Sprint("cdi-gen version prints"))
 	if _, err := os.Stat(filepath.Join(bin, "rdma-hook")); err != nil {
 		t.Error(err)
 	}
@@ -46,26 +47,16 @@ func moduleProxy(t *testing.T, source string) string {
 	t.Helper()
 	proxy := t.TempDir()
 	dir := filepath.Join(proxy, modulePath, "@v")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dir, 0o755))
 	err := writeFile(filepath.Join(dir, version+".zip"), func(w io.Writer) error {
 		return zip.CreateFromDir(w, module.Version{Path: modulePath, Version: version}, source)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := copyFile(filepath.Join(source, "go.mod"), filepath.Join(dir, version+".mod")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, copyFile(filepath.Join(source, "go.mod"), filepath.Join(dir, version+".mod")))
 	info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Unix(0, 0).UTC()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for name, data := range map[string][]byte{version + ".info": info, "list": []byte(version + "\n")} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}
 	return proxy
 }

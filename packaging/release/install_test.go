@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // contents are files that every package must have, below /usr.
@@ -22,9 +25,7 @@ var contents = []string{
 func has(t *testing.T, where, listing string, more ...string) {
 	t.Helper()
 	for _, name := range slices.Concat(contents, more) {
-		if !strings.Contains(listing, "usr/"+name+"\n") {
-			t.Errorf("%s has no /usr/%s:\n%s", where, name, listing)
-		}
+		test.StrContains(t, listing, "usr/"+name+"\n", test.Sprintf("%s has no /usr/%s", where, name))
 	}
 }
 
@@ -35,9 +36,7 @@ func TestDeb(t *testing.T) {
 		deb := filepath.Join(dir, "cdi-gen_1.2.3-1_"+arch+".deb")
 		info := tool(t, "dpkg-deb", "-I", deb)
 		for _, want := range []string{"Package: cdi-gen\n", "Version: 1.2.3-1\n", "Architecture: " + arch + "\n", "Maintainer: ", "Description: RDMA devices for containers, by name\n"} {
-			if !strings.Contains(info, want) {
-				t.Errorf("%s says nothing of %q:\n%s", deb, want, info)
-			}
+			test.StrContains(t, info, want, test.Sprintf("%s says nothing", deb))
 		}
 		listing := tool(t, "dpkg-deb", "-c", deb)
 		has(t, deb, listing, "share/doc/cdi-gen/copyright", "share/zsh/vendor-completions/_cdi-gen")
@@ -66,20 +65,15 @@ func TestRPM(t *testing.T) {
 		list := func(what string) string { return tool(t, "rpm", "--dbpath", t.TempDir(), "-qp"+what, file) }
 		has(t, file, list("l"), "share/licenses/cdi-gen/LICENSE", "share/zsh/site-functions/_cdi-gen")
 		has(t, file, list("l"), "share/licenses/cdi-gen/third-party.txt")
-		if got := list("c"); got != "/etc/default/cdi-gen\n" {
-			t.Errorf("%s: configuration files %q", file, got)
-		}
+		test.Eq(t, "/etc/default/cdi-gen\n", list("c"), test.Sprintf("%s: configuration files", file))
 		for what, want := range map[string]string{
 			"L": "/usr/share/licenses/cdi-gen/LICENSE\n", "d": "/usr/share/doc/cdi-gen/cdi-gen.md\n",
 		} {
-			if !strings.Contains(list(what), want) {
-				t.Errorf("%s: rpm -q%s has no %s", file, what, want)
-			}
+			test.StrContains(t, list(what), want, test.Sprintf("%s: rpm -q%s has no", file, what))
 		}
 		got := tool(t, "rpm", "--dbpath", t.TempDir(), "-qp", "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDTIME} %{BUILDHOST}", file)
-		if want := "cdi-gen 1.2.3 1 " + arch + " Apache-2.0 " + epoch + " reproducible"; got != want {
-			t.Errorf("%s is %q; want %q", file, got, want)
-		}
+		test.Eq(t, "cdi-gen 1.2.3 1 "+arch+" Apache-2.0 "+epoch+" reproducible", got,
+			test.Sprintf("%s", file))
 	}
 }
 
@@ -87,15 +81,11 @@ func TestTar(t *testing.T) {
 	dir, _ := packages(t)
 	for _, arch := range Arches {
 		prefix := filepath.Join(t.TempDir(), "usr")
-		if err := os.Mkdir(prefix, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Mkdir(prefix, 0o755))
 		tool(t, "tar", "-C", prefix, "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_"+arch+".tar.gz"))
 		var listing strings.Builder
 		info, err := os.Stat(filepath.Join(prefix, "bin/cdi-gen"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if !info.ModTime().Equal(date) || info.Mode() != 0o755 {
 			t.Errorf("cdi-gen is of %v, mode %v; want %v, 0755", info.ModTime(), info.Mode(), date)
 		}
@@ -103,9 +93,7 @@ func TestTar(t *testing.T) {
 			listing.WriteString(strings.TrimPrefix(path, filepath.Dir(prefix)) + "\n")
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		has(t, arch, listing.String(), "share/doc/cdi-gen/LICENSE", "share/zsh/site-functions/_cdi-gen")
 	}
 }
@@ -113,12 +101,10 @@ func TestTar(t *testing.T) {
 // checkPrograms runs what was installed below a prefix.
 func checkPrograms(t *testing.T, prefix string) {
 	t.Helper()
-	if got := tool(t, filepath.Join(prefix, "bin/cdi-gen"), "version"); !strings.HasPrefix(got, "cdi-gen "+version+" ") {
-		t.Errorf("cdi-gen version prints %q", got)
-	}
-	if got := tool(t, filepath.Join(prefix, "bin/rdma-hook"), "--version"); !strings.Contains(got, version) {
-		t.Errorf("rdma-hook --version prints %q", got)
-	}
+	test.StrHasPrefix(t, "cdi-gen "+version+" ", tool(t, filepath.Join(prefix, "bin/cdi-gen"), "version"),
+		test.Sprint("cdi-gen version prints"))
+	test.StrContains(t, tool(t, filepath.Join(prefix, "bin/rdma-hook"), "--version"), version,
+		test.Sprint("rdma-hook --version prints"))
 	tool(t, "bash", "-n", filepath.Join(prefix, "share/bash-completion/completions/cdi-gen"))
 	help := tool(t, filepath.Join(prefix, "bin/cdi-gen"), "generate", "--help")
 	page := roff(t, filepath.Join(prefix, "share/man/man1/cdi-gen-generate.1.gz"))
@@ -128,9 +114,8 @@ func checkPrograms(t *testing.T, prefix string) {
 		}
 	}
 	for _, want := range []string{"cdi-gen-list(1)", "rdma-hook(8)", ".SH EXIT STATUS"} {
-		if !strings.Contains(roff(t, filepath.Join(prefix, "share/man/man1/cdi-gen.1.gz")), want) {
-			t.Errorf("the manual page of cdi-gen has no %s", want)
-		}
+		test.StrContains(t, roff(t, filepath.Join(prefix, "share/man/man1/cdi-gen.1.gz")), want,
+			test.Sprint("the manual page of cdi-gen has no"))
 	}
 }
 
@@ -144,18 +129,12 @@ func roff(t *testing.T, file string) string {
 func gunzip(t *testing.T, file string) []byte {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	data, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return data
 }
 
@@ -173,9 +152,7 @@ func TestManPagesFormat(t *testing.T) {
 	}
 	for _, page := range pages {
 		plain := filepath.Join(t.TempDir(), "page")
-		if err := os.WriteFile(plain, []byte(tool(t, "gzip", "-dc", page)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(plain, []byte(tool(t, "gzip", "-dc", page)), 0o644))
 		out, err := exec.Command("groff", "-K", "utf8", "-man", "-ww", "-z", plain).CombinedOutput()
 		if err != nil || len(out) > 0 {
 			t.Errorf("groff on %s: %v\n%s", filepath.Base(page), err, out)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // manager is a package manager in a root of its own.
@@ -33,9 +36,7 @@ func managers() []manager {
 		name: "dpkg", file: func(v string) string { return "cdi-gen_" + v + "-1_" + runtime.GOARCH + ".deb" },
 		init: func(t *testing.T, root string) {
 			for _, d := range []string{"updates", "info", "triggers"} {
-				if err := os.MkdirAll(filepath.Join(root, "var/lib/dpkg", d), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.MkdirAll(filepath.Join(root, "var/lib/dpkg", d), 0o755))
 			}
 			write(t, filepath.Join(root, "var/lib/dpkg/status"), "", 0o644)
 		},
@@ -73,27 +74,19 @@ func newRoot(t *testing.T, m manager, booted bool) string {
 	need(t, m.name, m.name)
 	busybox := need(t, "busybox", "busybox-static")
 	if os.Getuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(m.name + " changes owners: run the tests as root")
-		}
+		must.NotEq(t, "true", os.Getenv("CI"), must.Sprint(m.name+" changes owners: run the tests as root"))
 		t.Skip(m.name + " changes owners: run the tests as root")
 	}
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(root, "bin"), 0o755))
 	data, err := os.ReadFile(busybox)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	write(t, filepath.Join(root, "bin/sh"), string(data), 0o755)
 	write(t, filepath.Join(root, "bin/rm"), string(data), 0o755)
 	write(t, filepath.Join(root, "dev/null"), "", 0o666)
 	if booted {
 		write(t, filepath.Join(root, "usr/bin/systemctl"), systemctl, 0o755)
-		if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755))
 	}
 	m.init(t, root)
 	return root
@@ -101,9 +94,7 @@ func newRoot(t *testing.T, m manager, booted bool) string {
 
 func write(t *testing.T, file, text string, mode fs.FileMode) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), mode)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), mode)))
 }
 
 // calls returns what was asked of systemctl since the last time.
@@ -123,9 +114,7 @@ func enable(t *testing.T, root, unit string) string {
 	t.Helper()
 	link := filepath.Join(root, "etc/systemd/system/multi-user.target.wants", unit)
 	err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink("/usr/lib/systemd/system/"+unit, link))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return link
 }
 
@@ -155,9 +144,7 @@ func TestLifecycle(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			root := newRoot(t, m, true)
 			m.install(t, root, filepath.Join(old, m.file("1.2.2")))
-			if got := calls(t, root); got != "daemon-reload\n" {
-				t.Errorf("the installation asked systemctl for %q", got)
-			}
+			test.Eq(t, "daemon-reload\n", calls(t, root), test.Sprint("the installation asked systemctl"))
 			if links, _ := filepath.Glob(filepath.Join(root, "etc/systemd/system/*/*")); len(links) > 0 {
 				t.Errorf("the installation enabled %q", links)
 			}
@@ -181,9 +168,7 @@ func TestLifecycle(t *testing.T) {
 			m.remove(t, root, "")
 			want := "--quiet disable cdi-gen.service cdi-gen-watch.service\n" +
 				"stop cdi-gen.service cdi-gen-watch.service\ndaemon-reload\n"
-			if got := calls(t, root); got != want {
-				t.Errorf("the removal asked systemctl for\n%s\nwant\n%s", got, want)
-			}
+			test.Eq(t, want, calls(t, root), test.Sprint("the removal asked systemctl"))
 			gone(t, link, filepath.Join(root, "etc/cdi/rdma.dev-hca.yaml"), filepath.Join(root, "var/run/cdi/site.yaml"))
 			if _, err := os.Stat(filepath.Join(root, "etc/cdi/gpu.yaml")); err != nil {
 				t.Errorf("the removal took the spec of another program: %v", err)
@@ -234,13 +219,9 @@ func TestRemoveWithoutSystemd(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			root := newRoot(t, m, false)
 			m.install(t, root, filepath.Join(dir, m.file("1.2.3")))
-			if out := m.verify(t, root); out != "" {
-				t.Errorf("files that are not as packaged:\n%s", out)
-			}
+			test.Eq(t, "", m.verify(t, root), test.Sprint("files that are not as packaged"))
 			link := enable(t, root, "cdi-gen-watch.service")
-			if err := os.Remove(filepath.Join(root, "usr/bin/cdi-gen")); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Remove(filepath.Join(root, "usr/bin/cdi-gen")))
 			m.remove(t, root, "")
 			m.purge(t, root, "")
 			gone(t, link, filepath.Join(root, "usr/bin/rdma-hook"), filepath.Join(root, "etc/default/cdi-gen"))

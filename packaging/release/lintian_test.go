@@ -8,6 +8,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestLintian: Debian's checker finds nothing, and each exception in the package is one that it needs.
@@ -17,9 +20,7 @@ func TestLintian(t *testing.T) {
 	for _, arch := range Arches {
 		deb := filepath.Join(dir, "cdi-gen_1.2.3-1_"+arch+".deb")
 		out := tool(t, "lintian", "--allow-root", "--tag-display-limit", "0", "--fail-on", "error,warning", deb)
-		if out != "" {
-			t.Errorf("lintian on the package for %s:\n%s", arch, out)
-		}
+		test.Eq(t, "", out, test.Sprintf("lintian on the package for %s", arch))
 	}
 }
 
@@ -37,9 +38,7 @@ func TestLinks(t *testing.T) {
 	site, below := homepage+"/blob/"+version+"/", 0
 	for _, doc := range docs {
 		text, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			target := filepath.Join(filepath.Dir(doc), m[2])
 			if of, ok := strings.CutPrefix(m[2], site); ok {
@@ -56,9 +55,7 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}
-	if below == 0 {
-		t.Error("no link to the project's site")
-	}
+	test.NotEq(t, 0, below, test.Sprint("no link to the project's site"))
 }
 
 // TestRelink: links with a fragment, to a directory, to the same document and to elsewhere.
@@ -82,9 +79,7 @@ func TestLicenses(t *testing.T) {
 	dir, _ := packages(t)
 	for _, name := range []string{"cdi-gen_1.2.3", "dra-driver-rdma_1.2.3", "rdma-perftest_1.2.3"} {
 		data, err := os.ReadFile(filepath.Join(dir, name+"_linux_"+runtime.GOARCH+".cdx.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var bom struct {
 			Components []struct {
 				Name     string
@@ -94,9 +89,7 @@ func TestLicenses(t *testing.T) {
 				}
 			}
 		}
-		if err := json.Unmarshal(data, &bom); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(data, &bom))
 		got := map[string]string{}
 		for _, c := range bom.Components {
 			if len(c.Licenses) != 1 || c.Licenses[0].Expression+c.Licenses[0].License.ID == "" {
@@ -135,8 +128,6 @@ func TestIdentify(t *testing.T) {
 		"all rights reserved": "", mit: "MIT", "Apache License\n Version 2.0, January 2004\n" + mit: "Apache-2.0 MIT",
 		bsd: "BSD-2-Clause", bsd + " may not be used to endorse": "BSD-3-Clause",
 	} {
-		if got := strings.Join(identify(text), " "); got != want {
-			t.Errorf("%q has licenses %q; want %q", text, got, want)
-		}
+		test.Eq(t, want, strings.Join(identify(text), " "), test.Sprintf("%q has licenses", text))
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // hostileNames are names that git allows for tags. A shell would make the file "touched" of each.
@@ -21,9 +24,7 @@ func forked(t *testing.T, tag string) (dir string, git func(args ...string)) {
 	dir = filepath.Join(t.TempDir(), "a checkout")
 	for _, name := range []string{"Makefile", "hack/version.sh", "hack/publish.sh"} {
 		text, err := os.ReadFile(filepath.Join(checkout, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		write(t, filepath.Join(dir, name), string(text), 0o755)
 	}
 	git = func(args ...string) {
@@ -61,9 +62,8 @@ func TestHostileTags(t *testing.T) {
 				t.Errorf("the tag %q made %q in make %q", tag, made, args)
 				_ = os.Remove(made[0])
 			}
-			if !strings.Contains(string(out), "the nearest tag is no version") {
-				t.Errorf("make %q does not say that it passes over the tag %q: %s", args, tag, out)
-			}
+			test.StrContains(t, string(out), "the nearest tag is no version",
+				test.Sprintf("make %q does not say that it passes over the tag %q: %s", args, tag, out))
 			if args[0] == "build" && (err != nil || !strings.Contains(string(calls), ".Version=v1.2.3-1-g")) {
 				t.Errorf("make build with the tag %q: %v: %s\ncalls %s", tag, err, out, calls)
 			}

@@ -9,6 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestPlugin: the archive of the plugin runs, completes and has its pages, and the
@@ -19,18 +22,14 @@ func TestPlugin(t *testing.T) {
 		Source: checkout, Out: out, Version: "v1.2.3-rc.1", Date: date, Plugins: []Platform{Platform("linux/" + runtime.GOARCH)},
 	}, version: "1.2.3~rc.1", work: t.TempDir()}
 	names, err := r.plugins(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	name := "kubectl-rdma_1.2.3-rc.1_linux_" + runtime.GOARCH + ".tar.gz"
-	if got := strings.Join(names, " "); got != krewName+" "+strings.TrimSuffix(name, ".tar.gz")+".cdx.json "+name {
-		t.Fatalf("made %s", got)
-	}
+	must.Eq(t, krewName+" "+strings.TrimSuffix(name, ".tar.gz")+".cdx.json "+name, strings.Join(names, " "),
+		must.Sprint("made"))
 	dir := t.TempDir()
 	tool(t, "tar", "-C", dir, "-xzf", filepath.Join(r.work, name))
-	if got := tool(t, filepath.Join(dir, "kubectl-rdma"), "version"); !strings.HasPrefix(got, "kubectl-rdma v1.2.3-rc.1 ") {
-		t.Errorf("version prints %q", got)
-	}
+	test.StrHasPrefix(t, "kubectl-rdma v1.2.3-rc.1 ", tool(t, filepath.Join(dir, "kubectl-rdma"), "version"),
+		test.Sprint("version prints"))
 	for _, name := range []string{"kubectl-rdma", "kubectl_complete-rdma"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode() != 0o755 || !info.ModTime().Equal(date) {
@@ -58,14 +57,10 @@ var (
 func krew(t *testing.T, work, name, unpacked string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(work, krewName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	manifest := string(data)
 	archive, err := os.ReadFile(filepath.Join(work, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if m := sum.FindStringSubmatch(manifest); m == nil || m[1] != fmt.Sprintf("%x", sha256.Sum256(archive)) {
 		t.Errorf("the checksum is not that of the archive:\n%s", manifest)
 	}
@@ -78,8 +73,6 @@ func krew(t *testing.T, work, name, unpacked string) {
 		}
 	}
 	for _, want := range []string{"name: rdma\n", "version: v1.2.3-rc.1\n", "os: linux\n", "arch: " + runtime.GOARCH + "\n"} {
-		if !strings.Contains(manifest, want) {
-			t.Errorf("the manifest has no %q:\n%s", want, manifest)
-		}
+		test.StrContains(t, manifest, want, test.Sprint("the manifest has no"))
 	}
 }

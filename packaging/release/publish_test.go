@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -19,9 +21,7 @@ import (
 // commit. lint checks the rest with actionlint.
 func TestWorkflows(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(checkout, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(checkout, ".github/workflows/*.yml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("workflows %q, %v", files, err)
@@ -29,15 +29,12 @@ func TestWorkflows(t *testing.T) {
 	ran := ""
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		steps := regexp.MustCompile(`(?m)^\s*(?:- )?(run|uses): (.*)$`)
 		for _, m := range steps.FindAllStringSubmatch(string(text), -1) {
 			if m[1] == "uses" {
-				if !regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`).MatchString(m[2]) {
-					t.Errorf("%s: the action %s is not pinned by its commit", file, m[2])
-				}
+				test.True(t, regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`).MatchString(m[2]),
+					test.Sprintf("%s: the action %s is not pinned by its commit", file, m[2]))
 				continue
 			}
 			target, isMake := strings.CutPrefix(m[2], "make ")
@@ -48,9 +45,7 @@ func TestWorkflows(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"test", "dist", "publish-tools", "publish"} {
-		if !strings.Contains(" "+ran, " "+want+" ") {
-			t.Errorf("no workflow runs make %s; they run %s", want, ran)
-		}
+		test.StrContains(t, " "+ran, " "+want+" ", test.Sprintf("no workflow runs make %s; they run %s", want, ran))
 	}
 }
 
@@ -69,24 +64,19 @@ func TestWorkflowRights(t *testing.T) {
 	builds, publishes := 0, 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var workflow struct {
 			Permissions map[string]string
 			Jobs        map[string]job
 		}
-		if err := yaml.Unmarshal(text, &workflow); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		must.NoError(t, yaml.Unmarshal(text, &workflow), must.Sprintf("%s", file))
 		for name, job := range workflow.Jobs {
 			rights := job.Permissions
 			if rights == nil {
 				rights = workflow.Permissions
 			}
-			if rights == nil {
-				t.Errorf("%s: job %s has the rights that the forge gives by default", file, name)
-			}
+			test.NotNil(t, rights,
+				test.Sprintf("%s: job %s has the rights that the forge gives by default", file, name))
 			writes := slices.Contains(slices.Collect(maps.Values(rights)), "write")
 			for _, step := range job.Steps {
 				isPublish := step.Run == "make publish" || step.Run == "make publish-tools"
@@ -99,9 +89,8 @@ func TestWorkflowRights(t *testing.T) {
 					builds++
 				case step.Run == "make publish":
 					publishes++
-					if job.Needs == "" {
-						t.Errorf("%s: job %s publishes what no other job built", file, name)
-					}
+					test.NotEq(t, "", job.Needs,
+						test.Sprintf("%s: job %s publishes what no other job built", file, name))
 				}
 			}
 		}
@@ -159,9 +148,7 @@ func TestPublish(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "output")
 	env := []string{"GITHUB_OUTPUT=" + output, "REGISTRY_USER=me", "REGISTRY_TOKEN=secret"}
 	calls, says, err := publish(t, dist, tools, "v1.2.3", env...)
-	if err != nil {
-		t.Fatalf("%v: %s", err, says)
-	}
+	must.NoError(t, err, must.Sprintf("%v: %s", err, says))
 	const perftest = "ghcr.io/rdma-dev/rdma-perftest"
 	const image, chart = "ghcr.io/rdma-dev/dra-driver-rdma", "ghcr.io/rdma-dev/charts/dra-driver-rdma"
 	want := strings.Join([]string{
@@ -181,16 +168,12 @@ func TestPublish(t *testing.T) {
 			"Image: `" + image + ":v1.2.3@" + digest + "` ./SHA256SUMS ./SHA256SUMS.sigstore.json " +
 			"./dra-driver-rdma-1.2.3.tgz ./dra-driver-rdma_1.2.3.oci.tar ./rdma-perftest_1.2.3.oci.tar ./rdma.yaml",
 	}, "\n") + "\n"
-	if calls != want {
-		t.Errorf("make publish calls\n%s\nwant\n%s", calls, want)
-	}
+	test.Eq(t, want, calls, test.Sprint("make publish calls"))
 	if got, err := os.ReadFile(output); err != nil || string(got) !=
 		"image-digest="+digest+"\nperftest-digest="+digest+"\n" {
 		t.Errorf("the workflow gets %q, %v", got, err)
 	}
-	if strings.Contains(says, "secret") {
-		t.Errorf("make publish prints the token: %s", says)
-	}
+	test.StrNotContains(t, says, "secret", test.Sprint("make publish prints the token"))
 }
 
 // TestPublishRefuses: what is no release, exists or was changed is not published, not in part.
@@ -214,9 +197,7 @@ func TestPublishRefuses(t *testing.T) {
 	if err == nil || calls != "" || !strings.Contains(says, "./-rf more has no checksum") {
 		t.Errorf("a file more: %v: %s\ncalls %s", err, says, calls)
 	}
-	if err := os.Remove(more); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(more))
 	write(t, filepath.Join(dist, "rdma.yaml"), "changed", 0o644)
 	calls, says, err = publish(t, dist, tools, "v1.2.3")
 	if err == nil || calls != "" || !strings.Contains(says, "rdma.yaml: FAILED") {
@@ -229,24 +210,16 @@ func TestPublishRefuses(t *testing.T) {
 func TestDocumentedCommand(t *testing.T) {
 	_, made := packages(t)
 	source := filepath.Join(t.TempDir(), "source")
-	if err := os.CopyFS(source, os.DirFS(made)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(source, os.DirFS(made)))
 	doc, err := os.ReadFile(filepath.Join(checkout, "docs/dev/release.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^    (go -C packaging run .*--version v1\.2\.3 .*)$`).FindStringSubmatch(string(doc))
-	if line == nil {
-		t.Fatal("docs/dev/release.md has no command for the packages")
-	}
+	must.NotNil(t, line, must.Sprint("docs/dev/release.md has no command for the packages"))
 	command := line[1] + fmt.Sprintf(" --arch %[1]s --plugin linux/%[1]s --image %[1]s", runtime.GOARCH)
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir, cmd.Env = source, append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch, "PWD="+source)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
-	}
+	must.NoError(t, err, must.Sprintf("%s: %v\n%s", command, err, out))
 	tool(t, "sh", "-c", "cd "+source+"/dist && sha256sum --check --quiet SHA256SUMS && ls rdma.yaml cdi-gen_1.2.3-1_"+
 		runtime.GOARCH+".deb")
 }

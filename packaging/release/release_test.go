@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // checkout is the checkout this package is in.
@@ -58,9 +61,7 @@ func packages(t *testing.T) (dir, source string) {
 			_, made.err = Package(t.Context(), Options{Source: filepath.Join(made.dir, "source"), Out: filepath.Join(made.dir, "out"), Version: version, Date: date, Images: []string{runtime.GOARCH}})
 		}
 	})
-	if made.err != nil {
-		t.Fatal(made.err)
-	}
+	must.NoError(t, made.err)
 	return filepath.Join(made.dir, "out"), filepath.Join(made.dir, "source")
 }
 
@@ -136,9 +137,7 @@ func need(t *testing.T, program, from string) string {
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := command(t.Context(), "", nil, name, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(out)
 }
 
@@ -147,9 +146,7 @@ func tool(t *testing.T, name string, args ...string) string {
 func TestReproducible(t *testing.T) {
 	first, source := packages(t)
 	other := filepath.Join(t.TempDir(), "in", "quite", "another", "place")
-	if err := os.CopyFS(other, os.DirFS(source)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(other, os.DirFS(source)))
 	second := filepath.Join(t.TempDir(), "out")
 	for name, value := range map[string]string{
 		"TZ": "Pacific/Kiritimati", "LANG": "de_DE.UTF-8",
@@ -159,21 +156,13 @@ func TestReproducible(t *testing.T) {
 	}
 	defer syscall.Umask(syscall.Umask(0o077))
 	names, err := Package(t.Context(), Options{Source: other, Out: second, Version: version, Date: date, Images: []string{runtime.GOARCH}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := perArch*len(Arches) + deployed + 1; len(names) != want {
-		t.Errorf("packages %q; want %d", names, want)
-	}
+	must.NoError(t, err)
+	test.Eq(t, perArch*len(Arches)+deployed+1, len(names), test.Sprintf("packages %q", names))
 	for _, name := range names {
 		a, errA := os.ReadFile(filepath.Join(first, name))
 		b, errB := os.ReadFile(filepath.Join(second, name))
-		if err := errors.Join(errA, errB); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(a, b) {
-			t.Errorf("%s differs between two runs", name)
-		}
+		must.NoError(t, errors.Join(errA, errB))
+		test.True(t, bytes.Equal(a, b), test.Sprintf("%s differs between two runs", name))
 	}
 	left, err := filepath.Glob(filepath.Join(second, ".*"))
 	if err != nil || len(left) > 0 {
@@ -184,9 +173,7 @@ func TestReproducible(t *testing.T) {
 func TestChecksums(t *testing.T) {
 	dir, _ := packages(t)
 	out, err := command(t.Context(), dir, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if n := strings.Count(string(out), ": OK\n"); n != perArch*len(Arches)+deployed {
 		t.Errorf("%d packages in SHA256SUMS:\n%s", n, out)
 	}
@@ -221,9 +208,7 @@ func TestVersionOrder(t *testing.T) {
 	var before string
 	for _, v := range []string{"abcdef0", "v1.2.3-rc.1", "v1.2.3-rc.1-2-gfff0000", "v1.2.3", "v1.2.3-4-g0000000", "v1.2.3-40-g0000000", "v1.2.4"} {
 		p, err := packageVersion(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if before != "" {
 			tool(t, "dpkg", "--compare-versions", before, "lt", p)
 		}
@@ -285,27 +270,19 @@ func TestUnits(t *testing.T) {
 		"packaging/debian/lintian-overrides", "packaging/systemd/cdi-gen.service", "packaging/systemd/cdi-gen.path",
 		"packaging/systemd/README.md", "packaging/udev/60-cdi-gen.rules",
 	} {
-		if err := copyFile(filepath.Join(checkout, "LICENSE"), filepath.Join(source, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, copyFile(filepath.Join(checkout, "LICENSE"), filepath.Join(source, name)))
 	}
 	r := &run{Options: Options{Source: source}}
 	files, err := r.texts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var got []string
 	for _, f := range forKind("rpm", files) {
 		got = append(got, f.path)
 	}
 	want := "/etc/default/cdi-gen /usr/lib/systemd/system/cdi-gen.path /usr/lib/systemd/system/cdi-gen.service " +
 		"/usr/lib/udev/rules.d/60-cdi-gen.rules /usr/share/doc/cdi-gen/cdi-gen.svg /usr/share/licenses/cdi-gen/LICENSE"
-	if strings.Join(got, " ") != want {
-		t.Errorf("files %q; want %s", got, want)
-	}
-	if err := os.Remove(filepath.Join(source, "LICENSE")); err != nil {
-		t.Fatal(err)
-	}
+	test.Eq(t, want, strings.Join(got, " "), test.Sprintf("files %q", got))
+	must.NoError(t, os.Remove(filepath.Join(source, "LICENSE")))
 	if _, err := r.texts(); err == nil || !strings.Contains(err.Error(), "LICENSE") {
 		t.Errorf("without a license: %v", err)
 	}

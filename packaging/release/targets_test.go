@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/shoenig/test/must"
 )
 
 // TestReleaseTargets runs the three targets of the release workflow, with real oras, helm and cosign and a registry of
@@ -22,18 +23,14 @@ func TestReleaseTargets(t *testing.T) {
 	defer server.Close()
 	host := strings.Replace(server.URL, "http://127.0.0.1", "localhost", 1) // oras and cosign use plain HTTP there
 	chart, err := os.ReadFile(filepath.Join(checkout, "deployments/helm/dra-driver-rdma/Chart.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	version := string(appVersion.FindSubmatch(chart)[1])
 	dist, tools := t.TempDir(), t.TempDir()
 	tool(t, "make", "-s", "-C", checkout, "dist", "VERSION="+version, "DIST="+dist)
 	tool(t, "make", "-s", "-C", checkout, "publish-tools", "PUBLISH_TOOLS="+tools)
 	standIns, key := newStandIns(t, tools)
 	calls, says, err := publish(t, dist, standIns+":"+tools, version, "REGISTRY="+host, "COSIGN_PASSWORD=")
-	if err != nil {
-		t.Fatalf("make publish: %v\n%s", err, says)
-	}
+	must.NoError(t, err, must.Sprintf("make publish: %v\n%s", err, says))
 
 	digest := regexp.MustCompile(`@(sha256:[0-9a-f]{64})`).FindStringSubmatch(calls)
 	if digest == nil || !strings.Contains(calls, "gh release create "+version+" ") {

@@ -7,6 +7,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // unitTree is a root directory with the programs and units of a package, and what
@@ -15,14 +18,10 @@ func unitTree(t *testing.T) string {
 	t.Helper()
 	dir, _ := packages(t)
 	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "usr"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(filepath.Join(root, "usr"), 0o755))
 	tool(t, "tar", "-C", filepath.Join(root, "usr"), "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_"+runtime.GOARCH+".tar.gz"))
 	for _, unit := range []string{"sysinit.target", "basic.target", "shutdown.target", "multi-user.target"} {
-		if err := os.WriteFile(filepath.Join(root, "usr/lib/systemd/system", unit), []byte("[Unit]\nDescription=-\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(root, "usr/lib/systemd/system", unit), []byte("[Unit]\nDescription=-\n"), 0o644))
 	}
 	return root
 }
@@ -45,21 +44,16 @@ func TestUnitsRun(t *testing.T) {
 	root := unitTree(t)
 	for _, unit := range []string{"cdi-gen.service", "cdi-gen-watch.service"} {
 		data, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system", unit))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		// Others wait for the unit, and a oneshot has no limit of its own.
-		if !strings.Contains(string(data), "\nTimeoutStartSec=") {
-			t.Errorf("%s has no limit of time", unit)
-		}
+		test.StrContains(t, string(data), "\nTimeoutStartSec=", test.Sprintf("%s has no limit of time", unit))
 		_, line, _ := strings.Cut(string(data), "\nExecStart=cdi-gen ")
 		line, _, _ = strings.Cut(line, "\n")
 		args := strings.Fields(strings.Replace(line, "$CDI_GEN_OPTIONS", "--host-root "+root+" --no-hook --memlock 1", 1))
 		out, _ := exec.Command(filepath.Join(root, "usr/bin/cdi-gen"), args...).CombinedOutput()
 		// Two flags that exclude each other end the program after it has read all of them.
-		if want := "cdi-gen: --no-hook leaves out the hook"; !strings.HasPrefix(string(out), want) {
-			t.Errorf("%s: cdi-gen %s says %q", unit, args, out)
-		}
+		test.StrHasPrefix(t, "cdi-gen: --no-hook leaves out the hook", string(out),
+			test.Sprintf("%s: cdi-gen %s says %q", unit, args, out))
 	}
 }
 
@@ -67,9 +61,7 @@ func TestUnitsRun(t *testing.T) {
 // again where it runs.
 func TestRules(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(checkout, "packaging/udev/90-cdi-gen.rules"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rules := 0
 	for line := range strings.Lines(string(data)) {
 		if strings.HasPrefix(line, "#") {
@@ -81,11 +73,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for _, subsystem := range []string{"infiniband", "infiniband_verbs", "infiniband_mad", "misc"} {
-		if !strings.Contains(string(data), subsystem) {
-			t.Errorf("no rule for the subsystem %s, whose events cdi-gen watch follows", subsystem)
-		}
+		test.StrContains(t, string(data), subsystem, test.Sprint("no rule for the subsystem"))
 	}
-	if rules == 0 {
-		t.Error("no rule")
-	}
+	test.NotEq(t, 0, rules, test.Sprint("no rule"))
 }

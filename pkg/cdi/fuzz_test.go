@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -74,19 +76,11 @@ func loadsAsWritten(t *testing.T, spec *specs.Spec) {
 	t.Helper()
 	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
 		data, err := cdi.Encode(spec, format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "spec."+string(format))
-		if err := os.WriteFile(file, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, data, 0o644))
 		got, err := cdiapi.ReadSpec(file, 0)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, data)
-		}
-		if !reflect.DeepEqual(got.Spec, spec) {
-			t.Errorf("reads back as %+v\n%s", got.Spec, data)
-		}
+		must.NoError(t, err, must.Sprintf("%v\n%s", err, data))
+		test.True(t, reflect.DeepEqual(got.Spec, spec), test.Sprintf("reads back as %+v\n%s", got.Spec, data))
 	}
 }

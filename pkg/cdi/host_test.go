@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -127,17 +128,12 @@ func TestHostDevices(t *testing.T) {
 			if got := describe(devices); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 				t.Errorf("devices %s; want %s", got, c.want)
 			}
-			if (err != nil) != (len(c.bad) > 0) {
-				t.Errorf("error %v; want %q", err, c.bad)
-			}
+			test.Eq(t, (len(c.bad) > 0), (err != nil), test.Sprintf("error %v; want %q", err, c.bad))
 			for _, bad := range c.bad {
-				if err == nil || !strings.Contains(err.Error(), bad) {
-					t.Errorf("error %v; want one with %q", err, bad)
-				}
+				test.ErrorContains(t, err, bad)
 			}
-			if (errors.Is(err, cdi.ErrNoDevices) || errors.Is(err, cdi.ErrNoneListed)) != (len(devices) == 0) {
-				t.Errorf("%d devices, and error %v", len(devices), err)
-			}
+			test.Eq(t, (len(devices) == 0), (errors.Is(err, cdi.ErrNoDevices) || errors.Is(err, cdi.ErrNoneListed)),
+				test.Sprintf("%d devices, and error %v", len(devices), err))
 		})
 	}
 }
@@ -152,18 +148,14 @@ func TestHostDevicesLimits(t *testing.T) {
 	}
 	opt.Hook = hook
 	devices, err := cdi.HostDevices(rdmatest.Snapshot(t, "irdma-e810"), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got := map[string][]args.Limit{}
 	for _, d := range devices {
 		got[d.Name] = d.Hook.Options.Limits
 	}
 	one, other := limit("rocep24s0f0", 64, 0), limit("iwp24s0f1", 64, 0)
 	want := map[string][]args.Limit{"rocep24s0f0": {one}, "iwp24s0f1": {other}, "rocep24s0f0-mad": nil, "all": {one, other}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("limits (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, got, test.Sprint("limits"))
 }
 
 // describe writes devices as "name:node+node name:node".
@@ -198,13 +190,9 @@ func TestHostDevicesOddNames(t *testing.T) {
 	}
 	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.DefaultNames, Nodes: []rdma.NodeClass{rdma.ClassVerbs}})
 	want := "all:uverbs2 soft-rxe-dummy0:uverbs2 soft-rxe-eth0:uverbs0 0rxe:uverbs1 soft-rxe-eth1:uverbs1 soft-rxe-veth0:uverbs3"
-	if diff := cmp.Diff(want, describe(devices)); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, describe(devices), test.Sprint("devices"))
 	for _, bad := range []string{"HCA rxe@home cannot be listed as rxe@home", "use soft-rxe-eth0", "HCA _ cannot"} {
-		if err == nil || !strings.Contains(err.Error(), bad) {
-			t.Errorf("error %v; want one with %q", err, bad)
-		}
+		test.ErrorContains(t, err, bad)
 	}
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
 	if err != nil || spec.Version != "0.5.0" {
@@ -248,14 +236,11 @@ func TestHostDevicesOneSpec(t *testing.T) {
 			c.opt.Names, c.opt.Hook = cdi.DefaultNames, hook
 			devices, err := cdi.HostDevices(snap, c.opt)
 			for _, want := range strings.Fields(c.want) {
-				if !slices.Contains(strings.Fields(describe(devices)), want) {
-					t.Errorf("devices %s; want %s among them", describe(devices), want)
-				}
+				test.True(t, slices.Contains(strings.Fields(describe(devices)), want),
+					test.Sprintf("devices %s; want %s among them", describe(devices), want))
 			}
 			for _, want := range c.reasons {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("error %v; want one with %q", err, want)
-				}
+				test.ErrorContains(t, err, want)
 			}
 			if _, err := cdi.NewSpec(cdi.KindHCA, devices); err != nil {
 				t.Errorf("the devices make no spec: %v", err)
@@ -310,9 +295,7 @@ func TestSelectNodes(t *testing.T) {
 	} {
 		snap := rdmatest.Snapshot(t, c.machine)
 		hcas, err := cdi.Select(snap.HCAs, []string{c.ibdev}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		nodes, err := cdi.SelectNodes(&hcas[0], snap.RDMACM, c.classes)
 		var got []string
 		for _, n := range nodes {
@@ -330,9 +313,7 @@ func TestParseNodeClass(t *testing.T) {
 		if got, err := rdma.ParseNodeClass(string(c)); got != c || err != nil {
 			t.Errorf("%q: %q, error %v", c, got, err)
 		}
-		if want := c == rdma.ClassMAD || c == rdma.ClassSM; c.Privileged() != want {
-			t.Errorf("%q privileged: %v", c, c.Privileged())
-		}
+		test.Eq(t, c == rdma.ClassMAD || c == rdma.ClassSM, c.Privileged(), test.Sprintf("%q privileged", c))
 	}
 	if _, err := rdma.ParseNodeClass("umad"); err == nil ||
 		err.Error() != `unknown nodes "umad": want one of verbs, cm, psm, mad, sm` {

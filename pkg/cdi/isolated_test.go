@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	ocispec "github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -39,22 +41,17 @@ func TestWriteFullDisk(t *testing.T) {
 	}
 	dir, store := smallStore(t)
 	filler, err := os.Create(filepath.Join(dir, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for err == nil {
 		_, err = filler.Write(make([]byte, 4096))
 	}
-	if err := filler.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, filler.Close())
 	_, err = store.Write("x", newSpec(t, "a", "b"), cdi.JSON)
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), store.Path("x", cdi.JSON)) {
 		t.Errorf("error %v; want ENOSPC with the path", err)
 	}
-	if spec := readSpec(t, store.Path("x", cdi.JSON)); len(spec.Devices) != 1 {
-		t.Error("the old spec is not there any more")
-	}
+	test.Eq(t, 1, len(readSpec(t, store.Path("x", cdi.JSON)).Devices),
+		test.Sprint("the old spec is not there any more"))
 	holds(t, dir, "filler", "x.json")
 }
 
@@ -98,13 +95,9 @@ func TestInject(t *testing.T) {
 
 func injectHost(t *testing.T, machine string, snap *rdma.Snapshot) {
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	mounttest.Tmpfs(t, "/dev", "")
-	if err := m.MakeNodes("/"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.MakeNodes("/"))
 	cache := storeHost(t, snap)
 	for _, h := range snap.Usable() {
 		for _, device := range []string{h.IBDev, h.Name} {
@@ -122,17 +115,13 @@ func storeHost(t *testing.T, snap *rdma.Snapshot) *cdiapi.Cache {
 	t.Helper()
 	devices, _ := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.DefaultNames, Nodes: rdma.DefaultClasses, Hook: hook})
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
 	if _, err := (cdi.Store{Dir: dir}).Write(cdi.SpecName(cdi.KindHCA, ""), spec, cdi.JSON); err != nil {
 		t.Fatal(err)
 	}
 	cache, err := cdiapi.NewCache(cdiapi.WithSpecDirs(dir), cdiapi.WithAutoRefresh(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if errs := cache.GetErrors(); len(errs) > 0 {
 		t.Fatalf("the CDI library says %v", errs)
 	}
@@ -170,9 +159,7 @@ func injects(t *testing.T, cache *cdiapi.Cache, devices, want []string) {
 		got = append(got, fmt.Sprintf("%s %s %d:%d", d.Path, d.Type, d.Major, d.Minor))
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("%s give %s; want %s", devices, got, want)
-	}
+	test.SliceEqOp(t, want, got, test.Sprintf("%s", devices))
 	for _, r := range container.Linux.Resources.Devices {
 		if !r.Allow || r.Access != "rw" {
 			t.Errorf("%s: cgroup rule %+v; want rw", devices, r)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
@@ -36,9 +37,7 @@ func TestStoreOfKind(t *testing.T) {
 		if removed, err := store.Remove("x"); !removed || err != nil {
 			t.Errorf("removed %v, error %v", removed, err)
 		}
-		if err := os.WriteFile(store.Path("x", format), []byte(theirs), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(store.Path("x", format), []byte(theirs), 0o600))
 		foreign := &cdi.ForeignError{}
 		if _, err := store.Write("x", newSpec(t, "a"), format); !errors.As(err, &foreign) ||
 			foreign.Path != store.Path("x", format) {
@@ -63,19 +62,13 @@ func TestStoreOfKind(t *testing.T) {
 // TestLoadLargest: the largest spec that there is reads as ours.
 func TestLoadLargest(t *testing.T) {
 	host, err := fixture.Large(1016)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	snap, err := rdma.Discover(host.OpenFS())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	devices, _ := cdi.HostDevices(snap, cdi.HostOptions{
 		Names: cdi.NameStrategies, Nodes: rdma.NodeClasses, Hook: hook, Limit: args.Wanted{Handles: 1 << 40, Objects: 1 << 40}})
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	store := cdi.Store{Dir: t.TempDir(), Kind: cdi.KindHCA}
 	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
 		if _, err := store.Write("x", spec, format); err != nil {
@@ -100,9 +93,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("--- {cdiVersion: 0.3.0, kind: rdma.dev/hca}\n--- {kind: other/x}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		store := cdi.Store{Dir: t.TempDir(), Kind: cdi.KindHCA}
-		if err := os.WriteFile(filepath.Join(store.Dir, "x.yaml"), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(store.Dir, "x.yaml"), data, 0o600))
 		_, err := store.Load("x", cdi.YAML)
 		spec, parseErr := cdiapi.ParseSpec(data)
 		if parseErr == nil && spec != nil && spec.Kind != cdi.KindHCA && err == nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"go.yaml.in/yaml/v3"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -131,9 +133,7 @@ func sameVerdict(t *testing.T, data []byte) (ours, theirs error) {
 	want, theirs := libraryReads(t, data)
 	switch {
 	case errors.Is(theirs, errPanic):
-		if ours == nil {
-			t.Errorf("we take what the library panics on: %v\n%s", theirs, data)
-		}
+		test.Error(t, ours, test.Sprintf("we take what the library panics on: %v\n%s", theirs, data))
 	case (ours == nil) != (theirs == nil):
 		t.Errorf("we say %v, and the library %v:\n%s", ours, theirs, data)
 	case ours == nil && !reflect.DeepEqual(spec, want):
@@ -144,9 +144,7 @@ func sameVerdict(t *testing.T, data []byte) (ours, theirs error) {
 
 func libraryReads(t *testing.T, data []byte) (spec *specs.Spec, err error) {
 	file := filepath.Join(os.TempDir(), fmt.Sprintf("dra-driver-rdma-test-%d.yaml", os.Getpid()))
-	if err := os.WriteFile(file, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, data, 0o644))
 	defer os.Remove(file)
 	defer func() {
 		if r := recover(); r != nil {

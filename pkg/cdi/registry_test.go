@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
@@ -34,17 +35,14 @@ func TestRegistryEqualsLibrary(t *testing.T) {
 			}
 		}
 		cache, err := cdiapi.NewCache(cdiapi.WithSpecDirs(local...), cdiapi.WithAutoRefresh(false))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		got := cdi.ReadRegistry(hostfs.DirFS(root), dirs...)
 		bad := map[string]bool{}
 		var names []string
 		for _, d := range got.Devices {
 			names = append(names, d.Name)
-			if file := cache.GetDevice(d.Name).GetSpec().GetPath(); file != filepath.Join(root, d.File) {
-				t.Errorf("seed %d: %s is of %s, and of %s for the library", seed, d.Name, d.File, file)
-			}
+			test.Eq(t, filepath.Join(root, d.File), cache.GetDevice(d.Name).GetSpec().GetPath(),
+				test.Sprintf("seed %d: %s is of %s", seed, d.Name, d.File))
 			overrides += len(d.Overrides)
 		}
 		for _, f := range got.Faults {
@@ -65,12 +63,8 @@ func TestRegistryEqualsLibrary(t *testing.T) {
 		for file := range cache.GetErrors() {
 			want[file] = true
 		}
-		if diff := cmp.Diff(cache.ListDevices(), names); diff != "" {
-			t.Errorf("seed %d: devices (-library +registry):\n%s", seed, diff)
-		}
-		if diff := cmp.Diff(want, bad); diff != "" {
-			t.Errorf("seed %d: faulty files (-library +registry):\n%s", seed, diff)
-		}
+		test.Eq(t, cache.ListDevices(), names, test.Sprintf("seed %d: devices", seed))
+		test.Eq(t, want, bad, test.Sprintf("seed %d: faulty files", seed))
 	}
 	if conflicts == 0 || overrides == 0 || faults == 0 {
 		t.Errorf("%d conflicts, %d overrides, %d faults: the test looks at nothing", conflicts, overrides, faults)
@@ -80,9 +74,7 @@ func TestRegistryEqualsLibrary(t *testing.T) {
 // fill makes a directory with random files.
 func fill(t *testing.T, random *rand.Rand, dir string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dir, 0o755))
 	for i := range random.IntN(4) {
 		var devices []string
 		for _, name := range []string{"a", "b", "c"} {
@@ -93,9 +85,7 @@ func fill(t *testing.T, random *rand.Rand, dir string) {
 		text := fmt.Sprintf("cdiVersion: 0.3.0\nkind: %s\ndevices: [%s]\n",
 			[]string{"rdma.dev/hca", "example.com/nic"}[random.IntN(2)], strings.Join(devices, ", "))
 		name := fmt.Sprintf("%d%s", i, []string{".json", ".yaml", ".yml", ".txt"}[random.IntN(4)])
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 }
 
@@ -105,13 +95,9 @@ func TestRegistryHostile(t *testing.T) {
 	dir := filepath.Join(root, "etc/cdi")
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "dir.json"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(dir, "dir.json"), 0o755))
 	const ok = "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: [{name: a, containerEdits: {env: [A=B]}}]\n"
 	write("ok.yaml", ok)
 	write("null.yaml", "cdiVersion: 0.3.0\nkind: rdma.dev/x\ndevices: [{name: a, containerEdits: {mounts: [null]}}]\n")
@@ -129,7 +115,5 @@ func TestRegistryHostile(t *testing.T) {
 	if len(got.Devices) != 1 || got.Devices[0].Name != "rdma.dev/hca=a" {
 		t.Errorf("devices %+v", got.Devices)
 	}
-	if diff := cmp.Diff([]string{"/etc/cdi/large.json", "/etc/cdi/null.yaml"}, faults); diff != "" {
-		t.Errorf("faults (-want +got):\n%s", diff)
-	}
+	test.Eq(t, []string{"/etc/cdi/large.json", "/etc/cdi/null.yaml"}, faults, test.Sprint("faults"))
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -74,14 +76,10 @@ func TestNewSpecGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec, err := cdi.NewSpec("rdma.dev/hca", devices)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
 				data, err := cdi.Encode(spec, format)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				file := filepath.Join("testdata", name+"."+string(format))
 				golden.File(t, file, data)
 				readSpec(t, file)
@@ -94,9 +92,7 @@ func TestNewSpecGolden(t *testing.T) {
 func readSpec(t *testing.T, file string) *cdiapi.Spec {
 	t.Helper()
 	spec, err := cdiapi.ReadSpec(file, 0)
-	if err != nil {
-		t.Fatalf("%s does not load in the CDI library: %v", file, err)
-	}
+	must.NoError(t, err, must.Sprintf("%s does not load in the CDI library", file))
 	if spec.Version != "0.3.0" && spec.Version != "0.5.0" {
 		t.Errorf("%s needs CDI %s; podman 4.3 knows 0.5.0", file, spec.Version)
 	}
@@ -209,13 +205,9 @@ func TestValidateAgreesWithLibrary(t *testing.T) {
 				ContainerEdits: specs.ContainerEdits{Mounts: []*specs.Mount{{HostPath: "/x"}}}}}},
 	} {
 		data, err := cdi.Encode(spec, cdi.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "spec.json")
-		if err := os.WriteFile(file, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, data, 0o644))
 		_, theirs := cdiapi.ReadSpec(file, 0)
 		if ours := cdi.Validate(spec); (ours == nil) != (theirs == nil) {
 			t.Errorf("%s: Validate says %v, the library %v", name, ours, theirs)
@@ -232,7 +224,5 @@ func TestParseFormat(t *testing.T) {
 }
 
 func TestQualified(t *testing.T) {
-	if got := cdi.Qualified(cdi.KindHCA, "mlx5_0"); got != "rdma.dev/hca=mlx5_0" {
-		t.Error(got)
-	}
+	test.Eq(t, "rdma.dev/hca=mlx5_0", cdi.Qualified(cdi.KindHCA, "mlx5_0"))
 }

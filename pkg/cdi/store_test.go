@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -25,9 +27,7 @@ func newSpec(t testing.TB, devices ...string) *specs.Spec {
 		list = append(list, cdi.Device{Name: name, Nodes: nodes(uverbs0, rdmaCM)})
 	}
 	spec, err := cdi.NewSpec(cdi.KindHCA, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return spec
 }
 
@@ -42,9 +42,7 @@ func TestWrite(t *testing.T) {
 			t.Fatalf("changed %v, error %v; want %v", changed, err, want)
 		}
 		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return info
 	}
 	first := write(true, "a")
@@ -52,12 +50,9 @@ func TestWrite(t *testing.T) {
 	if !os.SameFile(first, second) || !first.ModTime().Equal(second.ModTime()) {
 		t.Error("an equal file was written again")
 	}
-	if third := write(true, "a", "b"); os.SameFile(first, third) {
-		t.Error("the file was changed in place, not replaced")
-	}
-	if spec := readSpec(t, file); len(spec.Devices) != 2 {
-		t.Errorf("%d devices in the file; want 2", len(spec.Devices))
-	}
+	test.False(t, os.SameFile(first, write(true, "a", "b")),
+		test.Sprint("the file was changed in place, not replaced"))
+	test.Eq(t, 2, len(readSpec(t, file).Devices), test.Sprint("devices in the file"))
 	holds(t, store.Dir, "rdma.dev-hca.json")
 }
 
@@ -72,9 +67,7 @@ func TestWriteRemovesTwin(t *testing.T) {
 		holds(t, store.Dir, "x."+string(format))
 	}
 	// The twin alone is a change as well: runtimes see other devices than before.
-	if err := os.WriteFile(store.Path("x", cdi.YAML), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(store.Path("x", cdi.YAML), nil, 0o644))
 	if changed, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil || !changed {
 		t.Errorf("changed %v, error %v", changed, err)
 	}
@@ -97,9 +90,7 @@ func TestWriteModes(t *testing.T) {
 		}
 	}
 	// A directory that is there belongs to somebody, and stays as it is.
-	if err := os.Chmod(store.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chmod(store.Dir, 0o700))
 	if _, err := store.Write("x", newSpec(t, "b"), cdi.YAML); err != nil {
 		t.Fatal(err)
 	}
@@ -112,17 +103,13 @@ func TestWriteModes(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "x.json")
-	if err := os.Mkdir(blocked, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(blocked, 0o755))
 	if _, err := (cdi.Store{Dir: dir}).Write("x", newSpec(t, "a"), cdi.JSON); err == nil {
 		t.Error("a spec replaced a directory")
 	}
 	holds(t, dir, "x.json")
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, nil, 0o644))
 	for _, below := range []string{file, filepath.Join(file, "cdi")} {
 		var pathErr *fs.PathError
 		_, err := (cdi.Store{Dir: below}).Write("x", newSpec(t, "a"), cdi.JSON)
@@ -148,14 +135,10 @@ func TestWriteConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	got, err := os.ReadFile(store.Path("x", cdi.JSON))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	one, err1 := cdi.Encode(specs[0], cdi.JSON)
 	two, err2 := cdi.Encode(specs[1], cdi.JSON)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(err1, err2))
 	if !bytes.Equal(got, one) && !bytes.Equal(got, two) {
 		t.Errorf("the file is neither: %s", got)
 	}
@@ -190,9 +173,7 @@ func TestWriteTwinsConcurrently(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	store := cdi.Store{Dir: t.TempDir()}
-	if err := os.WriteFile(filepath.Join(store.Dir, "other.json"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(store.Dir, "other.json"), nil, 0o644))
 	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
 		if _, err := store.Write("x", newSpec(t, "a"), format); err != nil {
 			t.Fatal(err)
@@ -207,9 +188,7 @@ func TestRemove(t *testing.T) {
 	if removed, err := (cdi.Store{Dir: filepath.Join(store.Dir, "absent")}).Remove("x"); removed || err != nil {
 		t.Errorf("no directory: removed %v, error %v", removed, err)
 	}
-	if err := os.MkdirAll(filepath.Join(store.Dir, "x.json", "y"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(store.Dir, "x.json", "y"), 0o755))
 	if _, err := store.Remove("x"); err == nil {
 		t.Error("no error for a directory that is not empty")
 	}
@@ -224,13 +203,9 @@ func TestIDs(t *testing.T) {
 		"rdma.dev-claim_d.json.tmp", "rdma.dev-claim_e",
 		"rdma.dev-hca_f.json", "other.dev-claim_g.json", ".rdma.dev-123.tmp", "rdma.dev-claim_h.yaml.json",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "rdma.dev-claim_dir.json"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(filepath.Join(dir, "rdma.dev-claim_dir.json"), 0o755))
 	ids, err := cdi.Store{Dir: dir}.IDs(cdi.KindClaim)
 	if diff := cmp.Diff([]string{"a", "b", "h.yaml", "uid.with.dots"}, ids); diff != "" || err != nil {
 		t.Errorf("error %v, ids (-want +got):\n%s", err, diff)
@@ -254,14 +229,10 @@ func TestSpecName(t *testing.T) {
 func holds(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", dir, diff)
-	}
+	test.Eq(t, want, got, test.Sprintf("%s", dir))
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
@@ -31,9 +33,7 @@ func TestAllocatedDeviceVanishes(t *testing.T) {
 	n.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_0", "uverbs0", "umad0", "issm0"))
 	refused(t, n, c, dev0) // which makes the driver look again
 	drivertest.Eventually(t, func() error { return absent(drivertest.SpecPath(n.CDIDir, c)) })
-	if !offers(n.Slices(), dev0) {
-		t.Error("the allocated device left its slice")
-	}
+	test.True(t, offers(n.Slices(), dev0), test.Sprint("the allocated device left its slice"))
 	if _, err := os.Stat(drivertest.SpecPath(n.CDIDir, other)); err != nil {
 		t.Errorf("the spec of a device that is there: %v", err)
 	}
@@ -62,16 +62,12 @@ func TestMissingNode(t *testing.T) {
 	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(c, other)
 	prepare(t, n, c)
-	if err := os.Remove(n.Node("uverbs0")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(n.Node("uverbs0")))
 	refused(t, n, c, dev0, "uverbs0")
 	// Anything that makes the driver compare its specs with the host: here the
 	// numbers of two other cards change.
 	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_5", "mlx5_6", "uverbs5", "uverbs6"))
-	if err := os.Remove(n.Node("uverbs0")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(n.Node("uverbs0")))
 	refused(t, n, c, dev0)
 	drivertest.Eventually(t, func() error { return absent(drivertest.SpecPath(n.CDIDir, c)) })
 	prepare(t, n, other)
@@ -88,21 +84,16 @@ func TestRestoredLater(t *testing.T) {
 	ids := prepare(t, n, c)
 	later := drivertest.Swapped(t, "hgx-h100", "uverbs0", "uverbs9")
 	n.Become(t, later)
-	if err := os.Remove(n.Node("uverbs9")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(n.Node("uverbs9")))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
 	d.says("Some CDI specs do not fit the host")
 	d.says("Some CDI specs are not restored") // by the other one who tries: it has seen that the spec was removed
-	if err := absent(drivertest.SpecPath(n.CDIDir, c)); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, absent(drivertest.SpecPath(n.CDIDir, c)))
 	for range 10 { // each is followed by a try
 		events <- watch.Signal{Changes: rdma.Changes{All: true}}
 	}
-	if n := strings.Count(d.Log.String(), "Some CDI specs do not fit the host"); n != 1 {
-		t.Errorf("the same error was logged %d times", n)
-	}
+	test.Eq(t, 1, strings.Count(d.Log.String(), "Some CDI specs do not fit the host"),
+		test.Sprint("the same error was logged"))
 	n.Become(t, later)
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
 	drivertest.Eventually(t, func() error { return drivertest.CheckSpecs(n.CDIDir, ids...) })

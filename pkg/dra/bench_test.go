@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -42,9 +43,7 @@ func BenchmarkPrepare(b *testing.B) {
 func call(b *testing.B, n *drivertest.Node, claims ...*resourceapi.ResourceClaim) {
 	b.Helper()
 	response, err := n.Prepare(drivertest.Context(b), claims...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	for _, c := range claims {
 		if _, err := drivertest.Devices(response, c); err != nil {
 			b.Fatal(err)

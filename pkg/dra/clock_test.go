@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
@@ -23,9 +25,7 @@ func TestClockIsSet(t *testing.T) {
 	cfg.SetEvents(events)
 	cfg.SetClock(clock.Now)
 	driven, err := dra.New(cfg, n.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	run(t, n, driven)
 	waitTaints(t, n, dev0, "")
 	look := func() {
@@ -41,9 +41,8 @@ func TestClockIsSet(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -2 * time.Hour, 24 * time.Hour, -23 * time.Hour} {
 		clock.Jump(by)
 		look()
-		if got := taints(n, dev0); got != "rdma.dev/port-down:NoSchedule" {
-			t.Errorf("after a jump by %v the taints are %q", by, got)
-		}
+		test.Eq(t, "rdma.dev/port-down:NoSchedule", taints(n, dev0),
+			test.Sprintf("after a jump by %v the taints", by))
 		waitHealth(t, n, dev0, "mlx5_0: port 1 is DOWN") // and not that it was long ago
 		waitHealth(t, n, dev1, "")
 	}
@@ -57,9 +56,7 @@ func TestClockIsSet(t *testing.T) {
 	portUp(t, n, "mlx5_1")
 	events <- of("mlx5_1")
 	waitTaints(t, n, dev1, "")
-	if got := taints(n, dev0); got != "rdma.dev/port-down:NoSchedule" {
-		t.Errorf("the other taints are %q", got)
-	}
+	test.Eq(t, "rdma.dev/port-down:NoSchedule", taints(n, dev0), test.Sprint("the other taints"))
 }
 
 // waitHealth waits until the kubelet is told a message, or that all is well.

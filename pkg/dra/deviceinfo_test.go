@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -35,9 +38,8 @@ func TestDeviceInfoMissing(t *testing.T) {
 		c.Policy, c.DeviceInfoDir = vfsForCNI(t), filepath.Join(drivertest.TempDir(t), "missing")
 	})
 	drivertest.WaitPublished(t, n)
-	if got := reasons(d.Status(t.Context())); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "DeviceInfoNotWritten") }) {
-		t.Errorf("events %q", got)
-	}
+	test.True(t, slices.ContainsFunc(reasons(d.Status(t.Context())), func(s string) bool { return strings.HasPrefix(s, "DeviceInfoNotWritten") }),
+		test.Sprint("events"))
 }
 
 // vfsForCNI is a policy that names VFs for CNI plugins.
@@ -47,8 +49,6 @@ func vfsForCNI(t *testing.T) *policy.Config {
 apiVersion: rdma.dev/v1alpha1
 kind: DriverConfig
 rules: [{name: vfs, resourceName: example.com/vf, selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}}]}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -68,9 +69,7 @@ func portPolls(t testing.TB, n *drivertest.Node, ibdev string) {
 
 func eventStorm(b *testing.B, functions int, links string) {
 	m, err := fixture.Large(functions)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	n := drivertest.NewNode(b, "none")
 	n.Become(b, m)
 	hcas := rdmatest.Discover(b, m).HCAs
@@ -116,9 +115,7 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	const scheduled = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
 	var used unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &used); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, unix.ClockGettime(int32(^pid<<3|scheduled), &used))
 	return time.Duration(used.Nano())
 }
 
@@ -158,13 +155,9 @@ func startReplay(b *testing.B, n *drivertest.Node) (*drivertest.Process, io.Writ
 	if err == nil {
 		err = unix.Mkfifo(r.Events, 0o600)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	events, err := os.OpenFile(r.Events, os.O_RDWR, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	b.Cleanup(func() { events.Close() })
 	return drivertest.StartProgram(b, "/usr/bin/env", replayVariable+"="+string(encoded), os.Args[0]), events
 }

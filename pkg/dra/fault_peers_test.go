@@ -3,6 +3,8 @@ package dra_test
 import (
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
@@ -19,9 +21,7 @@ func TestEndOfOneClaim(t *testing.T) {
 	ids := prepare(t, n, b)
 	unprepare(t, n, a)
 	wantFiles(t, n, b)
-	if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, drivertest.CheckSpecs(n.CDIDir, ids...))
 	unprepare(t, n, b)
 	wantFiles(t, n)
 }
@@ -40,7 +40,5 @@ func TestLateEndOfANamesake(t *testing.T) {
 	ids := prepare(t, n, second)
 	unprepare(t, n, first)
 	wantFiles(t, n, second)
-	if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, drivertest.CheckSpecs(n.CDIDir, ids...))
 }

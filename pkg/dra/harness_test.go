@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
@@ -65,9 +67,7 @@ func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, 
 		cfg.SetEvents(events)
 	}
 	driven, err := dra.New(cfg, n.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return run(t, n, driven)
 }
 
@@ -127,16 +127,10 @@ func (d *driver) says(text string) {
 func prepare(t testing.TB, n *drivertest.Node, c *resourceapi.ResourceClaim) []string {
 	t.Helper()
 	response, err := n.Prepare(drivertest.Context(t), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ids, err := drivertest.Devices(response, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, drivertest.CheckSpecs(n.CDIDir, ids...))
 	return ids
 }
 
@@ -144,26 +138,18 @@ func prepare(t testing.TB, n *drivertest.Node, c *resourceapi.ResourceClaim) []s
 func refused(t testing.TB, n *drivertest.Node, c *resourceapi.ResourceClaim, parts ...string) {
 	t.Helper()
 	response, err := n.Prepare(drivertest.Context(t), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, err = drivertest.Devices(response, c)
-	if err == nil {
-		t.Fatalf("claim %s was prepared", c.Name)
-	}
+	must.Error(t, err, must.Sprintf("claim %s was prepared", c.Name))
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error does not say %q: %v", part, err)
-		}
+		test.StrContains(t, err.Error(), part, test.Sprintf("error does not say %q: %v", part, err))
 	}
 }
 
 func unprepare(t testing.TB, n *drivertest.Node, claims ...*resourceapi.ResourceClaim) {
 	t.Helper()
 	response, err := n.Unprepare(drivertest.Context(t), claims...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, c := range claims {
 		answer, ok := response.Claims[string(c.UID)]
 		if !ok || answer.Error != "" {
@@ -183,16 +169,12 @@ func wantFiles(t testing.TB, n *drivertest.Node, claims ...*resourceapi.Resource
 	// While the driver compares the specs of other claims with the host, there may be a
 	// file in the making; it does not stay.
 	got := slices.DeleteFunc(drivertest.Files(t, n.CDIDir), drivertest.Temporary)
-	if !slices.Equal(got, specs) {
-		t.Errorf("the CDI directory has %v, want %v", got, specs)
-	}
+	test.SliceEqOp(t, specs, got, test.Sprint("the CDI directory"))
 	drivertest.Eventually(t, func() error {
 		if files := drivertest.Files(t, n.CDIDir); slices.ContainsFunc(files, drivertest.Temporary) {
 			return fmt.Errorf("a file in the making stays: %v", files)
 		}
 		return nil
 	})
-	if got := drivertest.Files(t, n.RecordDir()); !slices.Equal(got, records) {
-		t.Errorf("the records are %v, want %v", got, records)
-	}
+	test.SliceEqOp(t, records, drivertest.Files(t, n.RecordDir()), test.Sprint("the records"))
 }

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -118,9 +119,7 @@ func TestHeld(t *testing.T) {
 			}
 			refused(t, n, next, tc.stays, "team-a/claim-1", string(c.UID))
 			wantFiles(t, n, c)
-			if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
-				t.Error(err)
-			}
+			test.NoError(t, drivertest.CheckSpecs(n.CDIDir, ids...))
 			d.stop()
 			d = start(t, n, reports, events) // which sweeps at once
 			if !tc.quiet {
@@ -191,9 +190,7 @@ func TestMadeAnewUnderItsName(t *testing.T) {
 	n.RemovePodCgroup(t, podA)
 	ids := prepare(t, n, next)
 	wantFiles(t, n, next)
-	if got := prepare(t, n, next); !slices.Equal(got, ids) {
-		t.Errorf("another answer: %v, was %v", got, ids)
-	}
+	test.SliceEqOp(t, ids, prepare(t, n, next), test.Sprint("another answer"))
 }
 
 // TestAllocatedAnew: a claim that was deallocated and allocated other devices of the node takes the place of its
@@ -234,9 +231,7 @@ func TestLaterPodHolds(t *testing.T) {
 	prepare(t, n, c)
 	n.AddPodCgroup(t, podB, containerB)
 	report := hook.Report{ReportVersion: hook.ReportVersion, ID: containerB, Claim: string(c.UID), Outcome: hook.Raised, PodUID: podA} // not to be believed
-	if err := hook.WriteReport(dir, report); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, hook.WriteReport(dir, report))
 	drivertest.Eventually(t, func() error {
 		if left := drivertest.Files(t, dir); len(left) > 0 {
 			return fmt.Errorf("reports %v are not read", left)
@@ -286,9 +281,7 @@ func TestReservedPodsStay(t *testing.T) {
 	prepare(t, n, c)
 	record := func() string {
 		data, err := os.ReadFile(filepath.Join(n.RecordDir(), string(c.UID)+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return string(data)
 	}
 	n.AddPodCgroup(t, podA)
@@ -302,9 +295,7 @@ func TestReservedPodsStay(t *testing.T) {
 	third := nri.Pod{UID: "cccccccc" + podA[8:], Namespace: "team-a", Name: "c", Netns: "/run/netns/c"}
 	reserve(n, c, b, third)
 	d.starts(third)
-	if text := record(); strings.Contains(text, podA) {
-		t.Errorf("the record has a pod that has ended: %s", text)
-	}
+	test.StrNotContains(t, record(), podA, test.Sprint("the record has a pod that has ended"))
 }
 
 // TestHeldWithoutCgroups: where no cgroup of a pod can be seen, the container runtime's list decides. A list without the
@@ -324,9 +315,7 @@ func TestHeldWithoutCgroups(t *testing.T) {
 	n.RemoveClaim(c)
 	refused(t, n, next, "no pod has a cgroup", "team-a/claim-1")
 	wantFiles(t, n, c)
-	if err := runtime.Run(t.Context(), own); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, runtime.Run(t.Context(), own))
 	if _, err := runtime.Create(t.Context(), own, "driver"); err != nil {
 		t.Fatal(err)
 	}

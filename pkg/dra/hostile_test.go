@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
@@ -53,9 +55,7 @@ func newInnocents(t *testing.T, mode string) *innocents {
 	prepare(t, i.n, c2)
 	i.claim = string(c1.UID)
 	i.onHost = i.picture()
-	if err := i.d.Sandboxes().Started(t.Context(), i.hostile); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, i.d.Sandboxes().Started(t.Context(), i.hostile))
 	return i
 }
 
@@ -135,9 +135,7 @@ func TestHungPod(t *testing.T) {
 	if err == nil {
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	<-i.stop()
 	i.cycle()
 	ctx, cancel := context.WithTimeout(t.Context(), runtimeTime)
@@ -145,14 +143,10 @@ func TestHungPod(t *testing.T) {
 	if err := i.d.Sandboxes().Started(ctx, i.hostile); err != nil || ctx.Err() != nil {
 		t.Errorf("Started for the same pod: %v, and the runtime waits: %v", err, ctx.Err())
 	}
-	if got := i.d.Pending(); !slices.Contains(got, i.hostile) {
-		t.Errorf("pending are %v", got)
-	}
+	test.True(t, slices.Contains(i.d.Pending(), i.hostile), test.Sprint("pending"))
 	i.d.Sandboxes().Stopped(ctx, i.hostile)
 	i.cycle()
-	if err := errors.Join(os.Remove(lock.Name()), lock.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.Remove(lock.Name()), lock.Close()))
 	i.whole()
 }
 

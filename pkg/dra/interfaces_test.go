@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -87,13 +89,10 @@ func TestInterfaces(t *testing.T) {
 			claim := wanting(reserved(1, pod, vf), `{"mode": "`+mode+`", "addresses": ["10.9.0.2/24"], "mtu": 1400, "routes": [{"destination": "10.10.0.0/16", "gateway": "10.9.0.1"}]}`)
 			n.AddClaim(claim)
 			prepare(t, n, claim)
-			if spec := specSays(t, n, claim); !strings.Contains(spec, `"rdma0:rdma.dev/claim/`+string(claim.UID)+`/`+vf+`"`) {
-				t.Errorf("the hook does not look for the interface: %s", spec)
-			}
+			test.StrContains(t, specSays(t, n, claim), `"rdma0:rdma.dev/claim/`+string(claim.UID)+`/`+vf+`"`,
+				test.Sprint("the hook does not look for the interface"))
 			for range 2 {
-				if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 			}
 			if _, err := host.Try("link show dev " + vfNetdev); (err != nil) != gone {
 				t.Errorf("on the host: %v", err)
@@ -161,23 +160,16 @@ func TestInterfacesFail(t *testing.T) {
 	}
 	before := links()
 	err := d.Sandboxes().Started(t.Context(), pod)
-	if err == nil || !strings.Contains(err.Error(), "the pod has another interface of that name already") {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorContains(t, err, "the pod has another interface of that name already")
 	ns.IP("link del rdma0")
 	ns.Wire("rdma1") // now the second one fails, and the first one comes back
-	if err := d.Sandboxes().Started(t.Context(), pod); err == nil {
-		t.Error("the pod was started")
-	}
-	if diff := cmp.Diff(before, links()); diff != "" {
-		t.Errorf("on the host (-before +after):\n%s", diff)
-	}
+	test.Error(t, d.Sandboxes().Started(t.Context(), pod), test.Sprint("the pod was started"))
+	test.Eq(t, before, links(), test.Sprint("on the host"))
 	noRecords(t, n)
 	onHost := pod
 	onHost.Netns = ""
-	if err := d.Sandboxes().Started(t.Context(), onHost); err == nil || !strings.Contains(err.Error(), "hostNetwork") {
-		t.Errorf("with the host's network: %v", err)
-	}
+	test.ErrorContains(t, d.Sandboxes().Started(t.Context(), onHost), "hostNetwork",
+		test.Sprint("with the host's network"))
 }
 
 // TestLacksLoggedOnce: the reason why a running pod lacks its interface is logged once, and not in each retry.
@@ -218,18 +210,12 @@ func TestInterfacesOfTwoClaims(t *testing.T) {
 	for range 2 {
 		for i, variable := range []string{"RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0", "RDMA_INTERFACE_PCI_0000_3B_00_2=rdma1"} {
 			prepare(t, n, claims[i])
-			if spec := specSays(t, n, claims[i]); !strings.Contains(spec, variable) {
-				t.Errorf("spec %d lacks %s: %s", i, variable, spec)
-			}
+			test.StrContains(t, specSays(t, n, claims[i]), variable, test.Sprintf("spec %d lacks", i))
 		}
 	}
-	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 	for name, address := range map[string]string{"rdma0": "10.9.0.2/24", "rdma1": "10.9.1.2/24"} {
-		if out := ns.IP("-br addr show dev " + name); !strings.Contains(out, address) {
-			t.Errorf("%s, want %s", out, address)
-		}
+		test.StrContains(t, ns.IP("-br addr show dev "+name), address)
 	}
 	clash := wanting(reserved(3, pod, "pci-0000-3b-00-3"), `{"mode": "macvlan", "interface": "rdma1"}`)
 	n.AddClaim(clash)
@@ -316,9 +302,7 @@ func TestInterfacesLowMTU(t *testing.T) {
 		claim := wanting(reserved(i+1, pod, c.hca), c.network)
 		n.AddClaim(claim)
 		prepare(t, n, claim)
-		if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 		if c.hca != vf {
 			continue
 		}
@@ -332,9 +316,7 @@ func TestInterfacesLowMTU(t *testing.T) {
 			others = append(others, e.Message)
 		}
 	}
-	if len(others) > 0 {
-		t.Errorf("other events: %q", others)
-	}
+	test.Eq(t, 0, len(others), test.Sprintf("other events: %q", others))
 }
 
 // TestInterfacesUnseen: a sandbox ends while no driver is there. The next driver gives its address
@@ -346,31 +328,20 @@ func TestInterfacesUnseen(t *testing.T) {
 	d := start(t, n, attach, m.with(t))
 	link := filepath.Join(t.TempDir(), "netns")
 	pod, ns := inside(t, "a")
-	if err := os.Symlink(pod.Netns, link); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(pod.Netns, link))
 	pod.Netns = link
 	claim := wanting(reserved(1, pod, vf), `{"mode": "macvlan", "ipam": "roce"}`)
 	n.AddClaim(claim)
 	prepare(t, n, claim)
-	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	if out := ns.IP("-br addr show dev rdma0"); !strings.Contains(out, "10.78.0.1/30") {
-		t.Errorf("addresses: %s", out)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
+	test.StrContains(t, ns.IP("-br addr show dev rdma0"), "10.78.0.1/30", test.Sprint("addresses"))
 	d.stop()
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(link))
 	d = start(t, n, attach, m.with(t))
 	again, ns := inside(t, "a") // the same pod in another sandbox
-	if err := d.Sandboxes().Started(t.Context(), again); err != nil {
-		t.Fatal(err)
-	}
-	if out := ns.IP("-br addr show dev rdma0"); !strings.Contains(out, "10.78.0.1/30") {
-		t.Errorf("addresses in the next sandbox: %s", out)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), again))
+	test.StrContains(t, ns.IP("-br addr show dev rdma0"), "10.78.0.1/30",
+		test.Sprint("addresses in the next sandbox"))
 	d.Sandboxes().Stopped(t.Context(), again)
 	noRecords(t, n)
 }
@@ -385,22 +356,16 @@ func TestInterfacesOfEndedSandboxes(t *testing.T) {
 	claim := wanting(reserved(1, pod, vf), `{"mode": "macvlan", "addresses": ["10.9.0.2/24"]}`)
 	n.AddClaim(claim)
 	prepare(t, n, claim)
-	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 	ended, nameless := pod, pod
 	ended.Netns, nameless.Netns = filepath.Join(t.TempDir(), "netns"), ""
 	index := ns.IP("-o link show dev rdma0")
 	for range 10 { // in any order
 		d.Sandboxes().Running(t.Context(), []nri.Pod{ended, pod, nameless})
 	}
-	if now := ns.IP("-o link show dev rdma0"); now != index {
-		t.Errorf("the interface was\n%s, and is\n%s", index, now)
-	}
+	test.Eq(t, index, ns.IP("-o link show dev rdma0"), test.Sprint("the interface"))
 	for _, event := range reasons(d.Status(t.Context())) {
-		if strings.Contains(event, "RDMAMoveFailed") {
-			t.Errorf("the page says %s", event)
-		}
+		test.StrNotContains(t, event, "RDMAMoveFailed", test.Sprint("the page"))
 	}
 }
 
@@ -462,9 +427,7 @@ func TestInterfaceOfFunction(t *testing.T) {
 	has := map[rdma.Function]int{}
 	for _, machine := range fixture.Names() {
 		m, err := fixture.Load(machine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		sys := m.FS(t)
 		snap := rdmatest.Discover(t, m)
 		for _, h := range snap.Usable() {
@@ -473,9 +436,7 @@ func TestInterfaceOfFunction(t *testing.T) {
 				continue
 			}
 			link, err := sys.ReadLink("class/net/" + netdev)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			of := h.Identity.PCI
 			if h.Identity.SF != nil {
 				of = "mlx5_core.sf."
@@ -491,9 +452,7 @@ func TestInterfaceOfFunction(t *testing.T) {
 		}
 	}
 	for _, f := range []rdma.Function{rdma.PF, rdma.VF, rdma.SF} {
-		if has[f] == 0 {
-			t.Errorf("no machine has an interface of a %s", f)
-		}
+		test.NotEq(t, 0, has[f], test.Sprintf("no machine has an interface of a %s", f))
 	}
 }
 
@@ -552,14 +511,10 @@ func TestInterfacesExclusive(t *testing.T) {
 	}
 	ns.Wire("other")
 	ns.IP("route add 10.10.0.0/16 dev other")
-	if err := d.Sandboxes().Started(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "the pod has a route there already") {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorContains(t, d.Sandboxes().Started(t.Context(), pod), "the pod has a route there already")
 	back(1)
 	ns.IP("link del other")
-	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 	ns.IP("link show dev rdma0")
 	if where, _ := k.at(); where != pod.Netns {
 		t.Errorf("the RDMA device is in %q", where)

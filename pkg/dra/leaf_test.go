@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nodefeature"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -24,9 +26,7 @@ func TestLeafOfHost(t *testing.T) {
 		err = os.WriteFile(links, []byte(`{"apiVersion": "rdma.dev/v1alpha1", "kind": "LinkTable",
 			"links": [{"hca": "mlx5_0", "leaf": "leaf-7", "port": "12"}]}`), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const rule = `- name: first
   rail: 0
   selectors: [{cel: {expression: 'device.attributes["rdma.dev"].ibdev == "mlx5_0"'}}]`
@@ -50,9 +50,7 @@ func TestLeafOfHost(t *testing.T) {
 	if text, err := feature(); err == nil {
 		t.Errorf("there is a feature file in a directory that nobody made: %q", text)
 	}
-	if err := os.Mkdir(features, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(features, 0o755))
 	m.set(t, "leafFrom: [file]", "leafLabelRail: 0", "publishInterval: 2s", "rules:", rule)
 	drivertest.Eventually(t, func() error {
 		text, err := feature()

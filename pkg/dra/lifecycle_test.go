@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
@@ -36,9 +38,7 @@ func TestCleanStop(t *testing.T) {
 			}
 			n.WaitForPlugins(0)
 			wantFiles(t, n, c)
-			if after := n.Slices(); len(after) != len(before) {
-				t.Errorf("%d slices are left of %d", len(after), len(before))
-			}
+			test.Eq(t, len(before), len(n.Slices()), test.Sprint("slices are left"))
 		})
 	}
 }
@@ -68,9 +68,7 @@ func TestStopFinishesCalls(t *testing.T) {
 	d.Cancel()
 	d.says("Stopping")
 	release()
-	if err := <-prepared; err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, <-prepared)
 	d.stop()
 	wantFiles(t, n, c)
 }
@@ -82,9 +80,7 @@ func TestSocketsOfTheDead(t *testing.T) {
 	hourAgo := time.Now().Add(-time.Hour)
 	age := func(paths ...string) {
 		for _, path := range paths {
-			if err := os.Chtimes(path, hourAgo, hourAgo); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Chtimes(path, hourAgo, hourAgo))
 		}
 	}
 	const alive, dead, next types.UID = "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11", "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a12", "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a13"
@@ -95,9 +91,7 @@ func TestSocketsOfTheDead(t *testing.T) {
 	age(files(alive)...)
 	for _, path := range files(dead) {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		l.SetUnlinkOnClose(false)
 		l.Close()
 		age(path)
@@ -117,9 +111,7 @@ func TestHealth(t *testing.T) {
 	n := drivertest.NewNode(t, "misbehaving")
 	start(t, n)
 	report, err := n.Health(drivertest.Context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	slices := drivertest.WaitPublished(t, n)
 	if got, want := len(report), len(drivertest.DeviceNames(slices)); got != want {
 		t.Errorf("%d devices are reported, and %d published", got, want)
@@ -130,9 +122,8 @@ func TestHealth(t *testing.T) {
 		if d.Device.PoolName != drivertest.NodeName || !strings.HasPrefix(d.Device.DeviceName, "pci-") {
 			t.Errorf("device is %v", d.Device)
 		}
-		if (d.Health == healthpb.HealthStatus_HEALTHY) != (d.Message == "") {
-			t.Errorf("%s is %v, with message %q", d.Device.DeviceName, d.Health, d.Message)
-		}
+		test.Eq(t, (d.Message == ""), (d.Health == healthpb.HealthStatus_HEALTHY),
+			test.Sprintf("%s is %v, with message %q", d.Device.DeviceName, d.Health, d.Message))
 		if age := time.Since(time.Unix(d.LastUpdatedTime, 0)); age > 30*time.Second || d.HealthCheckTimeoutSeconds != 30 {
 			t.Errorf("%s: looked at %v ago, for %d s", d.Device.DeviceName, age, d.HealthCheckTimeoutSeconds)
 		}
@@ -144,9 +135,7 @@ func TestHealth(t *testing.T) {
 
 func TestConfigValidate(t *testing.T) {
 	good := dra.Config{NodeName: "n", HostRoot: "/", KubeletDir: "/var/lib/kubelet", StateDir: "/run/rdma.dev/state", CDIDir: "/var/run/cdi", Site: plan.DefaultSite()}
-	if err := good.Validate(); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, good.Validate())
 	for name, tc := range map[string]struct {
 		change func(*dra.Config)
 		want   string
@@ -160,9 +149,7 @@ func TestConfigValidate(t *testing.T) {
 		cfg := good
 		tc.change(&cfg)
 		err := cfg.Validate()
-		if err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: error is %v, want %q", name, err, tc.want)
-		}
+		test.ErrorContains(t, err, tc.want, test.Sprintf("%s", name))
 		if _, err := dra.New(cfg, nil); err == nil {
 			t.Errorf("%s: a driver was made", name)
 		}
@@ -176,10 +163,6 @@ func TestNoRegistrationDirectory(t *testing.T) {
 	cfg := config(n)
 	cfg.KubeletDir = drivertest.TempDir(t)
 	d, err := dra.New(cfg, n.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Run(drivertest.Context(t)); err == nil || !strings.Contains(err.Error(), "register with the kubelet below \""+cfg.KubeletDir) {
-		t.Errorf("error is %v", err)
-	}
+	must.NoError(t, err)
+	test.ErrorContains(t, d.Run(drivertest.Context(t)), "register with the kubelet below \""+cfg.KubeletDir)
 }

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -44,9 +45,7 @@ func load(t *testing.T, template bool, site *policy.Config) *loaded {
 	l.run(t, n)
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
 	l.names = slices.Sorted(maps.Keys(publishedDevices(n)))
-	if len(l.names) != 9 {
-		t.Fatalf("the node has %v", l.names)
-	}
+	must.Eq(t, 9, len(l.names), must.Sprintf("the node has %v", l.names))
 	for i, name := range l.names {
 		pod := nri.Pod{Name: fmt.Sprintf("pod-%d", i), UID: fmt.Sprintf("uid-pod-%d", i)}
 		c := usedBy(drivertest.Claim(i, name), pod.Name)
@@ -81,9 +80,7 @@ func (l *loaded) run(t *testing.T, n *drivertest.Node) {
 	cfg.Spend(budget.Default(), l.clock)
 	cfg.SetEvents(l.signals)
 	driven, err := dra.New(cfg, n.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l.driver = run(t, n, driven)
 }
 
@@ -169,9 +166,7 @@ func (l *loaded) inTurns() {
 				total += count
 			}
 		}
-		if total > most {
-			l.t.Errorf("%d requests after %d s, want at most %d", total, second, most)
-		}
+		test.LessEq(l.t, most, total, test.Sprintf("%d requests after %d s, want at most %d", total, second, most))
 	}
 }
 
@@ -219,13 +214,9 @@ func TestLoadOfAllLinks(t *testing.T) {
 func (l *loaded) namesAll() {
 	l.t.Helper()
 	got := message(l.t, l.node, "Node", "RDMAPortDown")
-	if !strings.HasPrefix(got, "9 RDMA devices: ") {
-		l.t.Errorf("the node has %q", got)
-	}
+	test.StrHasPrefix(l.t, "9 RDMA devices: ", got, test.Sprint("the node"))
 	for i, name := range l.names {
-		if !strings.Contains(got, fmt.Sprintf("%s (mlx5_%d)", name, i)) {
-			l.t.Errorf("%s is not in %q", name, got)
-		}
+		test.StrContains(l.t, got, fmt.Sprintf("%s (mlx5_%d)", name, i), test.Sprintf("%s", name))
 	}
 }
 
@@ -252,9 +243,7 @@ func TestLoadOfOnePod(t *testing.T) {
 	}
 	l.fail()
 	l.untilSent(1+9+1, 9)
-	if got := message(t, l.node, "Pod", "RDMAPortDown"); !strings.HasPrefix(got, "9 RDMA devices: ") {
-		t.Errorf("the pod has %q", got)
-	}
+	test.StrHasPrefix(t, "9 RDMA devices: ", message(t, l.node, "Pod", "RDMAPortDown"), test.Sprint("the pod"))
 	l.sends(map[string]int{drivertest.GetClaim: 9, drivertest.CreateEvent: 1 + 9 + 1, drivertest.ApplyStatus: 9})
 }
 
@@ -341,9 +330,7 @@ func TestLoadOfStart(t *testing.T) {
 		t.Helper()
 		got := l.atOnce()
 		for request, count := range got {
-			if count > want[request] {
-				t.Errorf("at once there are %v, want at most %v", got, want)
-			}
+			test.LessEq(t, want[request], count, test.Sprintf("at once there are %v, want at most %v", got, want))
 		}
 	}
 	watched := func() {
@@ -390,9 +377,7 @@ func TestLoadOfHardware(t *testing.T) {
 	// would find one HCA gone before the others.
 	evicting, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" +
 		"taints: {driver-unbound: NoExecute}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l := load(t, false, evicting)
 	l.node.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_0", "uverbs0", "umad0", "issm0"))
 	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
@@ -54,8 +56,7 @@ func TestNodeLost(t *testing.T) {
 		}
 		return nil
 	})
-	if !slices.Contains(drivertest.DeviceNames(n.Slices()), dev0) {
-		t.Errorf("%s is not published", dev0)
-	}
+	test.True(t, slices.Contains(drivertest.DeviceNames(n.Slices()), dev0),
+		test.Sprintf("%s is not published", dev0))
 	prepare(t, n, c)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,13 +30,9 @@ func withMetadata(c *dra.Config) { c.DeviceMetadata = true }
 func readMetadata(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) map[string]*metadata.DeviceMetadata {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var spec specs.Spec
-	if err := json.Unmarshal(data, &spec); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(data, &spec))
 	mounts := spec.ContainerEdits.Mounts
 	for _, d := range spec.Devices {
 		mounts = append(mounts, d.ContainerEdits.Mounts...)
@@ -50,9 +48,7 @@ func readMetadata(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim
 		if err := devicemetadata.DecodeMetadataFromStream(json.NewDecoder(bytes.NewReader(file)), &dm); err != nil {
 			t.Errorf("%v in %s", err, file)
 		}
-		if found[m.ContainerPath] != nil {
-			t.Errorf("%s is mounted twice", m.ContainerPath)
-		}
+		test.Nil(t, found[m.ContainerPath], test.Sprintf("%s is mounted twice", m.ContainerPath))
 		found[m.ContainerPath] = &dm
 	}
 	return found
@@ -94,18 +90,14 @@ func TestDeviceMetadata(t *testing.T) {
 					t.Errorf("%s: device %d of %s is %+v", when, i, want.path, device)
 				}
 			}
-			if len(got.Requests[0].Devices) != len(want.devices) {
-				t.Errorf("%s: %s has %d devices", when, want.path, len(got.Requests[0].Devices))
-			}
+			test.Eq(t, len(want.devices), len(got.Requests[0].Devices), test.Sprintf("%s: %s", when, want.path))
 		}
 	}
 	check("when prepared")
 	d.stop()
 	dir := filepath.Join(n.StateDir, "metadata")
 	left := filepath.Join(dir, "00000000-0000-4000-8000-000000000099")
-	if err := errors.Join(os.RemoveAll(n.CDIDir), os.RemoveAll(dir), os.MkdirAll(left, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.RemoveAll(n.CDIDir), os.RemoveAll(dir), os.MkdirAll(left, 0o755)))
 	start(t, n, withMetadata)
 	check("after all files were lost")
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
@@ -161,13 +153,10 @@ func TestNCCLTopology(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		spec, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, part := range []string{"NCCL_TOPO_FILE=/var/run/rdma.dev/nccl-topology.xml", file, `"ro"`} {
-			if !bytes.Contains(spec, []byte(part)) {
-				t.Errorf("%s: the spec does not say %s:\n%s", when, part, spec)
-			}
+			test.True(t, bytes.Contains(spec, []byte(part)),
+				test.Sprintf("%s: the spec does not say %s:\n%s", when, part, spec))
 		}
 		text, err := os.ReadFile(file)
 		if err != nil || bytes.Count(text, []byte("<net ")) != 2 || bytes.Count(text, []byte(`class="0x030200"`)) != 8 {
@@ -176,9 +165,7 @@ func TestNCCLTopology(t *testing.T) {
 	}
 	check("prepared")
 	d.stop()
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(file))
 	start(t, n)
 	check("restored")
 	unprepare(t, n, c)
@@ -222,13 +209,9 @@ func TestUsersTextIsNoPath(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 		}
-		if total > 256<<10 {
-			t.Errorf("the claim takes %d bytes of the node", total)
-		}
+		test.LessEq(t, 256<<10, total, test.Sprintf("the claim takes %d bytes of the node", total))
 		unprepare(t, n, c)
 	}
 }

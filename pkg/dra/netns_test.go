@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -14,9 +16,7 @@ import (
 // setNetnsMode gives the host another mode, Y for shared and N for exclusive.
 func setNetnsMode(t *testing.T, n *drivertest.Node, mode string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(n.Root, "sys/module/ib_core/parameters/netns_mode"), []byte(mode+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(n.Root, "sys/module/ib_core/parameters/netns_mode"), []byte(mode+"\n"), 0o644))
 }
 
 // TestNetnsModeChanges: in exclusive mode no claim gets a device anew, from the first

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,9 +88,7 @@ func leaveReport(t *testing.T, dir string, c *resourceapi.ResourceClaim, change 
 		Outcome: hook.Raised, HostNetwork: new(true),
 	}
 	change(&r)
-	if err := hook.WriteReport(dir, r); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, hook.WriteReport(dir, r))
 }
 
 // TestEventsOfContainers: what the hook reports of a container stands on its claim and on the
@@ -119,9 +119,7 @@ func TestEventsOfContainers(t *testing.T) {
 			"but none of their network interfaces: ens1f0v2 stayed on the host",
 		event.LimitNotSet.Reason: "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
 	} {
-		if got := message(t, n, "Pod", reason); !strings.Contains(got, part) {
-			t.Errorf("%s says %q, want %q", reason, got, part)
-		}
+		test.StrContains(t, message(t, n, "Pod", reason), part, test.Sprintf("%s", reason))
 		if got := reasons(d.Status(t.Context())); !slices.Contains(got, reason+" team-a/claim-1 x1") {
 			t.Errorf("the status page has %q, not %s", got, reason)
 		}
@@ -183,9 +181,7 @@ func TestEventOfMissingNetdev(t *testing.T) {
 					noted += e.Count
 				}
 			}
-			if want := len(want) / 5 * 2; noted != want {
-				t.Errorf("told %d times, want %d", noted, want)
-			}
+			test.Eq(t, len(want)/5*2, noted, test.Sprint("told"))
 			if tt.netdev != "" && !strings.Contains(message(t, n, "Pod", event.NetdevMissing.Reason), tt.netdev+" stayed on the host") {
 				t.Errorf("the event says %q", message(t, n, "Pod", event.NetdevMissing.Reason))
 			}
@@ -215,9 +211,7 @@ func TestEventsOfFailures(t *testing.T) {
 	prepare(t, n, good)
 	release()
 	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMAPrepareFailed")
-	if got := message(t, n, "ResourceClaim", event.PrepareFailed.Reason); !strings.Contains(got, "memlok") {
-		t.Errorf("message %q", got)
-	}
+	test.StrContains(t, message(t, n, "ResourceClaim", event.PrepareFailed.Reason), "memlok", test.Sprint("message"))
 	for again := range 2 { // one by one: what waits at the same time is one event
 		refused(t, n, c, "memlok")
 		drivertest.Eventually(t, func() error {
@@ -294,7 +288,5 @@ func TestEventsOfUnusable(t *testing.T) {
 		return fmt.Errorf("no event of two pods: %v", n.Events())
 	})
 	const text = "container worker cannot use mlx5_4 of claim claim-1: no provider mlx5. Remedy: install it"
-	if got := message(t, n, "Pod", event.NotUsable.Reason); got != text {
-		t.Errorf("the event says %q, want %q", got, text)
-	}
+	test.Eq(t, text, message(t, n, "Pod", event.NotUsable.Reason), test.Sprint("the event"))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -74,9 +75,7 @@ func TestOrphans(t *testing.T) {
 				return
 			}
 			wantFiles(t, n, c)
-			if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
-				t.Error(err)
-			}
+			test.NoError(t, drivertest.CheckSpecs(n.CDIDir, ids...))
 		})
 	}
 }

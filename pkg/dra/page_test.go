@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
@@ -41,21 +43,16 @@ func TestPage(t *testing.T) {
 	if h := p.HCAs[0]; h.Name != dev0 || h.Health != "Healthy" || !slices.Equal(h.Claims, []string{"team-a/claim-1"}) || !slices.Equal(h.Devices, []string{dev0}) {
 		t.Errorf("HCA %+v", h)
 	}
-	if note := p.Topology.HCAs()[0].Note; note != "team-a/claim-1" {
-		t.Errorf("the picture notes %q", note)
-	}
+	test.Eq(t, "team-a/claim-1", p.Topology.HCAs()[0].Note, test.Sprint("the picture notes"))
 	if len(p.Claims) != 1 || !slices.Equal(p.Claims[0].Pods, []string{"trainer-0"}) || !slices.Equal(p.Claims[0].Devices[0].HCAs, []string{"mlx5_0"}) {
 		t.Errorf("claims %+v", p.Claims)
 	}
 	got := reasons(p)
 	for _, want := range []string{"RDMAPrepareFailed team-a/claim-2 x2", "Prepared team-a/claim-1 x1", "Registered " + drivertest.NodeName + " x1"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("events %q lack %q", got, want)
-		}
+		test.True(t, slices.Contains(got, want), test.Sprintf("events %q lack %q", got, want))
 	}
-	if !slices.ContainsFunc(p.Events, func(e statuspage.Event) bool { return e.Reason == "Published" && e.Message == "the pool has 9 devices" }) {
-		t.Errorf("events %+v do not tell of a publication", p.Events)
-	}
+	test.True(t, slices.ContainsFunc(p.Events, func(e statuspage.Event) bool { return e.Reason == "Published" && e.Message == "the pool has 9 devices" }),
+		test.Sprintf("events %+v do not tell of a publication", p.Events))
 	unprepare(t, n, c)
 	p = d.Status(t.Context())
 	if len(p.Claims) != 0 || len(p.HCAs[0].Claims) != 0 || reasons(p)[0] != "Unprepared team-a/claim-1 x1" {

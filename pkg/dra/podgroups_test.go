@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -76,9 +79,7 @@ func TestPodGroupUnknown(t *testing.T) {
 		"no kubelet": {func(t *testing.T, n *drivertest.Node) func() {
 			socket := filepath.Join(n.Dir, "pod-resources", "kubelet.sock")
 			move := func(from, to string) {
-				if err := os.Rename(from, to); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.Rename(from, to))
 			}
 			move(socket, socket+".away")
 			return func() { move(socket+".away", socket) }
@@ -157,9 +158,7 @@ func TestPodGroupOtherClaim(t *testing.T) {
 	n.AddUsingPod(next.Name, claim, ids...)
 	d.starts(pod)
 	d.starts(unprepared)
-	if k.moves > 0 {
-		t.Errorf("%d moves for pods without a device of the claim", k.moves)
-	}
+	test.LessEq(t, 0, k.moves, test.Sprintf("%d moves for pods without a device of the claim", k.moves))
 	d.starts(next)
 	k.isIn(next)
 }
@@ -246,9 +245,7 @@ func TestPodGroupCost(t *testing.T) {
 	n.AddClaim(group)
 	listed := n.PodLists()
 	ids := prepare(t, n, group)
-	if got := n.PodLists() - listed; got != 0 {
-		t.Errorf("prepare asked the kubelet %d times, and attaches no interfaces", got)
-	}
+	test.Eq(t, 0, n.PodLists()-listed, test.Sprint("prepare asked the kubelet"))
 	n.AddUsingPod(a.Name, group, ids...)
 	costs("a pod of the group", a, 1, 1)
 	costs("it starts again", a, 0, 0)

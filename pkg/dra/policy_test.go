@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -34,9 +36,7 @@ func newConfigMap(t *testing.T, lines ...string) *configMap {
 	t.Helper()
 	m := &configMap{dir: drivertest.TempDir(t)}
 	m.set(t, lines...)
-	if err := os.Symlink("..data/config.yaml", m.file()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink("..data/config.yaml", m.file()))
 	return m
 }
 
@@ -50,9 +50,7 @@ func TestMarksOfPolicy(t *testing.T) {
 	prepare(t, n, c)
 	spec := specSays(t, n, c)
 	for _, want := range []string{`"NCCL_IB_TC=106"`, `"NCCL_IB_SL=3"`} {
-		if !strings.Contains(spec, want) {
-			t.Errorf("the spec lacks %s: %s", want, spec)
-		}
+		test.StrContains(t, spec, want, test.Sprint("the spec lacks"))
 	}
 }
 
@@ -64,19 +62,11 @@ func (m *configMap) set(t *testing.T, lines ...string) {
 	m.versions++
 	data := fmt.Sprintf("..version%d", m.versions)
 	content := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + strings.Join(lines, "\n") + "\n"
-	if err := os.Mkdir(filepath.Join(m.dir, data), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(m.dir, data, "config.yaml"), []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(filepath.Join(m.dir, data), 0o755))
+	must.NoError(t, os.WriteFile(filepath.Join(m.dir, data, "config.yaml"), []byte(content), 0o644))
 	link := filepath.Join(m.dir, "..data_tmp")
-	if err := os.Symlink(data, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(link, filepath.Join(m.dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(data, link))
+	must.NoError(t, os.Rename(link, filepath.Join(m.dir, "..data")))
 }
 
 // with starts a driver with the file.
@@ -151,20 +141,14 @@ func TestPolicyReload(t *testing.T) {
 	m.set(t, publish("everyone")...)
 	d.says("Configuration not used, the one before stays in force")
 	d.says("want none, exclusive, shared or both")
-	if err := os.Remove(filepath.Join(m.dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(filepath.Join(m.dir, "..data")))
 	d.says("no such file or directory")
 	waitFor(t, n, hca0)
 	drivertest.Eventually(t, func() error { return nodeEvent(n, "RDMAConfigurationRefused", "no such file or directory") })
-	if now := others(); now != writes {
-		t.Errorf("%d writes beside events for bad files", now-writes)
-	}
+	test.Eq(t, writes, others(), test.Sprint("writes beside events for bad files"))
 	m.set(t, publish("shared")...)
 	waitFor(t, n, "shared-"+hca0)
-	if count := strings.Count(d.Log.String(), "Configuration not used"); count != 2 {
-		t.Errorf("bad files were told %d times, want each once", count)
-	}
+	test.Eq(t, 2, strings.Count(d.Log.String(), "Configuration not used"), test.Sprint("bad files were told"))
 }
 
 // TestStartRefused: a driver that starts with a bad file restores and unprepares claims, keeps what they hold published,
@@ -180,9 +164,7 @@ func TestStartRefused(t *testing.T) {
 	d.stop()
 
 	m.set(t, publish("everyone")...)
-	if err := os.Remove(drivertest.SpecPath(n.CDIDir, held)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(drivertest.SpecPath(n.CDIDir, held)))
 	d = start(t, n, func(c *dra.Config) {
 		_, c.PolicyRefused = offer.ReadPolicy(m.file())
 		c.PolicyFile = m.file()
@@ -191,15 +173,12 @@ func TestStartRefused(t *testing.T) {
 	if got := publishedDevices(n); len(got) != 1 {
 		t.Errorf("%d devices are published, want the one that a claim holds: %v", len(got), got)
 	}
-	if after := readSpec(t, n, held); after != before {
-		t.Errorf("the spec is restored as\n%s, want\n%s", after, before)
-	}
+	test.Eq(t, before, readSpec(t, n, held), test.Sprint("the spec is restored"))
 	prepare(t, n, held)
 	refused(t, n, fresh, "no valid configuration since its start", "want none, exclusive, shared or both")
 	d.says("nothing is offered to new claims until it is corrected")
-	if s := d.Measure(drivertest.Context(t)); !s.Refused {
-		t.Error("the metric does not say that the file is refused")
-	}
+	test.True(t, d.Measure(drivertest.Context(t)).Refused,
+		test.Sprint("the metric does not say that the file is refused"))
 	drivertest.Eventually(t, func() error {
 		return nodeEvent(n, "RDMAConfigurationRefused", "offers nothing to new claims", "want none, exclusive, shared or both")
 	})
@@ -210,9 +189,7 @@ func TestStartRefused(t *testing.T) {
 	waitFor(t, n, hca0)
 	prepare(t, n, fresh)
 	drivertest.Eventually(t, func() error { return nodeEvent(n, "RDMAConfigurationUsed") })
-	if s := d.Measure(drivertest.Context(t)); s.Refused {
-		t.Error("the metric says that the file is refused")
-	}
+	test.False(t, d.Measure(drivertest.Context(t)).Refused, test.Sprint("the metric says that the file is refused"))
 }
 
 // nodeEvent returns nil if the node has an event with a reason and all the words.
@@ -287,9 +264,7 @@ func TestSiteSettings(t *testing.T) {
 	prepare(t, n, one)
 	before := readSpec(t, n, one)
 	for _, part := range []string{`"4294967296"`, `"NCCL_DEBUG=WARN"`, `"NCCL_TOPO_FILE=/etc/topo.xml"`, `"/opt/site"`, `"/etc/topo.xml"`} {
-		if !strings.Contains(before, part) {
-			t.Errorf("spec does not have %s:\n%s", part, before)
-		}
+		test.StrContains(t, before, part, test.Sprint("spec does"))
 	}
 	drivertest.WaitPublished(t, n)
 	m.set(t, "memlock: unlimited")
@@ -303,21 +278,13 @@ func TestSiteSettings(t *testing.T) {
 		return nil
 	})
 	prepare(t, n, one)
-	if after := readSpec(t, n, one); after != before {
-		t.Errorf("spec of a prepared claim changed from\n%s\nto\n%s", before, after)
-	}
+	test.Eq(t, before, readSpec(t, n, one), test.Sprint("spec of a prepared claim changed from"))
 	d.stop()
-	if err := os.RemoveAll(n.CDIDir); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(n.CDIDir))
 	start(t, n, m.with(t))
-	if after := readSpec(t, n, one); after != before {
-		t.Errorf("spec was restored from\n%s\nto\n%s", before, after)
-	}
+	test.Eq(t, before, readSpec(t, n, one), test.Sprint("spec was restored from"))
 	prepare(t, n, one)
-	if after := readSpec(t, n, one); after != before {
-		t.Errorf("spec of a claim prepared again changed from\n%s\nto\n%s", before, after)
-	}
+	test.Eq(t, before, readSpec(t, n, one), test.Sprint("spec of a claim prepared again changed from"))
 }
 
 // TestReadPolicy: a file that no claim could be prepared with is as bad as one that
@@ -344,8 +311,6 @@ func TestReadPolicy(t *testing.T) {
 func readSpec(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }

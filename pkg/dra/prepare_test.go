@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -28,17 +30,12 @@ func TestPrepareTwice(t *testing.T) {
 	n.AddClaim(c)
 	first := prepare(t, n, c)
 	before := modified(t, drivertest.SpecPath(n.CDIDir, c))
-	if second := prepare(t, n, c); !slices.Equal(first, second) {
-		t.Errorf("IDs are %v, and were %v", second, first)
-	}
-	if after := modified(t, drivertest.SpecPath(n.CDIDir, c)); after != before {
-		t.Error("an equal spec was written again: every runtime of the node reads all specs anew")
-	}
+	test.SliceEqOp(t, prepare(t, n, c), first, test.Sprint("IDs"))
+	test.Eq(t, before, modified(t, drivertest.SpecPath(n.CDIDir, c)),
+		test.Sprint("an equal spec was written again: every runtime of the node reads all specs anew"))
 	wantFiles(t, n, c)
 	want := []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0", "/dev/infiniband/uverbs1"}
-	if got := drivertest.Nodes(drivertest.Spec(t, n.CDIDir, c)); !slices.Equal(got, want) {
-		t.Errorf("nodes are %v, want %v", got, want)
-	}
+	test.SliceEqOp(t, want, drivertest.Nodes(drivertest.Spec(t, n.CDIDir, c)), test.Sprint("nodes"))
 	unprepare(t, n, c)
 	wantFiles(t, n)
 }
@@ -47,9 +44,7 @@ func TestPrepareTwice(t *testing.T) {
 func modified(t *testing.T, path string) string {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return info.ModTime().String()
 }
 
@@ -69,22 +64,17 @@ func TestPrepareInParallel(t *testing.T) {
 				return
 			}
 			ids, err := drivertest.Devices(response, claims[i%len(claims)])
-			if err != nil {
-				t.Error(err)
-			}
+			test.NoError(t, err)
 			got[i] = fmt.Sprint(ids)
 		})
 	}
 	wg.Wait()
 	for i := range got {
-		if got[i] != got[i%len(claims)] {
-			t.Errorf("call %d got %s, call %d %s", i, got[i], i%len(claims), got[i%len(claims)])
-		}
+		test.Eq(t, got[i%len(claims)], got[i],
+			test.Sprintf("call %d got %s, call %d %s", i, got[i], i%len(claims), got[i%len(claims)]))
 	}
 	wantFiles(t, n, claims...)
-	if err := drivertest.CheckSpecs(n.CDIDir); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, drivertest.CheckSpecs(n.CDIDir))
 	unprepare(t, n, claims...)
 	wantFiles(t, n)
 }
@@ -100,12 +90,8 @@ func TestPrepareAfterRestart(t *testing.T) {
 	prepare(t, n, other)
 	d.stop()
 	start(t, n)
-	if err := drivertest.CheckSpecs(n.CDIDir, first...); err != nil {
-		t.Error(err)
-	}
-	if second := prepare(t, n, c); !slices.Equal(first, second) {
-		t.Errorf("IDs are %v, and were %v", second, first)
-	}
+	test.NoError(t, drivertest.CheckSpecs(n.CDIDir, first...))
+	test.SliceEqOp(t, prepare(t, n, c), first, test.Sprint("IDs"))
 	wantFiles(t, n, c, other)
 	unprepare(t, n, c, other)
 	wantFiles(t, n)
@@ -127,9 +113,7 @@ func TestEmptiedWhileRunning(t *testing.T) {
 		drivertest.Eventually(t, func() error { return drivertest.CheckSpecs(n.CDIDir, ids...) })
 	}
 	moved := filepath.Join(drivertest.TempDir(t), "moved")
-	if err := os.Rename(drivertest.SpecPath(n.CDIDir, claims[0]), moved); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(drivertest.SpecPath(n.CDIDir, claims[0]), moved))
 	drivertest.Eventually(t, func() error { return drivertest.CheckSpecs(n.CDIDir, ids...) })
 	wantFiles(t, n, claims...)
 	unprepare(t, n, claims...)
@@ -155,16 +139,10 @@ func TestEmptiedWhileDown(t *testing.T) {
 	ids := prepare(t, n, c)
 	for _, remove := range []func(string) error{func(dir string) error { empty(t, dir); return nil }, os.RemoveAll} {
 		d.stop()
-		if err := remove(n.CDIDir); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, remove(n.CDIDir))
 		d = start(t, n)
-		if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
-			t.Error(err)
-		}
-		if again := prepare(t, n, c); !slices.Equal(ids, again) {
-			t.Errorf("IDs are %v, and were %v", again, ids)
-		}
+		test.NoError(t, drivertest.CheckSpecs(n.CDIDir, ids...))
+		test.SliceEqOp(t, prepare(t, n, c), ids, test.Sprint("IDs"))
 		wantFiles(t, n, c)
 	}
 }
@@ -221,20 +199,14 @@ func TestRubbishIsRemoved(t *testing.T) {
 	prepare(t, n, c)
 	d.stop()
 	spec, err := os.ReadFile(drivertest.SpecPath(n.CDIDir, c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	foreign := []string{"nvidia.json", "rdma.dev-hca.yaml", "rdma.dev-claims.json"}
 	for _, name := range append(foreign, "rdma.dev-claim_gone.json", "rdma.dev-claim_gone-too.yaml") {
-		if err := os.WriteFile(filepath.Join(n.CDIDir, name), spec, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(n.CDIDir, name), spec, 0o644))
 	}
 	start(t, n)
 	want := slices.Sorted(slices.Values(append(foreign, "rdma.dev-claim_"+string(c.UID)+".json")))
-	if got := drivertest.Files(t, n.CDIDir); !slices.Equal(got, want) {
-		t.Errorf("the CDI directory has %v, want %v", got, want)
-	}
+	test.SliceEqOp(t, want, drivertest.Files(t, n.CDIDir), test.Sprint("the CDI directory"))
 }
 
 // TestAPICalls: one GET for each claim, nothing written, and no limit of the
@@ -252,15 +224,11 @@ func TestAPICalls(t *testing.T) {
 	for i := range claims {
 		prepare(t, n, drivertest.Monitor(i, dev0))
 	}
-	if got := n.Count(drivertest.GetClaim) - gets; got != claims {
-		t.Errorf("%d claims took %d GETs, want one each", claims, got)
-	}
+	test.Eq(t, claims, n.Count(drivertest.GetClaim)-gets, test.Sprint("claims took"))
 	for i := range claims {
 		unprepare(t, n, drivertest.Monitor(i, dev0))
 	}
-	if got := n.Count(drivertest.GetClaim) - gets; got != claims {
-		t.Errorf("Unprepare asked for claims %d times", got-claims)
-	}
+	test.Eq(t, claims, n.Count(drivertest.GetClaim)-gets, test.Sprint("Unprepare asked for claims"))
 	if got := n.Writes() - writes; got != 0 {
 		t.Errorf("the API server was written to %d times: %v", got, n.Requests())
 	}

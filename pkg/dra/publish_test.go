@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -27,16 +28,12 @@ func TestPublish(t *testing.T) {
 			snap := rdmatest.Snapshot(t, machine)
 			want := policy.Default().Apply(snap, policy.State{}).Slices()
 			got := drivertest.WaitPublished(t, n)
-			if len(got) != len(want) {
-				t.Fatalf("%d slices are published, want %d", len(got), len(want))
-			}
+			must.Eq(t, len(want), len(got), must.Sprint("slices are published"))
 			for i, s := range got {
 				for j := range s.Spec.Devices {
 					s.Spec.Devices[j].Taints = nil // TestTaint and the tests of package health
 				}
-				if diff := cmp.Diff(want[i].Devices, s.Spec.Devices); diff != "" {
-					t.Errorf("slice %d (-want +published):\n%s", i, diff)
-				}
+				test.Eq(t, want[i].Devices, s.Spec.Devices, test.Sprintf("slice %d", i))
 				if s.Spec.Driver != "rdma.dev" || *s.Spec.NodeName != drivertest.NodeName || s.Spec.Pool.Name != drivertest.NodeName {
 					t.Errorf("slice %d is of %s, node %s, pool %s", i, s.Spec.Driver, *s.Spec.NodeName, s.Spec.Pool.Name)
 				}
@@ -55,9 +52,7 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 	d := start(t, n)
 	before := drivertest.WaitPublished(t, n)
 	d.stop()
-	if diff := cmp.Diff(before, n.Slices()); diff != "" {
-		t.Errorf("a clean stop changed the slices:\n%s", diff)
-	}
+	test.Eq(t, before, n.Slices(), test.Sprint("a clean stop changed the slices"))
 	writes := n.Writes()
 	watches, looks := n.Count(drivertest.WatchSlices), n.Count(drivertest.GetNode)
 	d = start(t, n)
@@ -90,13 +85,10 @@ func TestKubeletRestart(t *testing.T) {
 	n.WipeSlices()
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
 	after := n.Slices()
-	if len(after) != len(before) {
-		t.Fatalf("%d slices are back, of %d", len(after), len(before))
-	}
+	must.Eq(t, len(before), len(after), must.Sprint("slices are back"))
 	for i := range before {
-		if diff := cmp.Diff(before[i].Spec.Devices, after[i].Spec.Devices); diff != "" {
-			t.Errorf("slice %d is back with other devices:\n%s", i, diff)
-		}
+		test.Eq(t, before[i].Spec.Devices, after[i].Spec.Devices,
+			test.Sprintf("slice %d is back with other devices", i))
 	}
 }
 

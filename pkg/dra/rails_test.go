@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -63,14 +64,10 @@ func TestRails(t *testing.T) {
 	n.AddClaim(claim)
 	prepare(t, n, claim)
 	for range 2 {
-		if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 	}
 	for name, address := range map[string]string{"rdma0": "10.80.3.1/16", "rdma1": "10.81.3.1/16"} {
-		if out := ns.IP("-br addr show dev " + name); !strings.Contains(out, address) {
-			t.Errorf("%s, want %s", out, address)
-		}
+		test.StrContains(t, ns.IP("-br addr show dev "+name), address)
 	}
 	address := func(a, name, device string) []blocks.Address {
 		return []blocks.Address{{Address: a, Interface: name, Pod: "team-a/a", Claim: "team-a/claim-1", Device: device}}
@@ -85,17 +82,11 @@ func TestRails(t *testing.T) {
 			Addresses: address("10.81.3.1", "rdma1", "pci-0000-3b-00-1"),
 		},
 	}
-	if diff := cmp.Diff(want, d.Status(t.Context()).Blocks); diff != "" {
-		t.Errorf("status page (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want, d.Measure(t.Context()).Blocks); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, d.Status(t.Context()).Blocks, test.Sprint("status page"))
+	test.Eq(t, want, d.Measure(t.Context()).Blocks, test.Sprint("metrics"))
 	d.Sandboxes().Stopped(t.Context(), pod)
 	for _, b := range d.Measure(t.Context()).Blocks {
-		if len(b.Addresses) != 0 {
-			t.Errorf("after the pod: %+v", b)
-		}
+		test.Eq(t, 0, len(b.Addresses), test.Sprintf("after the pod: %+v", b))
 	}
 }
 
@@ -128,12 +119,8 @@ func TestReservedByPool(t *testing.T) {
 		refused(t, n, naming(address), "network: addresses[0]: ", says)
 	}
 	prepare(t, n, naming("10.80.3.9/16"))
-	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	if out := ns.IP("-br -4 addr show dev rdma0"); !strings.Contains(out, "10.80.3.9/16") {
-		t.Errorf("the pod has %q", out)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
+	test.StrContains(t, ns.IP("-br -4 addr show dev rdma0"), "10.80.3.9/16", test.Sprint("the pod"))
 }
 
 // TestNoBlock: a node without a pod CIDR has no block. Claims that need it say why, others work, the node has an event,
@@ -180,12 +167,8 @@ func TestNoBlock(t *testing.T) {
 	hasPodCIDR(n, "10.244.255.0/24")
 	n.Restart()
 	drivertest.Eventually(t, func() error { return prepared(t, n, claim) })
-	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	if out := ns.IP("-br addr"); !strings.Contains(out, "10.80.255.1/16") {
-		t.Errorf("addresses %s", out)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
+	test.StrContains(t, ns.IP("-br addr"), "10.80.255.1/16", test.Sprint("addresses"))
 }
 
 // TestNoBlockYet: a node gets its pod CIDR a moment after the driver has started. The next try of the kubelet but one
@@ -205,9 +188,7 @@ func TestNoBlockYet(t *testing.T) {
 	for range 3 {
 		refused(t, n, claim, "has no pod CIDR")
 	}
-	if now := n.Count(drivertest.GetNode); now != asked {
-		t.Errorf("%d requests of the node within ten seconds", now-asked)
-	}
+	test.Eq(t, asked, n.Count(drivertest.GetNode), test.Sprint("requests of the node within ten seconds"))
 	ahead.Add(int64(10 * time.Second))
 	refused(t, n, claim, "has no pod CIDR")
 	drivertest.Eventually(t, func() error { return prepared(t, n, claim) })
@@ -256,9 +237,7 @@ func TestTwoNodes(t *testing.T) {
 		claim := onRails(reserved(1, pod, "pci-0000-3b-00-0", "pci-0000-3b-00-1"))
 		n.AddClaim(claim)
 		prepare(t, n, claim)
-		if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 		inPods = append(inPods, ns)
 	}
 	for _, rail := range []string{"10.80", "10.81"} {
@@ -276,9 +255,7 @@ func reach(t *testing.T, from *podnettest.Namespace, source string, to *podnette
 		l, err = net.Listen("tcp", target+":0")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -301,9 +278,7 @@ func reach(t *testing.T, from *podnettest.Namespace, source string, to *podnette
 		}
 		return err
 	})
-	if err != nil {
-		t.Errorf("from %s to %s: %v", source, target, err)
-	}
+	test.NoError(t, err, test.Sprintf("from %s to %s", source, target))
 }
 
 // TestBlockUsedUp: a pod that gets no address does not start. Its event says how many addresses there are and who has
@@ -339,7 +314,5 @@ func TestBlockUsedUp(t *testing.T) {
 		return fmt.Errorf("events %v", n.Events())
 	})
 	d.Sandboxes().Stopped(t.Context(), pods[0])
-	if err := d.Sandboxes().Started(t.Context(), pods[2]); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, d.Sandboxes().Started(t.Context(), pods[2]))
 }

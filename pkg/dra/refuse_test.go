@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -39,17 +41,13 @@ func TestBadInput(t *testing.T) {
 			good := drivertest.Claim(2, tc.good)
 			n.AddClaim(tc.bad, good)
 			response, err := n.Prepare(drivertest.Context(t), tc.bad, good)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if _, err := drivertest.Devices(response, good); err != nil {
 				t.Errorf("the other claim failed too: %v", err)
 			}
 			_, err = drivertest.Devices(response, tc.bad)
 			for _, part := range append(tc.want, "claim team-a/claim-1") {
-				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("error does not say %q: %v", part, err)
-				}
+				test.ErrorContains(t, err, part, test.Sprint("error does not say"))
 			}
 			wantFiles(t, n, good)
 			unprepare(t, n, tc.bad, good)
@@ -71,9 +69,7 @@ func TestManyBadClaims(t *testing.T) {
 	good := drivertest.Claim(20, dev0)
 	n.AddClaim(append(claims, good)...)
 	response, err := n.Prepare(drivertest.Context(t), append(claims, good)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := drivertest.Devices(response, good); err != nil {
 		t.Error(err)
 	}
@@ -115,12 +111,8 @@ func TestNodeOnHost(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			n := drivertest.NewNode(t, "hgx-h100")
 			start(t, n)
-			if err := os.Remove(n.Node("uverbs0")); err != nil {
-				t.Fatal(err)
-			}
-			if err := tc.change(n.Node("uverbs0")); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Remove(n.Node("uverbs0")))
+			must.NoError(t, tc.change(n.Node("uverbs0")))
 			c := drivertest.Claim(1, dev0)
 			n.AddClaim(c)
 			refused(t, n, c, "claim team-a/claim-1: device "+dev0, "node /dev/infiniband/uverbs0", tc.want)
@@ -150,14 +142,10 @@ func TestCDIDirectory(t *testing.T) {
 			remount(t, n.CDIDir, tc.options)
 			refused(t, n, c, "claim team-a/claim-1", n.CDIDir, tc.want, "needs a writable CDI directory with free space on the node")
 			for _, name := range drivertest.Files(t, n.CDIDir) {
-				if name != "filler" {
-					t.Errorf("%s is left of the failed call", name)
-				}
+				test.Eq(t, "filler", name, test.Sprint("is left of the failed call"))
 			}
 			remount(t, n.CDIDir, "rw,"+tc.mend)
-			if err := os.Remove(filepath.Join(n.CDIDir, "filler")); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Remove(filepath.Join(n.CDIDir, "filler")))
 			prepare(t, n, c)
 			wantFiles(t, n, c)
 			d.stop()
@@ -168,23 +156,17 @@ func TestCDIDirectory(t *testing.T) {
 // fill leaves no room for a spec in a file system of 4 KiB.
 func fill(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 4096), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 4096), 0o644))
 }
 
 func mount(t *testing.T, dir, options string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dir, 0o755))
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		needs.Missing(t, &os.PathError{Op: "mount tmpfs at", Path: dir, Err: err})
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
+		test.NoError(t, unix.Unmount(dir, 0), test.Sprintf("unmount %s", dir))
 	})
 }
 
@@ -200,9 +182,8 @@ func remount(t *testing.T, dir, options string) {
 			data = append(data, o)
 		}
 	}
-	if err := unix.Mount("", dir, "", flags, strings.Join(data, ",")); err != nil {
-		t.Fatalf("remount %s %s: %v", dir, options, err)
-	}
+	must.NoError(t, unix.Mount("", dir, "", flags, strings.Join(data, ",")),
+		must.Sprintf("remount %s %s", dir, options))
 }
 
 // TestRenumbering: the kernel finds its cards in another order between the
@@ -224,9 +205,7 @@ func TestRenumbering(t *testing.T) {
 		n.Become(t, step.machine)
 		prepare(t, n, c)
 		want := []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/" + step.node}
-		if got := drivertest.Nodes(drivertest.Spec(t, n.CDIDir, c)); !slices.Equal(got, want) {
-			t.Errorf("nodes are %v, want %v", got, want)
-		}
+		test.SliceEqOp(t, want, drivertest.Nodes(drivertest.Spec(t, n.CDIDir, c)), test.Sprint("nodes"))
 	}
 }
 
@@ -274,8 +253,6 @@ func TestDriverReload(t *testing.T) {
 		return nil
 	})
 	n.Become(t, drivertest.Swapped(t, "hgx-h100"))
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, <-done)
 	wantFiles(t, n, c)
 }

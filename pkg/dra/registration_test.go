@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -17,9 +18,7 @@ func TestRegistrationRefused(t *testing.T) {
 	n := drivertest.NewNode(t, "roce-lag")
 	start(t, n)
 	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Dir, "plugins_registry", "rdma.dev-reg.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer conn.Close()
 	refusal := &registerapi.RegistrationStatus{PluginRegistered: false, Error: "refused by the test"}
 	// The library gives the kubelet its own words back.

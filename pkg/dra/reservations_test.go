@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,26 +53,20 @@ func rewrite(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, old
 	if err == nil {
 		err = os.WriteFile(path, []byte(strings.Replace(string(data), old, now, 1)), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // starts starts a pod, which must succeed.
 func (d *driver) starts(pod nri.Pod) {
 	d.t.Helper()
-	if err := d.Sandboxes().Started(d.t.Context(), pod); err != nil {
-		d.t.Fatal(err)
-	}
+	must.NoError(d.t, d.Sandboxes().Started(d.t.Context(), pod))
 }
 
 // waits starts a pod, which must fail and say why, to the runtime and in an event of the pod.
 func (d *driver) waits(pod nri.Pod, parts ...string) {
 	d.t.Helper()
 	err := d.Sandboxes().Started(d.t.Context(), pod)
-	if err == nil {
-		d.t.Fatalf("pod %s was started", pod.Name)
-	}
+	must.Error(d.t, err, must.Sprintf("pod %s was started", pod.Name))
 	drivertest.Eventually(d.t, func() error {
 		for _, e := range d.node.Events() {
 			missing := func(part string) bool { return !strings.Contains(e.Message, part) }
@@ -82,9 +78,7 @@ func (d *driver) waits(pod nri.Pod, parts ...string) {
 		return fmt.Errorf("no event of pod %s says %q", pod.Name, parts)
 	})
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			d.t.Errorf("error %v, want %q", err, part)
-		}
+		test.StrContains(d.t, err.Error(), part, test.Sprintf("error %v", err))
 	}
 }
 
@@ -132,12 +126,8 @@ func TestLaterPodRunning(t *testing.T) {
 	reserve(n, c, a, b)
 	ctx, logged := logging(t)
 	d.Sandboxes().Running(ctx, []nri.Pod{a, b, podNamed("other")})
-	if why := "RDMA device mlx5_0 is in pod team-a/a"; !strings.Contains(logged.String(), why) {
-		t.Errorf("the log lacks %q: %s", why, logged.String())
-	}
-	if late := d.Pending(); !slices.Equal(late, []nri.Pod{b}) {
-		t.Errorf("pending are %v", late)
-	}
+	test.StrContains(t, logged.String(), "RDMA device mlx5_0 is in pod team-a/a", test.Sprint("the log lacks"))
+	test.SliceEqOp(t, []nri.Pod{b}, d.Pending(), test.Sprint("pending"))
 	d.Sandboxes().Stopped(t.Context(), a)
 	drivertest.Eventually(t, func() error {
 		if where, _ := k.at(); where != b.Netns {
@@ -181,9 +171,7 @@ func TestLaterPodCost(t *testing.T) {
 		t.Helper()
 		before := n.Count(drivertest.GetClaim)
 		d.starts(pod)
-		if got := n.Count(drivertest.GetClaim) - before; got != want {
-			t.Errorf("%s: %d requests, want %d", what, got, want)
-		}
+		test.Eq(t, want, n.Count(drivertest.GetClaim)-before, test.Sprintf("%s", what))
 	}
 	other, elsewhere := podNamed("other"), podNamed("elsewhere")
 	elsewhere.Namespace = "team-b"
@@ -243,15 +231,12 @@ func TestLaterPodInterface(t *testing.T) {
 				mac := strings.Fields(ns.IP("-br link show dev rdma0"))[2]
 				said[mac] = true
 				if strings.Contains(c.config, "ipam") {
-					if len(fields) < 3 {
-						t.Fatalf("the interface has no address: %v", fields)
-					}
+					must.GreaterEq(t, 3, len(fields), must.Sprintf("the interface has no address: %v", fields))
 					said[fields[2]] = true
 				}
 			}
-			if want := 2 * (1 + strings.Count(c.config, "ipam")); len(said) != want {
-				t.Errorf("the two pods have %v", said)
-			}
+			test.Eq(t, 2*(1+strings.Count(c.config, "ipam")), len(said),
+				test.Sprintf("the two pods have %v", said))
 			d.Sandboxes().Stopped(t.Context(), a)
 			inB.IP("link show dev rdma0")
 			d.Sandboxes().Stopped(t.Context(), b)
@@ -315,9 +300,8 @@ func TestLaterPodNames(t *testing.T) {
 	refused(t, n, own, "name its network interfaces", "claim team-a/claim-1")
 	n.Fail(drivertest.GetClaimOf(shared), 0)
 	prepare(t, n, own)
-	if spec := specSays(t, n, own); !strings.Contains(spec, "RDMA_INTERFACE_PCI_0000_3B_00_0=rdma1") {
-		t.Errorf("the interface has a name that the pod has: %s", spec)
-	}
+	test.StrContains(t, specSays(t, n, own), "RDMA_INTERFACE_PCI_0000_3B_00_0=rdma1",
+		test.Sprint("the interface has a name that the pod"))
 	d.starts(b)
 	for _, name := range []string{"rdma0", "rdma1"} {
 		inB.IP("link show dev " + name)

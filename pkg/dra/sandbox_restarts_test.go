@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
@@ -134,9 +136,7 @@ func TestConnectionLost(t *testing.T) {
 				if step == lost {
 					w.runtime.CutAfter(n)
 				}
-				if err := steps[step](pod); err != nil {
-					t.Fatalf("%s, cut after %d messages of %s: %v", step, n, lost, err)
-				}
+				must.NoError(t, steps[step](pod), must.Sprintf("%s, cut after %d messages of %s", step, n, lost))
 				if step == lost {
 					cut = w.runtime.WasCut()
 				}
@@ -146,9 +146,7 @@ func TestConnectionLost(t *testing.T) {
 				w.connected()
 			}
 			w.gone(pod, c)
-			if n > 20 {
-				t.Fatalf("%s takes more than %d messages", lost, n)
-			}
+			must.LessEq(t, 20, n, must.Sprintf("%s takes more than %d messages", lost, n))
 		}
 	}
 	t.Logf("%d pods", w.claims)
@@ -161,9 +159,7 @@ func TestRestarts(t *testing.T) {
 	w := following(t)
 	run := func(pod nri.Pod) {
 		t.Helper()
-		if err := w.runtime.Run(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.runtime.Run(t.Context(), pod))
 	}
 	restart := map[string]func(meanwhile func()){
 		"runtime": func(meanwhile func()) { w.runtime.Down(); meanwhile(); w.runtime.Up(); w.connected() },
@@ -176,18 +172,14 @@ func TestRestarts(t *testing.T) {
 			moves := w.kernel.moves
 			do(func() {})
 			w.in(pod, c)
-			if w.kernel.moves != moves {
-				t.Errorf("the device was moved %d times", w.kernel.moves-moves)
-			}
+			test.Eq(t, moves, w.kernel.moves, test.Sprintf("the device was moved %d times", w.kernel.moves-moves))
 			do(func() { w.runtime.Forget(pod); w.kernel.end(pod.Netns) }) // its namespace ends
 			w.gone(pod, c)
 
 			pod, c = w.claim()
 			do(func() { run(pod) }) // nobody is told of its start
 			w.in(pod, c)
-			if err := w.runtime.Stop(t.Context(), pod); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, w.runtime.Stop(t.Context(), pod))
 			w.gone(pod, c)
 
 			pod, c = w.claim()
@@ -209,16 +201,12 @@ func TestEndsInAnyOrder(t *testing.T) {
 		"namespace first": func(p nri.Pod, _ *resourceapi.ResourceClaim) { w.kernel.end(p.Netns) },
 	} {
 		pod, c := w.claim()
-		if err := w.runtime.Run(t.Context(), pod); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.NoError(t, w.runtime.Run(t.Context(), pod), must.Sprintf("%s", name))
 		end(pod, c)
 		for _, step := range []func() error{
 			func() error { return w.runtime.Stop(t.Context(), pod) }, func() error { return w.runtime.Remove(t.Context(), pod) },
 		} {
-			if err := step(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			test.NoError(t, step(), test.Sprintf("%s", name))
 		}
 		w.gone(pod, c)
 	}
@@ -229,9 +217,7 @@ func TestEndsInAnyOrder(t *testing.T) {
 func TestReboot(t *testing.T) {
 	w := following(t)
 	pod, c := w.claim()
-	if err := w.runtime.Run(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.runtime.Run(t.Context(), pod))
 	w.driver.stop()
 	w.reboot()
 	w.kernel.end(pod.Netns)
@@ -242,9 +228,7 @@ func TestReboot(t *testing.T) {
 		t.Errorf("a pod of an earlier boot: %d moves, %v", w.kernel.moves-moves, err)
 	}
 	prepare(t, w.Node, c) // as the kubelet does
-	if err := w.runtime.Run(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.runtime.Run(t.Context(), pod))
 	w.in(pod, c)
 	w.gone(pod, c)
 }
@@ -272,15 +256,9 @@ func TestNRIState(t *testing.T) {
 	}
 	pod, _ := w.claim()
 	w.kernel.fails = fmt.Errorf("the kernel is busy")
-	if err := w.runtime.Run(t.Context(), pod); err == nil {
-		t.Error("the move failed, and the pod runs")
-	}
-	if err := w.runtime.Run(t.Context(), pod); err != nil {
-		t.Error(err)
-	}
-	if err := w.runtime.Stop(t.Context(), pod); err != nil {
-		t.Error(err)
-	}
+	test.Error(t, w.runtime.Run(t.Context(), pod), test.Sprint("the move failed, and the pod runs"))
+	test.NoError(t, w.runtime.Run(t.Context(), pod))
+	test.NoError(t, w.runtime.Stop(t.Context(), pod))
 	w.runtime.Down()
 	drivertest.Eventually(t, func() error {
 		p := w.driver.Status(t.Context())
@@ -294,14 +272,10 @@ func TestNRIState(t *testing.T) {
 	}
 	got := strings.Join(reasons(w.driver.Status(t.Context())), "\n")
 	for _, want := range []string{"NRIDisconnected", "MovedOut team-a/pod-1", "MovedIn team-a/pod-1", "RDMAMoveFailed team-a/claim-1", "NRIConnected"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the page's events lack %q:\n%s", want, got)
-		}
+		test.StrContains(t, got, want, test.Sprint("the page's events lack"))
 	}
 	for metric, want := range map[string]float64{`rdma_driver_move_duration_seconds{in}`: 1, `rdma_driver_move_duration_seconds{out}`: 1, `rdma_driver_move_errors_total{in}`: 1, `rdma_driver_move_errors_total{out}`: 0} {
-		if got := gathered(t, w.metrics)[metric]; got != want {
-			t.Errorf("%s is %v, want %v", metric, got, want)
-		}
+		test.EqOp(t, want, gathered(t, w.metrics)[metric], test.Sprintf("%s", metric))
 	}
 }
 
@@ -310,9 +284,7 @@ func TestNRIState(t *testing.T) {
 func gathered(t *testing.T, i *metrics.Instruments) map[string]float64 {
 	t.Helper()
 	families, err := i.Registry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	out := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -334,9 +306,7 @@ func TestTriedAgain(t *testing.T) {
 	for name, ends := range map[string]bool{"runs": false, "ends": true} {
 		pod, c := w.claim()
 		w.runtime.Down()
-		if err := w.runtime.Run(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.runtime.Run(t.Context(), pod))
 		w.kernel.fail(fmt.Errorf("the kernel is busy: the pod %s", name))
 		w.runtime.Up()
 		w.driver.says("the kernel is busy: the pod " + name)

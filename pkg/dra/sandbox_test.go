@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,9 +102,7 @@ func (k *kernel) renumber() {
 }
 
 func (k *kernel) must(err error) {
-	if err != nil {
-		k.t.Error(err)
-	}
+	test.NoError(k.t, err)
 }
 
 // follow starts a driver that moves devices, on a host in exclusive mode.
@@ -132,9 +132,7 @@ func podNamed(name string) nri.Pod {
 func specSays(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(b)
 }
 
@@ -144,9 +142,8 @@ func TestFollow(t *testing.T) {
 	events := make(chan watch.Signal)
 	n, k, d := follow(t, events)
 	waitTaints(t, n, onlyHCA, "")
-	if text := d.Log.String(); strings.Contains(text, "No RDMA device is offered") {
-		t.Errorf("the log says that nothing is offered:\n%s", text)
-	}
+	test.StrNotContains(t, d.Log.String(), "No RDMA device is offered",
+		test.Sprint("the log says that nothing is offered"))
 	pod := podNamed("a")
 	claim := reserved(1, pod, onlyHCA)
 	n.AddClaim(claim)
@@ -154,18 +151,14 @@ func TestFollow(t *testing.T) {
 	if err := d.Sandboxes().Started(t.Context(), podNamed("other")); err != nil || k.moves > 0 {
 		t.Fatalf("a pod without claims: %d moves, %v", k.moves, err)
 	}
-	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 	spec := specSays(t, n, claim)
 	if k.where != pod.Netns || !strings.Contains(spec, "/dev/infiniband/uverbs1") || !strings.Contains(spec, `"mlx5_0:uverbs1"`) {
 		t.Errorf("the device is in %q, and the spec says\n%s", k.where, spec)
 	}
 	events <- of("mlx5_0")
 	prepare(t, n, claim) // as a restarted kubelet does
-	if got := specSays(t, n, claim); got != spec {
-		t.Errorf("prepared again, the spec says\n%s", got)
-	}
+	test.Eq(t, spec, specSays(t, n, claim), test.Sprint("prepared again, the spec"))
 	waitTaints(t, n, onlyHCA, "")
 	refused(t, n, reservedOn(n, 2, podNamed("b")), "it is still in the network namespace of another pod")
 	for range 2 { // StopPodSandbox and RemovePodSandbox
@@ -199,16 +192,12 @@ func TestFollowAfterRestart(t *testing.T) {
 	pod := podNamed("a")
 	claim := reservedOn(n, 1, pod)
 	prepare(t, n, claim)
-	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 	spec := specSays(t, n, claim)
 	d.stop()
 	d = startHearing(t, n, events, k.moving, quick)
 	waitTaints(t, n, onlyHCA, "")
-	if got := specSays(t, n, claim); got != spec {
-		t.Errorf("after a restart the spec says\n%s", got)
-	}
+	test.Eq(t, spec, specSays(t, n, claim), test.Sprint("after a restart the spec"))
 	if _, err := k.Out("mlx5_0", pod.Netns); err != nil { // as when the sandbox was created again
 		t.Fatal(err)
 	}
@@ -230,9 +219,7 @@ func TestFollowForNobody(t *testing.T) {
 	prepare(t, n, c)
 	ctx, giveUp := context.WithCancel(t.Context())
 	k.in = giveUp
-	if err := d.Sandboxes().Started(ctx, pod); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, d.Sandboxes().Started(ctx, pod))
 	drivertest.Eventually(t, func() error { // the driver goes on without the runtime
 		if spec := specSays(t, n, c); !strings.Contains(spec, "uverbs1") {
 			return fmt.Errorf("the spec does not have the new node: %s", spec)
@@ -254,9 +241,7 @@ func TestFollowFails(t *testing.T) {
 	claim := reservedOn(n, 1, pod)
 	prepare(t, n, claim)
 	k.fails = errors.New("the kernel is busy")
-	if err := d.Sandboxes().Started(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "pod team-a/a the RDMA devices of its claims: claim team-a/claim-1: the kernel is busy") {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorContains(t, d.Sandboxes().Started(t.Context(), pod), "pod team-a/a the RDMA devices of its claims: claim team-a/claim-1: the kernel is busy")
 	if err := os.Remove(n.Node("uverbs0")); err != nil { // then the new node cannot be given either
 		t.Fatal(err)
 	}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
@@ -21,14 +24,11 @@ func TestEventCostOfDriver(t *testing.T) {
 			writes := 0
 			reads[functions], writes = eventCost(t, functions)
 			t.Logf("%d operations on files, %d writes", reads[functions], writes)
-			if writes != 1 {
-				t.Errorf("an event costs %d writes, want one", writes)
-			}
+			test.Eq(t, 1, writes, test.Sprint("an event costs"))
 		})
 	}
-	if reads[1016] > reads[8] {
-		t.Errorf("an event costs %v operations on files, want the same few for any number of HCAs", reads)
-	}
+	test.LessEq(t, reads[8], reads[1016],
+		test.Sprintf("an event costs %v operations on files, want the same few for any number of HCAs", reads))
 }
 
 // eventCost runs a driver and lets one of so many links fail.
@@ -45,9 +45,7 @@ func eventCost(t *testing.T, functions int) (reads, writes int) {
 	cfg.SetSys(host)
 	cfg.SetEvents(events)
 	d, err := dra.New(cfg, n.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	drivertest.Run(t, d)
 	drivertest.Eventually(t, func() error { return publishedWith(n, host.Last.Name, 0) })
 	host.Down.Store(true)

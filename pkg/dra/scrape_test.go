@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -69,9 +70,7 @@ func BenchmarkScrape(b *testing.B) {
 			series := 0
 			for b.Loop() {
 				families, err := r.Gather()
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.NoError(b, err)
 				series = 0
 				for _, f := range families {
 					series += len(f.GetMetric())

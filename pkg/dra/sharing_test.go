@@ -2,10 +2,10 @@ package dra_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -23,23 +23,17 @@ func TestShare(t *testing.T) {
 	three := drivertest.WithParameters(drivertest.Share(3, consumed, "shared-"+hca0), `"limits": {"handles": 101}`)
 	n.AddClaim(one, two, three)
 	response, err := n.Prepare(drivertest.Context(t), one, two)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	share := string(*one.Status.Allocation.Devices.Results[0].ShareID)
 	want := []*drapb.Device{{
 		RequestNames: []string{"r0"}, PoolName: drivertest.NodeName, DeviceName: "shared-" + hca0, ShareId: &share,
 		CdiDeviceIds: []string{"rdma.dev/claim=shared-" + hca0 + ".r0." + string(one.UID) + "." + share},
 	}}
-	if diff := cmp.Diff(fmt.Sprint(want), fmt.Sprint(response.Claims[string(one.UID)].GetDevices())); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
-	if spec := readSpec(t, n, one); !strings.Contains(spec, `"mlx5_0:handles=100,objects=10000"`) {
-		t.Errorf("the hook is not told the limits of the share:\n%s", spec)
-	}
-	if spec := readSpec(t, n, two); !strings.Contains(spec, `"mlx5_0:handles=7,objects=10000"`) {
-		t.Errorf("the hook is not told the lower limit of the claim:\n%s", spec)
-	}
+	test.Eq(t, fmt.Sprint(want), fmt.Sprint(response.Claims[string(one.UID)].GetDevices()), test.Sprint("devices"))
+	test.StrContains(t, readSpec(t, n, one), `"mlx5_0:handles=100,objects=10000"`,
+		test.Sprint("the hook is not told the limits of the share"))
+	test.StrContains(t, readSpec(t, n, two), `"mlx5_0:handles=7,objects=10000"`,
+		test.Sprint("the hook is not told the lower limit of the claim"))
 	refused(t, n, three, "limits.handles: 101 is more than the claim's share")
 	wantFiles(t, n, one, two)
 }
@@ -60,9 +54,7 @@ func TestGroup(t *testing.T) {
 	refused(t, n, unknown, "device group-none: this node has no such group")
 	before := readSpec(t, n, claim)
 	for _, part := range []string{"uverbs0", "uverbs1", "RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0", "RDMA_DEVICE_PCI_0000_3B_00_1=mlx5_1"} {
-		if !strings.Contains(before, part) {
-			t.Errorf("spec of the group does not have %s:\n%s", part, before)
-		}
+		test.StrContains(t, before, part, test.Sprint("spec of the group does"))
 	}
 	m.set(t, publish("exclusive")...)
 	drivertest.Eventually(t, func() error {
@@ -77,9 +69,7 @@ func TestGroup(t *testing.T) {
 	d.stop()
 	start(t, n, m.with(t))
 	prepare(t, n, claim)
-	if after := readSpec(t, n, claim); after != before {
-		t.Errorf("spec of the group changed from\n%s\nto\n%s", before, after)
-	}
+	test.Eq(t, before, readSpec(t, n, claim), test.Sprint("spec of the group changed from"))
 	unprepare(t, n, claim, beside)
 	waitFor(t, n, hca0)
 	refused(t, n, claim, "device group-all: this node has no such group")

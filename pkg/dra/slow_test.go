@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
@@ -31,12 +32,8 @@ case "$CNI_COMMAND $CNI_CONTAINERID" in
 esac
 [ "$CNI_COMMAND" = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.'$(grep -c ADD ` + p.dir + `/log)'/24"}]}'
 `
-	if err := os.WriteFile(filepath.Join(p.dir, "plugin"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(filepath.Join(p.dir, "go"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "plugin"), []byte(script), 0o755))
+	must.NoError(t, unix.Mkfifo(filepath.Join(p.dir, "go"), 0o600))
 	return p
 }
 
@@ -44,9 +41,7 @@ esac
 func (p *slowPlugin) letGo(t *testing.T) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(p.dir, "go"), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	if _, err := f.WriteString(strings.Repeat("\n", 100)); err != nil {
 		t.Fatal(err)
@@ -105,9 +100,7 @@ func TestSlowPlugin(t *testing.T) {
 	default:
 	}
 	p.letGo(t)
-	if err := <-started; err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, <-started)
 	in["a"].IP("link show dev rdma0")
 	d.Sandboxes().Stopped(t.Context(), a)
 	noRecords(t, n)
@@ -120,12 +113,8 @@ func TestSlowPluginLate(t *testing.T) {
 	first := string(drivertest.Claim(1, vf).UID)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // the runtime's
 	defer cancel()
-	if err := d.Sandboxes().Started(ctx, a); err != nil {
-		t.Fatal(err)
-	}
-	if late := d.Pending(); !slices.Equal(late, []nri.Pod{a}) {
-		t.Errorf("pending are %v", late)
-	}
+	must.NoError(t, d.Sandboxes().Started(ctx, a))
+	test.SliceEqOp(t, []nri.Pod{a}, d.Pending(), test.Sprint("pending"))
 	if out, err := in["a"].Try("link show dev rdma0"); err == nil {
 		t.Errorf("it has an interface: %s", out)
 	}
@@ -136,9 +125,7 @@ func TestSlowPluginLate(t *testing.T) {
 		}
 		return nil
 	})
-	if got := p.asked(first); !slices.Equal(got, []string{"ADD", "DEL", "ADD"}) {
-		t.Errorf("the plugin was asked %q", got)
-	}
+	test.SliceEqOp(t, []string{"ADD", "DEL", "ADD"}, p.asked(first), test.Sprint("the plugin was asked"))
 	d.Sandboxes().Stopped(t.Context(), a)
 	noRecords(t, n)
 }
@@ -151,9 +138,7 @@ func TestSlowPluginStopped(t *testing.T) {
 	first := string(drivertest.Claim(1, vf).UID)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if err := d.Sandboxes().Started(ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Sandboxes().Started(ctx, a))
 	drivertest.Eventually(t, func() error { // it is asked again by now, which begins with giving back
 		if got := p.asked(first); len(got) < 2 {
 			return fmt.Errorf("the plugin was asked %q", got)

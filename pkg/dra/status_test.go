@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,15 +64,9 @@ func TestStatus(t *testing.T) {
 			t.Errorf("conditions are %v", s.Conditions)
 		}
 		var data report.DeviceData
-		if err := json.Unmarshal(s.Data.Raw, &data); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want[i], data); diff != "" {
-			t.Errorf("data (-want +got):\n%s", diff)
-		}
-		if s.NetworkData != nil {
-			t.Errorf("an interface of the host is that of a pod: %v", s.NetworkData)
-		}
+		must.NoError(t, json.Unmarshal(s.Data.Raw, &data))
+		test.Eq(t, want[i], data, test.Sprint("data"))
+		test.Nil(t, s.NetworkData, test.Sprintf("an interface of the host is that of a pod: %v", s.NetworkData))
 	}
 }
 
@@ -98,9 +94,7 @@ func TestStatusNetwork(t *testing.T) {
 	c := drivertest.Claim(1, "pci-0000-3b-00-2")
 	n.AddClaim(c)
 	prepare(t, n, c)
-	if got := waitStatus(t, n, c)[0].NetworkData; got != nil {
-		t.Errorf("before the pod has it: %v", got)
-	}
+	test.Nil(t, waitStatus(t, n, c)[0].NetworkData, test.Sprint("before the pod has it"))
 	n.Become(t, drivertest.Without(t, "roce-sriov", "net/ens1f0v0"))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
 	leaveReport(t, dir, c, func(*hook.Report) {})
@@ -146,16 +140,12 @@ func TestStatusIsOutOfTheWay(t *testing.T) {
 		prepare(t, n, c)
 	}
 	unprepare(t, n, claims...)
-	if got := n.Count(drivertest.ApplyStatus); got != len(claims) {
-		t.Errorf("the status was written %d times for %d claims", got, len(claims))
-	}
+	test.Eq(t, len(claims), n.Count(drivertest.ApplyStatus), test.Sprint("the status was written"))
 	var after []resourceapi.AllocatedDeviceStatus
 	for _, c := range claims {
 		after = append(after, n.DeviceStatus(c)...)
 	}
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("status (-before +after):\n%s", diff)
-	}
+	test.Eq(t, before, after, test.Sprint("status"))
 }
 
 // TestStatusErrors: an API server in trouble is asked again, one that says no is not.
@@ -193,9 +183,7 @@ func TestStatusErrors(t *testing.T) {
 		}
 		return nil
 	})
-	if got := n.DeviceStatus(again); got != nil {
-		t.Errorf("the status of a new claim has %v of the one before", got)
-	}
+	test.Nil(t, n.DeviceStatus(again), test.Sprint("the status of a new claim"))
 }
 
 // withForeign adds a device of another driver to a claim, and what that one tells of it.
@@ -242,15 +230,12 @@ func TestStatusKeepsBytes(t *testing.T) {
 			if ours := got[len(got)-1]; ours.Driver != "rdma.dev" || ours.Device != hca0 {
 				t.Errorf("%v is not told of", ours)
 			}
-			if diff := cmp.Diff(c.Status.Devices, got[:len(got)-1], cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("what another driver told (-before +after):\n%s", diff)
-			}
+			test.Eq(t, c.Status.Devices, got[:len(got)-1], test.Cmp(cmpopts.EquateEmpty()),
+				test.Sprint("what another driver told"))
 			if applied, put := n.Count(drivertest.ApplyStatus), n.Count(drivertest.PutStatus); applied != 1 || put != tc.puts {
 				t.Errorf("%d times applied and %d times put, want 1 and %d", applied, put, tc.puts)
 			}
-			if strings.Contains(d.Log.String(), "Status of a claim not written") {
-				t.Error("the log has an error")
-			}
+			test.StrNotContains(t, d.Log.String(), "Status of a claim not written", test.Sprint("the log"))
 		})
 	}
 }
@@ -262,20 +247,12 @@ func TestDeviceDataIsCanonical(t *testing.T) {
 		Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: []report.PortData{ethernet("ens1f0np0", "10.1.0.10")},
 	}
 	written, err := json.Marshal(report.DeviceData{HCAs: []report.HCAData{hca}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var value any
-	if err := json.Unmarshal(written, &value); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(written, &value))
 	again, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(again), string(written)); diff != "" {
-		t.Errorf("encoded again (-want +got):\n%s", diff)
-	}
+	must.NoError(t, err)
+	test.Eq(t, string(again), string(written), test.Sprint("encoded again"))
 }
 
 // TestStatusConflict: a claim that is written whole, and that somebody else writes meanwhile, is written again
@@ -303,9 +280,7 @@ func TestStatusConflict(t *testing.T) {
 	d.says("Status of a claim not written, trying again")
 	wantIBDev(t, n, c, 1, "mlx5_0", metav1.ConditionTrue)
 	got := n.DeviceStatus(c)
-	if diff := cmp.Diff(c.Status.Devices[0], got[0]); diff != "" {
-		t.Errorf("what another driver told (-before +after):\n%s", diff)
-	}
+	test.Eq(t, c.Status.Devices[0], got[0], test.Sprint("what another driver told"))
 	if conditions := got[1].Conditions; len(conditions) != 2 || conditions[1] != checked {
 		t.Errorf("conditions are %v, want %v among them", conditions, checked)
 	}
@@ -364,9 +339,8 @@ func TestStatusFollowsHealth(t *testing.T) {
 	prepare(t, n, c)
 	prepare(t, n, other)
 	for _, claim := range []*resourceapi.ResourceClaim{c, other} {
-		if got := healthyOf(waitStatus(t, n, claim)); got != nil {
-			t.Errorf("%s, whose HCA was never sick, has the condition %v", claim.Name, got)
-		}
+		test.Nil(t, healthyOf(waitStatus(t, n, claim)),
+			test.Sprintf("%s, whose HCA was never sick, has the condition", claim.Name))
 	}
 	wait := func(status metav1.ConditionStatus, reason, message string) {
 		t.Helper()
@@ -399,9 +373,7 @@ func TestStatusFollowsHealth(t *testing.T) {
 	events <- of("mlx5_0")
 	wait(metav1.ConditionTrue, "Recovered", "")
 	unprepare(t, n, c, other)
-	if got := n.Count(drivertest.ApplyStatus); got != 4 {
-		t.Errorf("the status was written %d times; want one for each of two claims, the fault and its end", got)
-	}
+	test.Eq(t, 4, n.Count(drivertest.ApplyStatus), test.Sprint("the status was written"))
 }
 
 // healthyOf returns the condition Healthy of the first device, nil for none.

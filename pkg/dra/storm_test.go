@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
@@ -40,9 +41,7 @@ func TestStorm(t *testing.T) {
 	if most := int(took/time.Second) + 2; got > most {
 		t.Errorf("%d writes in %v, want at most %d", got, took, most)
 	}
-	if err := othersUntouched(before, n.Slices(), hca0); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, othersUntouched(before, n.Slices(), hca0))
 }
 
 // othersUntouched checks that no slice was written but that of a device.

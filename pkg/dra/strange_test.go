@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
@@ -22,13 +24,9 @@ func through(t *testing.T, n *drivertest.Node, proxy *apifault.Proxy, options ..
 	}
 	cfg.Spend(shortTurns(), clock.RealClock{})
 	client, err := kubernetes.NewForConfig(proxy.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	driven, err := dra.New(cfg, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return run(t, n, driven)
 }
 
@@ -60,9 +58,7 @@ func TestShareIsNotGone(t *testing.T) {
 		reserve(n, claim, first, pod)
 		shot := proxy.Arm(apifault.Fault{N: 1, Match: apifault.Claims, Do: tc.Do, Lasting: true})
 		d.starts(pod)
-		if len(d.Pending()) != 1 {
-			t.Errorf("%s: the driver tries again for %v", tc.Name, d.Pending())
-		}
+		test.Eq(t, 1, len(d.Pending()), test.Sprintf("%s: the driver tries again for %v", tc.Name, d.Pending()))
 		shot.Disarm()
 		drivertest.Eventually(t, func() error {
 			if out, err := ns.Try("-br link show dev rdma0"); err != nil {

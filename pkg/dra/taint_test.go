@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	corev1 "k8s.io/api/core/v1"
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
@@ -91,26 +92,19 @@ func TestTaint(t *testing.T) {
 	portDown(t, n, "mlx5_0")
 	events <- of("mlx5_0")
 	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
-	if err := reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "mlx5_0: port 1 is DOWN (Disabled)"); err != nil {
-		t.Error(err)
-	}
-	if err := reported(t, n, dev1, healthpb.HealthStatus_HEALTHY, ""); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "mlx5_0: port 1 is DOWN (Disabled)"))
+	test.NoError(t, reported(t, n, dev1, healthpb.HealthStatus_HEALTHY, ""))
 	portUp(t, n, "mlx5_0")
 	events <- of("mlx5_0")
 	waitTaints(t, n, dev0, "")
-	if err := reported(t, n, dev0, healthpb.HealthStatus_HEALTHY, ""); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_HEALTHY, ""))
 	drivertest.Eventually(t, func() error {
 		return recorded(n.Events(), corev1.EventTypeWarning+" RDMAPortDown", corev1.EventTypeNormal+" RDMAPortActive")
 	})
 	start.stop()
 	// The rate of the port goes and comes with the link, so there may be two writes each.
-	if got := n.Count(drivertest.UpdateSlice) - writes; got > 4 {
-		t.Errorf("%d writes for a link that failed and came back", got)
-	}
+	test.LessEq(t, 4, n.Count(drivertest.UpdateSlice)-writes,
+		test.Sprint("writes for a link that failed and came back"))
 }
 
 // recorded returns nil when there are just these events, each about the node.
@@ -166,9 +160,8 @@ func TestTaintsDropped(t *testing.T) {
 	}
 	waitTaints(t, n, dev0, "")
 	waitTaints(t, n, dev1, "")
-	if count := strings.Count(d.Log.String(), "The API server does not have an optional feature"); count != 1 {
-		t.Errorf("it was said %d times, want once", count)
-	}
+	test.Eq(t, 1, strings.Count(d.Log.String(), "The API server does not have an optional feature"),
+		test.Sprint("it"))
 }
 
 // TestAwayAtStart: a device that a claim holds and that is away when the driver starts
@@ -188,12 +181,8 @@ func TestAwayAtStart(t *testing.T) {
 	n.Become(t, drivertest.Without(t, "hgx-h100", "infiniband/mlx5_0", "uverbs0", "umad0", "issm0"))
 	d = startHearing(t, n, events, quick)
 	waitTaints(t, n, dev0, "rdma.dev/driver-unbound:NoSchedule")
-	if got := publishedDevices(n); len(got) != len(before) {
-		t.Errorf("%d devices are published, want %d", len(got), len(before))
-	}
-	if err := reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "no driver makes an RDMA device of it"); err != nil {
-		t.Error(err)
-	}
+	test.Eq(t, len(before), len(publishedDevices(n)), test.Sprint("devices are published"))
+	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "no driver makes an RDMA device of it"))
 
 	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_0", "mlx5_7", "uverbs0", "uverbs7"))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
@@ -217,9 +206,7 @@ func TestFlapsAreRemembered(t *testing.T) {
 	d = startHearing(t, n, events, slow)
 	d.says("Publishing ResourceSlices")
 	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
-	if err := reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "good again"); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "good again"))
 }
 
 // TestNoneRefused: an API server that does not know the effect None is given the other

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -85,9 +87,7 @@ func TestWrongFiles(t *testing.T) {
 			claim := onRails(reserved(number, pod, "pci-0000-3b-00-0"))
 			n.AddClaim(claim)
 			prepare(t, n, claim)
-			if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 			if out, want := ns.IP("-br addr"), fmt.Sprintf("10.80.3.%d/16", number); !strings.Contains(out, want) {
 				t.Errorf("addresses %s, want %s", out, want)
 			}
@@ -97,9 +97,7 @@ func TestWrongFiles(t *testing.T) {
 		})
 	}
 	// Other requests do not count: the events of the driver's start may come late.
-	if last := n.LastSliceWrite(); last != written {
-		t.Errorf("a slice was written at %s for a wrong file, and at %s before", last, written)
-	}
+	test.EqOp(t, written, n.LastSliceWrite(), test.Sprint("a slice was written"))
 }
 
 // nothingLeft checks that a driver has neither specs nor records of claims and interfaces.
@@ -174,9 +172,7 @@ func TestWrongNodes(t *testing.T) {
 				}
 				return nil
 			})
-			if out := ns.IP("-br link"); strings.Contains(out, "rdma") {
-				t.Errorf("interfaces of the pod: %s", out)
-			}
+			test.StrNotContains(t, ns.IP("-br link"), "rdma", test.Sprint("interfaces of the pod"))
 			nothingLeft(t, n)
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -69,9 +71,7 @@ func BenchmarkUpdate(b *testing.B) {
 				flap := &flapping{ReadLinkFS: sys}
 				s := rdma.NewScanner(flap)
 				snap, err := s.Scan()
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.NoError(b, err)
 				last := snap.HCAs[len(snap.HCAs)/2]
 				flap.file = stateFile(b, sys, last.IBDev)
 				changes := rdma.Changes{Netdevs: rdma.NamesOf(last.Ports[0].Netdev)}
@@ -112,9 +112,7 @@ func BenchmarkPoll(b *testing.B) {
 // BenchmarkCompare is what finds the cards whose slices have to be written.
 func BenchmarkCompare(b *testing.B) {
 	snap, err := rdma.Discover(sysfs.DirFS(filepath.Join(synthesize(b, 1016), "sys")))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	other := *snap
 	other.HCAs = slices.Clone(snap.HCAs)
 	other.HCAs[500].Firmware = "other"
@@ -132,15 +130,11 @@ func measure(b *testing.B, n int, start func(fs.ReadLinkFS) func() error) {
 	c := counted.New(sys)
 	once := start(c)
 	c.Reset()
-	if err := once(); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, once())
 	run, before := start(sys), processorTime()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := run(); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, run())
 	}
 	b.ReportMetric((processorTime()-before)/float64(b.N), "cpu-µs/op")
 	b.ReportMetric(float64(c.Operations()), "operations/op")
@@ -181,8 +175,6 @@ func (f *flapping) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.Rea
 func stateFile(t testing.TB, sys fs.ReadLinkFS, ibdev string) string {
 	t.Helper()
 	target, err := sys.ReadLink("class/infiniband/" + ibdev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return filepath.Join("class/infiniband", target, "ports/1/state")
 }

@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -43,9 +46,7 @@ func TestDataDirect(t *testing.T) {
 func changed(t *testing.T, machine string, change func(*tree.Tree)) *fixture.Machine {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	x := m.Tree().Clone()
 	change(x)
 	return fixture.New(machine, m.Description, x)
@@ -60,9 +61,7 @@ const (
 // TestDataDirectNotKnown: without VPD that says it, an HCA is where its PF is.
 func TestDataDirectNotKnown(t *testing.T) {
 	replace := func(x *tree.Tree, e tree.Entry) {
-		if err := x.Replace(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.Replace(e))
 	}
 	for name, c := range map[string]struct {
 		change   func(*tree.Tree)
@@ -87,18 +86,15 @@ func TestDataDirectNotKnown(t *testing.T) {
 		}, 1, rdma.PurposeUnknown},
 	} {
 		snap, err := rdma.Discover(changed(t, "gb300-cx8", c.change).FS(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		h := hca(t, snap, "mlx5_0")
 		if h.DataFunction() != h.PCI || h.Unusable() != nil || h.Purpose != c.purpose || len(snap.Problems) > 0 ||
 			len(snap.VPDProblems) != c.problems {
 			t.Errorf("%s: data by %+v, purpose %q, unusable %v, problems %v %v", name, h.DataFunction(), h.Purpose, h.Unusable(),
 				snap.Problems, snap.VPDProblems)
 		}
-		if other := hca(t, snap, "mlx5_7"); other.DataDirect == nil {
-			t.Errorf("%s: another card lost its DMA function", name)
-		}
+		test.NotNil(t, hca(t, snap, "mlx5_7").DataDirect,
+			test.Sprintf("%s: another card lost its DMA function", name))
 	}
 }
 
@@ -117,15 +113,11 @@ func TestDataDirectOfVF(t *testing.T) {
 			{Path: vf + "/infiniband/vf0/node_type", Data: "1: CA\n"},
 			{Path: "sys/class/infiniband/vf0", Kind: tree.Link, Target: "../../" + vf[len("sys/"):] + "/infiniband/vf0"},
 		} {
-			if err := x.Replace(e); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, x.Replace(e))
 		}
 	})
 	snap, err := rdma.Discover(m.FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if h := hca(t, snap, "vf0"); h.Function != rdma.VF || h.DataDirect == nil || h.DataDirect.Address != "0009:03:00.0" ||
 		h.Purpose != "" {
 		t.Errorf("VF: %+v", h)
@@ -152,23 +144,17 @@ func TestSwitchManagers(t *testing.T) {
 func TestVPDOnce(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		m, err := fixture.Load(machine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		c := counted.New(m.FS(t))
 		snap, err := rdma.Discover(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var want []string
 		for _, e := range m.Tree().Entries() {
 			if path.Base(e.Path) == "vpd" {
 				want = append(want, path.Base(path.Dir(e.Path)))
 			}
 		}
-		if got := opened(c); !slices.Equal(got, want) {
-			t.Errorf("%s: VPD of %v is read; want %v", machine, got, want)
-		}
+		test.SliceEqOp(t, want, opened(c), test.Sprintf("%s: VPD", machine))
 		c.Reset()
 		checkScanner(t, machine, c, snap, len(want))
 	}
@@ -178,9 +164,7 @@ func checkScanner(t *testing.T, machine string, c *counted.FS, want *rdma.Snapsh
 	t.Helper()
 	s := rdma.NewScanner(c)
 	snap, err := s.Scan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if c.VPD > 0 || len(s.UnreadVPD()) != files {
 		t.Errorf("%s: a scan opens VPD of %v, and leaves %v; want %d left", machine, opened(c), s.UnreadVPD(), files)
 	}
@@ -193,17 +177,13 @@ func checkScanner(t *testing.T, machine string, c *counted.FS, want *rdma.Snapsh
 	vpd := rdma.ReadVPD(t.Context(), c, s.UnreadVPD())
 	operations := c.Operations()
 	snap = s.Learn(vpd)
-	if n := c.Operations() - operations; n > 0 {
-		t.Errorf("%s: Learn asks the host %d times", machine, n)
-	}
+	test.LessEq(t, 0, c.Operations()-operations, test.Sprintf("%s: Learn asks the host", machine))
 	if d := rdma.Compare(want, snap); !d.Empty() {
 		t.Errorf("%s: Discover and a scanner differ in %v", machine, d.HCAs)
 	}
 	c.Reset()
 	again, err := s.Scan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	next := rdma.NewScanner(c) // of the next program
 	next.Learn(s.VPD())
 	if _, err := next.Scan(); err != nil {
@@ -229,9 +209,7 @@ func opened(c *counted.FS) []string {
 // TestOtherCard: another card in a slot is not taken for the one before.
 func TestOtherCard(t *testing.T) {
 	m, err := fixture.Load("hgx-b200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const address = "0000:d9:00.0"
 	gone := changed(t, "hgx-b200", func(x *tree.Tree) {
 		for _, e := range x.Entries() {

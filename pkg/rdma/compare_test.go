@@ -2,10 +2,10 @@ package rdma
 
 import (
 	"reflect"
-	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestEqual: two HCAs are equal, and no more so if any field of one differs.
@@ -19,9 +19,7 @@ func TestEqual(t *testing.T) {
 			Ports:      []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, PSM: &Node{Name: "hfi1_0"}, MADs: []Node{{Name: "umad0"}},
 		}
 	}
-	if !whole().Equal(whole()) {
-		t.Fatal("two equal HCAs differ")
-	}
+	must.True(t, whole().Equal(whole()), must.Sprint("two equal HCAs differ"))
 	h := whole()
 	count := 0
 	eachLeaf(reflect.ValueOf(h).Elem(), "HCA", func(name string, change, undo func()) {
@@ -44,9 +42,7 @@ func TestEqual(t *testing.T) {
 			t.Errorf("an HCA without %s: equal to one with it, or not to itself", name)
 		}
 	}
-	if count < 40 {
-		t.Errorf("%d fields were compared", count)
-	}
+	test.GreaterEq(t, 40, count, test.Sprintf("%d fields were compared", count))
 }
 
 // eachLeaf visits the values of a struct that hold no others.
@@ -107,12 +103,8 @@ func TestCompare(t *testing.T) {
 		"rdma_cm":  {whole, cm, Difference{Host: true}},
 	} {
 		got := Compare(c.older, c.newer)
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		if got.Empty() != (len(c.want.HCAs) == 0 && !c.want.Host) {
-			t.Errorf("%s: empty %v", name, got.Empty())
-		}
+		test.Eq(t, c.want, got, test.Sprintf("%s", name))
+		test.Eq(t, (len(c.want.HCAs) == 0 && !c.want.Host), got.Empty(), test.Sprintf("%s: empty", name))
 	}
 }
 
@@ -128,9 +120,7 @@ func TestChanges(t *testing.T) {
 		c.Empty() {
 		t.Errorf("merged: %s; want %s", got, want)
 	}
-	if got := first.IBDevs.Sorted(); !slices.Equal(got, []string{"mlx5_1"}) {
-		t.Errorf("what was merged has become %v", got)
-	}
+	test.SliceEqOp(t, []string{"mlx5_1"}, first.IBDevs.Sorted(), test.Sprint("what was merged has become"))
 	c.Merge(Changes{All: true})
 	if c.String() != "everything" || c.Empty() {
 		t.Errorf("merged with everything: %s", c)

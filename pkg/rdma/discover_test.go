@@ -8,7 +8,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -17,9 +18,8 @@ import (
 // TestDiscoverTwice: the same tree gives the same bytes.
 func TestDiscoverTwice(t *testing.T) {
 	for _, name := range fixture.Names() {
-		if diff := cmp.Diff(encode(t, discover(t, name)), encode(t, discover(t, name))); diff != "" {
-			t.Errorf("%s: two runs differ:\n%s", name, diff)
-		}
+		test.Eq(t, encode(t, discover(t, name)), encode(t, discover(t, name)),
+			test.Sprintf("%s: two runs differ", name))
 	}
 }
 
@@ -31,12 +31,9 @@ func TestDiscoverInAnyOrder(t *testing.T) {
 		for seed := range uint64(5) {
 			sys := shuffled{load(t, name).FS(t), rand.New(rand.NewPCG(seed, 0))}
 			snap, err := rdma.Discover(sys)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(encode(t, snap))); diff != "" {
-				t.Errorf("%s, seed %d: the order of entries shows:\n%s", name, seed, diff)
-			}
+			must.NoError(t, err)
+			test.Eq(t, string(want), string(encode(t, snap)),
+				test.Sprintf("%s, seed %d: the order of entries shows", name, seed))
 		}
 	}
 }
@@ -56,9 +53,7 @@ func (s shuffled) ReadDir(name string) ([]fs.DirEntry, error) {
 // TestDiscoverNoSysfs: a wrong root is an error, not a host without RDMA.
 func TestDiscoverNoSysfs(t *testing.T) {
 	_, err := rdma.Discover(fstest.MapFS{"class.txt": {}})
-	if err == nil || !strings.Contains(err.Error(), "root of a sysfs tree") {
-		t.Errorf("error %v; want one that asks for the root of a sysfs tree", err)
-	}
+	test.ErrorContains(t, err, "root of a sysfs tree")
 }
 
 // TestDiscoverNothing: programs iterate over hcas, so it is a list also when empty.
@@ -84,9 +79,7 @@ func TestDiscoverLooseTree(t *testing.T) {
 		"devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/uevent": {Data: []byte("DRIVER=mlx5_core\nPCI_CLASS=20700\nPCI_ID=15B3:1021\n")},
 	}
 	snap, err := rdma.Discover(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if len(snap.HCAs) != 1 || snap.HCAs[0].Name != "pci-0000-3b-00-0" || snap.HCAs[0].PCI.Vendor != "15b3" ||
 		snap.HCAs[0].Driver != "mlx5_core" {
 		t.Errorf("snapshot %s", encode(t, snap))
@@ -102,9 +95,7 @@ func TestDiscoverMisbehaving(t *testing.T) {
 	}
 	// mlx5_2 has vanished: a name without a device is no HCA.
 	want := []string{"mlx5_0", "mlx5_1", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_7", "mlx5_8", "mlx5_9"}
-	if diff := cmp.Diff(want, ibdevs); diff != "" {
-		t.Errorf("HCAs (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, ibdevs, test.Sprint("HCAs"))
 	for _, problem := range []string{
 		"uverbs2/ibdev: no such device",
 		"HCA mlx5_4: ", "ports/1/state: input/output error", "ports/1/rate: connection timed out",
@@ -112,9 +103,8 @@ func TestDiscoverMisbehaving(t *testing.T) {
 		"HCA mlx5_7: read device number of uverbs6: parse device number \"garbage\"",
 		"HCA mlx5_9: ", "uevent: input/output error",
 	} {
-		if !slices.ContainsFunc(snap.Problems, func(p rdma.Problem) bool { return strings.Contains(p.Error(), problem) }) {
-			t.Errorf("no problem says %q: %v", problem, snap.Problems)
-		}
+		test.True(t, slices.ContainsFunc(snap.Problems, func(p rdma.Problem) bool { return strings.Contains(p.Error(), problem) }),
+			test.Sprintf("no problem says %q: %v", problem, snap.Problems))
 	}
 	for _, p := range snap.Problems {
 		if p.IBDev == "mlx5_0" || p.IBDev == "mlx5_8" || p.Message == "" {
@@ -135,18 +125,14 @@ func TestUsable(t *testing.T) {
 		for _, h := range discover(t, machine).Usable() {
 			got = append(got, h.IBDev)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", machine, diff)
-		}
+		test.Eq(t, want, got, test.Sprintf("%s", machine))
 	}
 }
 
 func load(t testing.TB, machine string) *fixture.Machine {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m
 }
 
@@ -155,27 +141,19 @@ func load(t testing.TB, machine string) *fixture.Machine {
 func variant(t testing.TB, machine string, oldnew ...string) *rdma.Snapshot {
 	t.Helper()
 	snap, err := rdma.Discover(variantFS(t, machine, oldnew...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return snap
 }
 
 func variantFS(t testing.TB, machine string, oldnew ...string) *fixture.FS {
 	t.Helper()
 	archive, err := fixture.Archive(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i := 0; i < len(oldnew); i += 2 {
-		if !strings.Contains(string(archive), oldnew[i]) {
-			t.Fatalf("machine %s has no %q to replace", machine, oldnew[i])
-		}
+		must.StrContains(t, string(archive), oldnew[i], must.Sprintf("machine %s has no", machine))
 	}
 	m, err := fixture.Parse(machine, []byte(strings.NewReplacer(oldnew...).Replace(string(archive))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m.FS(t)
 }
 

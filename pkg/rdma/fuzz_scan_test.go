@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -47,9 +49,7 @@ func FuzzDiscover(f *testing.F) {
 			t.Skip("not a tree:", err) // something is below a file
 		}
 		before, err := rdma.Discover(base.FS(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		after, err := rdma.Discover(m.FS(t))
 		if err != nil {
 			if _, statErr := fs.Stat(m.FS(t), "class"); statErr == nil {
@@ -129,9 +129,7 @@ func checkUntouched(t *testing.T, before, after *rdma.Snapshot, base *tree.Tree,
 		now := hca(t, after, h.IBDev)
 		a, b := h.Identity, now.Identity
 		a.Discriminator, b.Discriminator = "", "" // that is about the neighbours
-		if diff := cmp.Diff(a, b); diff != "" {
-			t.Errorf("HCA %s is elsewhere, and nothing of it was touched (-before +after):\n%s", h.IBDev, diff)
-		}
+		test.Eq(t, a, b, test.Sprintf("HCA %s is elsewhere, and nothing of it was touched", h.IBDev))
 	}
 }
 
@@ -151,9 +149,7 @@ func checkNodes(t *testing.T, snap *rdma.Snapshot, sys fs.ReadLinkFS) {
 		if err != nil || strings.TrimSpace(string(b)) != h.IBDev {
 			t.Errorf("HCA %s has node %s, which says %q, error %v", h.IBDev, h.Uverbs.Name, b, err)
 		}
-		if err := rdma.Verify(sys, &h); err != nil {
-			t.Errorf("HCA %s: %v", h.IBDev, err)
-		}
+		test.NoError(t, rdma.Verify(sys, &h), test.Sprintf("HCA %s", h.IBDev))
 	}
 }
 
@@ -194,12 +190,8 @@ func checkTold(t *testing.T, before, after fs.ReadLinkFS, want *rdma.Snapshot) {
 		sys.ReadLinkFS = after
 	}
 	got, err := s.Update(told)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want.HCAs, got.HCAs); diff != "" {
-		t.Errorf("an update that is told everything (-Discover +Update):\n%s", diff)
-	}
+	must.NoError(t, err)
+	test.Eq(t, want.HCAs, got.HCAs, test.Sprint("an update that is told everything"))
 	s.Poll()
 	if all, err := s.Update(rdma.Changes{All: true}); err != nil || !cmp.Equal(encode(t, want), encode(t, all)) {
 		t.Errorf("Scan differs from Discover, error %v:\n%s", err, cmp.Diff(string(encode(t, want)), string(encode(t, all))))

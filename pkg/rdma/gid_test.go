@@ -7,7 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -30,20 +31,14 @@ func TestReadGIDs(t *testing.T) {
 		{"roce-sriov", "mlx5_99", nil},
 	} {
 		m, err := fixture.Load(tt.machine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		gids, err := rdma.ReadGIDs(m.OpenFS(), tt.ibdev, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var got []string
 		for _, g := range gids {
 			got = append(got, fmt.Sprintf("%d %s %s %s %s", g.Index, ip(g), g.Type, g.Netdev, g.HardwareAddress()))
 		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s, %s (-want +got):\n%s", tt.machine, tt.ibdev, diff)
-		}
+		test.Eq(t, tt.want, got, test.Sprintf("%s, %s", tt.machine, tt.ibdev))
 	}
 }
 
@@ -58,9 +53,7 @@ func TestReadGIDsBroken(t *testing.T) {
 	if len(gids) != 2 || gids[0].Index != 9 || gids[1].Index != 10 || ip(gids[1]).String() != "10.0.0.1" {
 		t.Errorf("GIDs %v", gids)
 	}
-	if err == nil || !strings.Contains(err.Error(), `gids/2: parse GID "odd"`) {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorContains(t, err, `gids/2: parse GID "odd"`)
 }
 
 func FuzzParseGID(f *testing.F) {
@@ -74,9 +67,8 @@ func FuzzParseGID(f *testing.F) {
 			return
 		}
 		text := fmt.Sprintf("%x", address[:])
-		if want := strings.ToLower(strings.ReplaceAll(s, ":", "")); text != want {
-			t.Errorf("ParseGID(%q) = %x", s, address)
-		}
+		test.Eq(t, strings.ToLower(strings.ReplaceAll(s, ":", "")), text,
+			test.Sprintf("ParseGID(%q) = %x", s, address))
 	})
 }
 
@@ -95,9 +87,7 @@ func FuzzHasRoutableGID(f *testing.F) {
 			port + "/gid_attrs/types/0": &fstest.MapFile{Data: []byte(kind)},
 		}
 		has, err := rdma.HasRoutableGID(sys, "rxe0", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		address, err := netip.ParseAddr(strings.TrimSpace(gid))
 		if has && (err != nil || address.IsUnspecified() || address.IsLinkLocalUnicast()) {
 			t.Errorf("GID %q of type %q is taken for an address", gid, kind)

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -26,26 +27,20 @@ func TestGolden(t *testing.T) {
 // TestGoldenFilesAreUsed: a machine that was renamed leaves no file behind.
 func TestGoldenFilesAreUsed(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var want []string
 	for _, name := range fixture.Names() {
 		want = append(want, filepath.Join("testdata", name+".json"))
 	}
 	slices.Sort(want) // the ending comes after "-" and before letters
-	if diff := cmp.Diff(want, files); diff != "" {
-		t.Errorf("golden files (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, files, test.Sprint("golden files"))
 }
 
 // discover returns the snapshot of a fixture machine.
 func discover(t testing.TB, machine string) *rdma.Snapshot {
 	t.Helper()
 	snap, err := rdma.Discover(load(t, machine).FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return snap
 }
 
@@ -54,8 +49,6 @@ func encode(t testing.TB, snap *rdma.Snapshot) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(snap); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, enc.Encode(snap))
 	return buf.Bytes()
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 func TestIdentityName(t *testing.T) {
@@ -28,12 +30,8 @@ func TestIdentityName(t *testing.T) {
 		{Identity{Kind: "rxe", Netdev: "enp0s31f6.VLAN"}, "soft-rxe-h--65b774abdaa72d64af5e"},
 	} {
 		got := c.id.Name()
-		if got != c.want {
-			t.Errorf("%+v is called %q; want %q", c.id, got, c.want)
-		}
-		if !dnsLabel.MatchString(got) {
-			t.Errorf("%q is no DNS label", got)
-		}
+		test.Eq(t, c.want, got, test.Sprintf("%+v is called", c.id))
+		test.True(t, dnsLabel.MatchString(got), test.Sprintf("%q is no DNS label", got))
 	}
 }
 
@@ -57,12 +55,10 @@ func FuzzIdentityName(f *testing.F) {
 		if !ok1 || !ok2 {
 			return
 		}
-		if !dnsLabel.MatchString(a.Name()) {
-			t.Errorf("%+v is called %q, which is no DNS label", a, a.Name())
-		}
-		if (a.Name() == b.Name()) != (a.key() == b.key()) {
-			t.Errorf("%+v is called %q, and %+v %q", a, a.Name(), b, b.Name())
-		}
+		test.True(t, dnsLabel.MatchString(a.Name()),
+			test.Sprintf("%+v is called %q, which is no DNS label", a, a.Name()))
+		test.Eq(t, (a.key() == b.key()), (a.Name() == b.Name()),
+			test.Sprintf("%+v is called %q, and %+v %q", a, a.Name(), b, b.Name()))
 	})
 }
 

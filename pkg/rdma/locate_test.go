@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 )
 
 // hyperV is the directory of a bus on Hyper-V.
@@ -40,9 +41,7 @@ func TestPlaceOf(t *testing.T) {
 		{"devices/pci0000:00", Place{Root: "pci0000:00"}},
 		{"", Place{}},
 	} {
-		if diff := cmp.Diff(c.want, PlaceOf(c.path), cmp.AllowUnexported(Place{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.path, diff)
-		}
+		test.Eq(t, c.want, PlaceOf(c.path), test.Cmp(cmp.AllowUnexported(Place{})), test.Sprintf("%s", c.path))
 	}
 }
 
@@ -54,8 +53,7 @@ func TestSwitch(t *testing.T) {
 		"root up down":           "up",
 		"root up1 down1 up down": "up",
 	} {
-		if got := (&PCIFunction{Bridges: strings.Fields(bridges)}).Switch(); got != want {
-			t.Errorf("bridges %q: switch %q; want %q", bridges, got, want)
-		}
+		test.Eq(t, want, (&PCIFunction{Bridges: strings.Fields(bridges)}).Switch(),
+			test.Sprintf("bridges %q: switch", bridges))
 	}
 }

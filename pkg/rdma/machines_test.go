@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -36,9 +36,8 @@ func TestProtocol(t *testing.T) {
 		{"roce-sriov", "mlx5_9", rdma.ProtocolRoCE}, // no MAC yet: its GIDs are empty, but there
 		{"misbehaving", "mlx5_7", rdma.ProtocolUnknown},
 	} {
-		if got := hca(t, discover(t, c.machine), c.ibdev).Protocol; got != c.want {
-			t.Errorf("%s %s: protocol %q; want %q", c.machine, c.ibdev, got, c.want)
-		}
+		test.Eq(t, c.want, hca(t, discover(t, c.machine), c.ibdev).Protocol,
+			test.Sprintf("%s %s: protocol", c.machine, c.ibdev))
 	}
 }
 
@@ -60,9 +59,7 @@ func TestSlot(t *testing.T) {
 		// Below a PCI function, and still no hardware: named by its interface.
 		{"soft-pci", "rxe0", "soft-rxe-eth1 virtual of  index - driver rxe numa 1 root pci0000:80 switch "},
 	} {
-		if got := slot(hca(t, discover(t, c.machine), c.ibdev)); got != c.want {
-			t.Errorf("%s %s:\n  is   %s\n  want %s", c.machine, c.ibdev, got, c.want)
-		}
+		test.Eq(t, c.want, slot(hca(t, discover(t, c.machine), c.ibdev)), test.Sprintf("%s %s", c.machine, c.ibdev))
 	}
 }
 
@@ -96,9 +93,8 @@ func TestNetdev(t *testing.T) {
 		{"soft-pci", "siw0", "dummy0"},
 		{"switchdev", "rdmap8s0f0", "enp8s0f0np0 - - - -"},
 	} {
-		if got := netdevs(hca(t, discover(t, c.machine), c.ibdev)); got != c.want {
-			t.Errorf("%s %s: netdevs %q; want %q", c.machine, c.ibdev, got, c.want)
-		}
+		test.Eq(t, c.want, netdevs(hca(t, discover(t, c.machine), c.ibdev)),
+			test.Sprintf("%s %s: netdevs", c.machine, c.ibdev))
 	}
 }
 
@@ -124,9 +120,7 @@ const (
 func TestNetdevElsewhere(t *testing.T) {
 	for _, name := range []string{"net1", "enp41s0np0"} {
 		snap := variant(t, "hgx-h100", hgxLink, "", hgxGID0, strings.Replace(hgxGID0, "enp25s0np0", name, 1))
-		if got := netdevs(hca(t, snap, "mlx5_0")); got != "-" {
-			t.Errorf("the interface went away as %s: netdev %q; want none", name, got)
-		}
+		test.Eq(t, "-", netdevs(hca(t, snap, "mlx5_0")), test.Sprintf("the interface went away as %s: netdev", name))
 	}
 }
 
@@ -137,9 +131,7 @@ func TestNetdevTwins(t *testing.T) {
 		snap := variant(t, "alibaba-erdma", link, link+
 			"-- sys/class/net/"+twin+" -> ../../devices/virtual/net/"+twin+" --\n"+
 			"-- sys/devices/virtual/net/"+twin+"/address --\n00:16:3e:2f:5a:11\n")
-		if got := netdevs(hca(t, snap, "erdma_0")); got != "eth1" {
-			t.Errorf("with a VLAN called %s: netdev %q; want eth1", twin, got)
-		}
+		test.Eq(t, "eth1", netdevs(hca(t, snap, "erdma_0")), test.Sprintf("with a VLAN called %s: netdev", twin))
 	}
 }
 
@@ -157,9 +149,8 @@ func TestRepresentors(t *testing.T) {
 				own++
 			}
 		}
-		if got := fmt.Sprintf("%d own, %d representors", own, representors); got != want {
-			t.Errorf("%s %s: ports %s; want %s", machine, h.IBDev, got, want)
-		}
+		test.Eq(t, want, fmt.Sprintf("%d own, %d representors", own, representors),
+			test.Sprintf("%s %s: ports", machine, h.IBDev))
 		if p := h.Port1(); p == nil || p.Number != 1 || p.State != rdma.PortActive {
 			t.Errorf("%s %s: first port %+v; want port 1, active", machine, h.IBDev, p)
 		}
@@ -176,15 +167,11 @@ func TestSharedSlot(t *testing.T) {
 	}
 	want := map[string]string{"ibp8s0f0": "pci-0000-08-00-0", "ibp8s0f1": "pci-0000-08-00-1",
 		"smi1": "pci-0000-08-00-1-at-smi1"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("smi-multiplane (-want +got):\n%s", diff)
-	}
-	if err := hca(t, snap, "smi1").Unusable(); err == nil || !strings.Contains(err.Error(), "smi1 has no uverbs node") {
-		t.Errorf("smi1 is unusable because of %v", err)
-	}
-	if len(hca(t, snap, "smi1").MADs) != 8 {
-		t.Errorf("smi1 has MAD nodes %v; want a umad and an issm for each of four planes", hca(t, snap, "smi1").MADs)
-	}
+	test.Eq(t, want, got, test.Sprint("smi-multiplane"))
+	test.ErrorContains(t, hca(t, snap, "smi1").Unusable(), "smi1 has no uverbs node",
+		test.Sprint("smi1 is unusable because"))
+	test.Eq(t, 8, len(hca(t, snap, "smi1").MADs),
+		test.Sprintf("smi1 has MAD nodes %v; want a umad and an issm for each of four planes", hca(t, snap, "smi1").MADs))
 	for guid, want := range map[string]string{
 		"a088:c203:0057:7001": "pci-0000-08-00-1-at-smi1",             // the neighbour has it too
 		"a088:c203:0057:7002": "pci-0000-08-00-1-at-a088c20300577002", // its own
@@ -192,9 +179,7 @@ func TestSharedSlot(t *testing.T) {
 	} {
 		snap := variant(t, "smi-multiplane", "infiniband/smi1/node_guid --\na088:c203:0057:7001",
 			"infiniband/smi1/node_guid --\n"+guid)
-		if got := hca(t, snap, "smi1").Name; got != want {
-			t.Errorf("smi1 with node GUID %s is called %q; want %q", guid, got, want)
-		}
+		test.Eq(t, want, hca(t, snap, "smi1").Name, test.Sprintf("smi1 with node GUID %s is called", guid))
 	}
 }
 
@@ -218,9 +203,7 @@ func TestNodes(t *testing.T) {
 		for _, n := range h.MADs {
 			got = append(got, fmt.Sprintf("%s %d:%d port %d", n.Name, n.Major, n.Minor, n.Port))
 		}
-		if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
-			t.Errorf("%s %s (-want +got):\n%s", c.machine, c.ibdev, diff)
-		}
+		test.Eq(t, c.want, strings.Join(got, ", "), test.Sprintf("%s %s", c.machine, c.ibdev))
 	}
 	for machine, want := range map[string]string{"none": "-", "aws-p5": "-",
 		"empty-classes": "/dev/infiniband/rdma_cm 10:260", "mlx4-dual-port": "/dev/infiniband/rdma_cm 10:57"} {
@@ -228,9 +211,7 @@ func TestNodes(t *testing.T) {
 		if cm := discover(t, machine).RDMACM; cm != nil {
 			got = fmt.Sprintf("%s %d:%d", cm.Path(), cm.Major, cm.Minor)
 		}
-		if got != want {
-			t.Errorf("%s: connection manager %s; want %s", machine, got, want)
-		}
+		test.Eq(t, want, got, test.Sprintf("%s: connection manager", machine))
 	}
 }
 
@@ -238,9 +219,7 @@ func TestNodes(t *testing.T) {
 func TestNetnsMode(t *testing.T) {
 	for machine, want := range map[string]rdma.NetnsMode{"soft": rdma.NetnsShared, "soft-pci": rdma.NetnsExclusive,
 		"none": rdma.NetnsUnknown} {
-		if got := discover(t, machine).NetnsMode; got != want {
-			t.Errorf("%s: mode %q; want %q", machine, got, want)
-		}
+		test.Eq(t, want, discover(t, machine).NetnsMode, test.Sprintf("%s: mode", machine))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -24,9 +26,7 @@ func TestDiscoverWithoutUevents(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		root := rdmatest.Root(t, machine)
 		whole, err := rdma.Discover(sysfs.DirFS(filepath.Join(root, "sys")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		removed := 0
 		err = filepath.WalkDir(filepath.Join(root, "sys/devices"), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.Name() != "uevent" {
@@ -39,12 +39,8 @@ func TestDiscoverWithoutUevents(t *testing.T) {
 			t.Fatalf("%s: %d files removed, error %v", machine, removed, err)
 		}
 		snap, err := rdma.Discover(sysfs.DirFS(filepath.Join(root, "sys")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(whole.HCAs, snap.HCAs); diff != "" {
-			t.Errorf("%s without uevent files (-with +without):\n%s", machine, diff)
-		}
+		must.NoError(t, err)
+		test.Eq(t, whole.HCAs, snap.HCAs, test.Sprintf("%s without uevent files", machine))
 	}
 }
 
@@ -52,9 +48,7 @@ func TestDiscoverWithoutUevents(t *testing.T) {
 func TestDiscoverOddVendor(t *testing.T) {
 	root := rdmatest.Root(t, "roce-lag")
 	function, err := filepath.EvalSymlinks(filepath.Join(root, "sys/bus/pci/devices/0000:3b:00.0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if err := errors.Join(os.Remove(filepath.Join(function, "uevent")),
 		os.WriteFile(filepath.Join(function, "vendor"), []byte("0x15\n"), 0o644)); err != nil {
 		t.Fatal(err)
@@ -98,9 +92,7 @@ func TestLegacyRepresentorInterfaces(t *testing.T) {
 					marked = append(marked, fmt.Sprint(p.Number))
 				}
 			}
-			if got := strings.Join(marked, " "); got != c.wantMarked {
-				t.Errorf("representors are the ports %q, want %q", got, c.wantMarked)
-			}
+			test.Eq(t, c.wantMarked, strings.Join(marked, " "), test.Sprint("representors are the ports"))
 			if p := snap.HCAs[0].Port1(); p == nil || c.wantMarked != "" && p.Netdev != c.wantNetdev {
 				t.Errorf("first port of its own: %+v; want the interface %s", p, c.wantNetdev)
 			}
@@ -137,9 +129,7 @@ func TestLegacyRepresentorHCAs(t *testing.T) {
 			for _, h := range m.discover(t).Usable() {
 				usable = append(usable, h.IBDev)
 			}
-			if got := strings.Join(usable, " "); got != c.usable {
-				t.Errorf("usable are %q, want %q", got, c.usable)
-			}
+			test.Eq(t, c.usable, strings.Join(usable, " "), test.Sprint("usable"))
 		})
 	}
 }
@@ -151,9 +141,7 @@ func TestLegacyRepresentorsComeAndGo(t *testing.T) {
 	m.hca("mlx5_2", 1)
 	m.netdev("uplink", "", "id")
 	root := rdmatest.TempDir(t)
-	if err := m.machine(t).Extract(root); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.machine(t).Extract(root))
 	sys := sysfs.DirFS(filepath.Join(root, "sys"))
 	scanner := rdma.NewScanner(sys)
 	link, aside := filepath.Join(root, "sys/class/infiniband/mlx5_2"), filepath.Join(root, "aside")
@@ -167,13 +155,9 @@ func TestLegacyRepresentorsComeAndGo(t *testing.T) {
 	} {
 		before, _ := scanner.Update(rdma.Changes{})
 		wasUsable := len(before.Usable())
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, step.do())
 		snap, err := scanner.Update(rdma.Changes{IBDevs: rdma.NamesOf("mlx5_2")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		whole, err := rdma.Discover(sys)
 		if diff := cmp.Diff(string(encode(t, whole)), string(encode(t, snap))); err != nil || diff != "" {
 			t.Errorf("error %v; Update differs from Discover:\n%s", err, diff)
@@ -231,9 +215,7 @@ func (m *switchHost) netdev(name, portName, switchID string) {
 func (m *switchHost) machine(t *testing.T) *fixture.Machine {
 	t.Helper()
 	machine, err := fixture.Parse("switch", []byte("Made for one test.\n\n"+m.text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return machine
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -35,13 +37,9 @@ func TestOracle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := extract(t, name)
 			snap, err := rdma.Discover(os.DirFS(filepath.Join(root, "sys")).(fs.ReadLinkFS))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			oracle, err := rdmamap.Open(root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			compareDevices(t, oracle, snap, name)
 			compareNodes(t, oracle, snap, name)
 			comparePCI(t, oracle, snap, root)
@@ -52,9 +50,7 @@ func TestOracle(t *testing.T) {
 
 func compareDevices(t *testing.T, oracle *rdmamap.Map, snap *rdma.Snapshot, machine string) {
 	theirs, err := oracle.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ours := slices.Clone(oracleListsVanished[machine])
 	for _, h := range snap.HCAs {
 		ours = append(ours, h.IBDev)
@@ -65,9 +61,7 @@ func compareDevices(t *testing.T, oracle *rdmamap.Map, snap *rdma.Snapshot, mach
 func compareNodes(t *testing.T, oracle *rdmamap.Map, snap *rdma.Snapshot, machine string) {
 	for _, h := range snap.HCAs {
 		theirs, err := oracle.CharDevices(h.IBDev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var ours []string
 		for _, name := range oracleListsNumberless[machine+" "+h.IBDev] {
 			ours = append(ours, filepath.Join(rdma.DevDir, name))
@@ -94,15 +88,11 @@ func comparePCI(t *testing.T, oracle *rdmamap.Map, snap *rdma.Snapshot, root str
 	}
 	for _, address := range names(t, filepath.Join(root, "sys/bus/pci/devices")) {
 		theirs, err := oracle.DevicesForPCI(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		same(t, "HCAs of "+address, theirs, ours[address])
 		delete(ours, address)
 	}
-	if len(ours) > 0 {
-		t.Errorf("HCAs on functions that the bus does not list: %v", ours)
-	}
+	test.Eq(t, 0, len(ours), test.Sprintf("HCAs on functions that the bus does not list: %v", ours))
 }
 
 // compareAux asks for every auxiliary device. One with a number is a subfunction;
@@ -118,21 +108,15 @@ func compareAux(t *testing.T, oracle *rdmamap.Map, snap *rdma.Snapshot, root str
 	dir := filepath.Join(root, "sys/bus/auxiliary/devices")
 	for _, name := range names(t, dir) {
 		theirs, err := oracle.DevicesForAux(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		real, err := filepath.EvalSymlinks(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		sf, _ := os.ReadFile(filepath.Join(real, "sfnum")) // absent of others
 		key := filepath.Base(filepath.Dir(real)) + " " + strings.TrimSpace(string(sf))
 		same(t, "HCAs of "+name, theirs, ours[key])
 		delete(ours, key)
 	}
-	if len(ours) > 0 {
-		t.Errorf("HCAs on subfunctions that the bus does not list: %v", ours)
-	}
+	test.Eq(t, 0, len(ours), test.Sprintf("HCAs on subfunctions that the bus does not list: %v", ours))
 }
 
 func same(t *testing.T, what string, theirs, ours []string) {
@@ -163,17 +147,11 @@ func extract(t *testing.T, machine string) string {
 	t.Helper()
 	root := rdmatest.TempDir(t)
 	m := load(t, machine)
-	if err := m.Extract(root); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Extract(root))
 	dev := filepath.Join(root, rdma.DevDir)
-	if err := os.MkdirAll(dev, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dev, 0o755))
 	for _, n := range m.Nodes() {
-		if err := os.WriteFile(filepath.Join(dev, n.Name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dev, n.Name), nil, 0o644))
 	}
 	return root
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // The strings are what kernels print, where the test says nothing else.
@@ -41,9 +43,7 @@ func TestGUIDText(t *testing.T) {
 	if text, err := g.MarshalText(); err != nil || string(text) != "0011:7501:0167:4a2c" {
 		t.Errorf("text %q, error %v", text, err)
 	}
-	if err := g.UnmarshalText([]byte("mlx5_0")); err == nil {
-		t.Error("no error for a GUID mlx5_0")
-	}
+	test.Error(t, g.UnmarshalText([]byte("mlx5_0")))
 }
 
 func TestParseGIDPrefix(t *testing.T) {
@@ -189,9 +189,7 @@ func TestIsRepresentor(t *testing.T) {
 		"p0": false, "p1s2": false, "": false, "pf": false, "pf0vf": false, "pf0xf1": false, "pf0vf3a": false,
 		"0": false, "c1": false,
 	} {
-		if got := representor.MatchString(in); got != want {
-			t.Errorf("representor.MatchString(%q) is %v", in, got)
-		}
+		test.Eq(t, want, representor.MatchString(in), test.Sprintf("representor.MatchString(%q)", in))
 	}
 }
 
@@ -200,9 +198,7 @@ func TestIsLegacyRepresentor(t *testing.T) {
 		"0": true, "126": true, "4095": true, "": false, "-1": false, "65534": false, "p0": false, "0x1": false,
 		"pf0vf0": false, "1s2": false,
 	} {
-		if got := legacyRepresentor.MatchString(in); got != want {
-			t.Errorf("legacyRepresentor.MatchString(%q) is %v", in, got)
-		}
+		test.Eq(t, want, legacyRepresentor.MatchString(in), test.Sprintf("legacyRepresentor.MatchString(%q)", in))
 	}
 }
 

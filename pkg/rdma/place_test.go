@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -14,9 +14,7 @@ func TestPlaceOf(t *testing.T) {
 	got := rdma.PlaceOf("../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0")
 	want := rdma.Place{Address: "0000:19:00.0", Root: "pci0000:15",
 		Bridges: []string{"0000:15:01.0", "0000:16:00.0", "0000:17:01.0"}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(rdma.Place{})); diff != "" {
-		t.Errorf("place (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, got, test.Cmp(cmpopts.IgnoreUnexported(rdma.Place{})), test.Sprint("place"))
 	for _, s := range []string{"", "../../../devices/virtual/net/lo", "pci0000:15"} {
 		if got := rdma.PlaceOf(s); got.Address != "" {
 			t.Errorf("%q has the place %+v; want one without an address", s, got)
@@ -28,7 +26,5 @@ func TestComparePCIAddresses(t *testing.T) {
 	addresses := []string{"10000:01:00.0", "0000:3b:00.1", "2000:00:00.0", "0000:3b:00.0", "none"}
 	slices.SortFunc(addresses, rdma.ComparePCIAddresses)
 	want := []string{"none", "0000:3b:00.0", "0000:3b:00.1", "2000:00:00.0", "10000:01:00.0"}
-	if diff := cmp.Diff(want, addresses); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, addresses, test.Sprint("order"))
 }

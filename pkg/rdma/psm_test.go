@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -42,18 +44,14 @@ func TestPSM(t *testing.T) {
 		}
 	}
 	for _, h := range discover(t, "hgx-h100").HCAs {
-		if h.PSM != nil {
-			t.Errorf("%s has a user device of Omni-Path", h.IBDev)
-		}
+		test.Nil(t, h.PSM, test.Sprintf("%s has a user device of Omni-Path", h.IBDev))
 	}
 }
 
 // TestVerifyPSM: a user device with another number is another card's.
 func TestVerifyPSM(t *testing.T) {
 	h := hca(t, discover(t, "omnipath-hfi1"), "hfi1_0")
-	if err := rdma.Verify(variantFS(t, "omnipath-hfi1"), h); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, rdma.Verify(variantFS(t, "omnipath-hfi1"), h))
 	err := rdma.Verify(variantFS(t, "omnipath-hfi1", "-- "+hfiDevice+"dev --\n242:0", "-- "+hfiDevice+"dev --\n242:1"), h)
 	if !errors.Is(err, rdma.ErrChanged) || !strings.Contains(err.Error(), "hfi1_0 is 242:1 now, and was 242:0") {
 		t.Errorf("Verify says %v", err)

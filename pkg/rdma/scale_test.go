@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -27,9 +30,7 @@ func TestScaling(t *testing.T) {
 	for _, n := range []int{8, 64, 1016} {
 		c := counted.New(large(t, n))
 		snap, err := rdma.Discover(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(snap.HCAs) != n || len(snap.Problems) > 0 {
 			t.Fatalf("%d devices: found %d, problems %v", n, len(snap.HCAs), snap.Problems)
 		}
@@ -37,14 +38,10 @@ func TestScaling(t *testing.T) {
 		t.Logf("%d devices: %.1f operations and %.1f system calls each: %d files read, %d missing, %d links, %d stats, %d directories",
 			n, perDevice[n], float64(c.SystemCalls())/float64(n), c.Reads, c.Misses, c.Links, c.Stats, len(c.Dirs))
 		for dir, times := range c.Dirs {
-			if times > 1 {
-				t.Errorf("%d devices: %s listed %d times", n, dir, times)
-			}
+			test.LessEq(t, 1, times, test.Sprintf("%d devices: %s listed %d times", n, dir, times))
 		}
 		for _, dir := range []string{"class/infiniband", "class/infiniband_verbs", "class/infiniband_mad", "class/net"} {
-			if c.Dirs[dir] != 1 {
-				t.Errorf("%d devices: %s listed %d times; want once", n, dir, c.Dirs[dir])
-			}
+			test.Eq(t, 1, c.Dirs[dir], test.Sprintf("%d devices: %s listed", n, dir))
 		}
 	}
 	if perDevice[1016] > mostPerDevice {
@@ -82,9 +79,7 @@ func TestScalingVPD(t *testing.T) {
 	for _, n := range []int{pfs, 1016} {
 		plain := counted.New(large(t, n))
 		old, err := rdma.Discover(plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		c := counted.New(candidates{&flapping{ReadLinkFS: large(t, n)}})
 		snap, err := rdma.Discover(c)
 		if err != nil || len(snap.HCAs) != len(old.HCAs) {
@@ -96,9 +91,8 @@ func TestScalingVPD(t *testing.T) {
 		more[n] = c.Operations() - plain.Operations()
 		t.Logf("%d devices: %d operations, %d with candidates", n, plain.Operations(), c.Operations())
 	}
-	if more[1016] != more[pfs] {
-		t.Errorf("candidates cost %d operations on a host of 1016 devices, and %d on one of %d", more[1016], more[pfs], pfs)
-	}
+	test.Eq(t, more[pfs], more[1016],
+		test.Sprintf("candidates cost %d operations on a host of 1016 devices, and %d on one of %d", more[1016], more[pfs], pfs))
 }
 
 // TestUpdateCost: one event costs the same on any host, in operations and, but for the
@@ -115,17 +109,13 @@ func TestUpdateCost(t *testing.T) {
 		flap := &flapping{ReadLinkFS: c}
 		s := rdma.NewScanner(flap)
 		snap, err := s.Scan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		h := snap.HCAs[n/2]
 		flap.file = stateFile(t, c, h.IBDev)
 		update := func() {
 			flap.down = !flap.down
 			next, err := s.Update(rdma.Changes{Netdevs: rdma.NamesOf(h.Ports[0].Netdev)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if d := rdma.Compare(snap, next); len(d.HCAs) != 1 || d.HCAs[0] != h.Name {
 				t.Fatalf("%d devices: changed %v; want %s", n, d.HCAs, h.Name)
 			}
@@ -157,9 +147,7 @@ func TestScalingRepresentors(t *testing.T) {
 	for _, n := range []int{4, 128} {
 		c := counted.New(switchdev(t, n))
 		snap, err := rdma.Discover(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(snap.HCAs[0].Ports) != n+1 || !snap.HCAs[0].Ports[n].Representor || snap.HCAs[0].Ports[0].Representor {
 			t.Fatalf("%d representors: ports %+v", n, snap.HCAs[0].Ports)
 		}
@@ -192,9 +180,7 @@ func switchdev(t *testing.T, n int) fs.FS {
 		file(fmt.Sprintf("infiniband/mlx5_0/ports/%d/link_layer", i+2), "Ethernet")
 	}
 	m, err := fixture.Parse("switchdev", []byte("Made for one test.\n\n"+b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m.FS(t)
 }
 
@@ -206,9 +192,7 @@ func large(t testing.TB, n int) fs.ReadLinkFS {
 	defer largeMu.Unlock()
 	if larges[n] == nil {
 		m, err := fixture.Large(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		larges[n] = m
 	}
 	return larges[n].FS(t)
@@ -222,8 +206,6 @@ var (
 func synthesize(t testing.TB, functions int) string {
 	t.Helper()
 	dir := rdmatest.TempDir(t)
-	if err := fixture.Synthesize(dir, functions); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, fixture.Synthesize(dir, functions))
 	return dir
 }

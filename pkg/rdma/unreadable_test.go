@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -42,15 +45,10 @@ func TestUnreadableIsNotGone(t *testing.T) {
 		syscall.EIO: true, syscall.EACCES: true, syscall.ENOTCONN: true, syscall.ENOENT: false,
 	} {
 		snap, discovered := rdma.Discover(&denying{sys, "mlx5_0", err})
-		if discovered != nil {
-			t.Fatal(discovered)
-		}
-		if slices.ContainsFunc(snap.HCAs, func(h rdma.HCA) bool { return h.IBDev == "mlx5_0" }) {
-			t.Errorf("%v: the device is complete", err)
-		}
+		must.NoError(t, discovered)
+		test.False(t, slices.ContainsFunc(snap.HCAs, func(h rdma.HCA) bool { return h.IBDev == "mlx5_0" }),
+			test.Sprintf("%v: the device is complete", err))
 		says := slices.ContainsFunc(snap.Problems, func(p rdma.Problem) bool { return p.IBDev == "mlx5_0" })
-		if says != reported {
-			t.Errorf("%v: problems are %v, want one of mlx5_0: %v", err, snap.Problems, reported)
-		}
+		test.Eq(t, reported, says, test.Sprintf("%v: problems are %v, want one of mlx5_0", err, snap.Problems))
 	}
 }

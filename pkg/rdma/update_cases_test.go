@@ -7,7 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
@@ -98,15 +99,10 @@ func TestUpdateCases(t *testing.T) {
 			first := m.last
 			after := m.update(changes)
 			whole, err := rdma.Discover(m.sys)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(encode(t, whole)), string(encode(t, after))); diff != "" {
-				t.Errorf("Update differs from Discover (-Discover +Update):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.want, rdma.Compare(first, after).HCAs); diff != "" {
-				t.Errorf("HCAs that differ (-want +got):\n%s", diff)
-			}
+			must.NoError(t, err)
+			test.Eq(t, string(encode(t, whole)), string(encode(t, after)),
+				test.Sprint("Update differs from Discover"))
+			test.Eq(t, c.want, rdma.Compare(first, after).HCAs, test.Sprint("HCAs that differ"))
 			if len(c.want) == 0 && after != before {
 				t.Error("another snapshot, though nothing changed")
 			}
@@ -161,22 +157,16 @@ func TestPoll(t *testing.T) {
 			}
 		}
 	}
-	if want := ports + 2; c.Operations() != want {
-		t.Errorf("%d operations; want %d: the states, the netns mode and rdma_cm", c.Operations(), want)
-	}
+	test.Eq(t, ports+2, c.Operations(), test.Sprint("operations"))
 	m.write("class/infiniband/mlx5_4/ports/1/state", "1: DOWN")
 	m.write("class/infiniband/mlx5_4/ports/1/phys_state", "3: Disabled")
 	changes := m.scanner.Poll()
-	if got := changes.String(); got != "HCAs mlx5_4" {
-		t.Errorf("a port went down: the poll says %s", got)
-	}
+	test.Eq(t, "HCAs mlx5_4", changes.String(), test.Sprint("a port went down: the poll"))
 	m.update(changes)
 	m.write("class/infiniband/mlx5_4/ports/1/phys_state", "2: Polling")
 	m.write("module/ib_core/parameters/netns_mode", "N")
 	changes = m.scanner.Poll()
-	if got := changes.String(); got != "host, HCAs mlx5_4" {
-		t.Errorf("another reason, another mode: the poll says %s", got)
-	}
+	test.Eq(t, "host, HCAs mlx5_4", changes.String(), test.Sprint("another reason, another mode: the poll"))
 	if snap := m.update(changes); snap.NetnsMode != rdma.NetnsExclusive ||
 		hca(t, snap, "mlx5_4").Ports[0].PhysState != "Polling" {
 		t.Errorf("after the poll: mode %q, port %+v", snap.NetnsMode, hca(t, snap, "mlx5_4").Ports[0])
@@ -199,9 +189,7 @@ func TestPollOfVFs(t *testing.T) {
 	poll := func(step, want string) {
 		t.Helper()
 		changes := m.scanner.Poll()
-		if got := changes.String(); got != want {
-			t.Errorf("%s: the poll says %q, want %q", step, got, want)
-		}
+		test.Eq(t, want, changes.String(), test.Sprintf("%s: the poll", step))
 		m.update(changes)
 	}
 	nothing := new(rdma.Changes).String()

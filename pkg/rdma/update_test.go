@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -48,9 +48,7 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 	s := rdma.NewScanner(sys)
 	host := &mutableHost{t: t, dir: filepath.Join(root, "sys"), sys: sys, scanner: s, rand: rand.New(rand.NewPCG(seed, 1))}
 	last, err := s.Scan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	last = withVPD(t, s, sys, last)
 	encoded := encode(t, last)
 	for step := range steps {
@@ -67,18 +65,12 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 		}
 		last = withVPD(t, s, sys, last)
 		whole, err := rdma.Discover(sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		encoded = encode(t, last)
-		if want := encode(t, whole); !bytes.Equal(want, encoded) {
-			t.Fatalf("step %d, %s, named %s: Update differs from Discover (-Discover +Update):\n%s",
-				step, strings.Join(log, "; "), changes, cmp.Diff(string(want), string(encoded)))
-		}
-		if now := encode(t, before); !bytes.Equal(copied, now) {
-			t.Fatalf("step %d, %s: the snapshot before was changed:\n%s", step, strings.Join(log, "; "),
-				cmp.Diff(string(copied), string(now)))
-		}
+		must.True(t, bytes.Equal(encode(t, whole), encoded),
+			must.Sprintf("step %d, %s, named %s: Update differs from Discover", step, strings.Join(log, "; "), changes))
+		must.True(t, bytes.Equal(copied, encode(t, before)),
+			must.Sprintf("step %d, %s: the snapshot before was changed", step, strings.Join(log, "; ")))
 		checkShared(t, before, last)
 	}
 }
@@ -193,9 +185,7 @@ func (m *mutableHost) real(entry string) string {
 
 func (m *mutableHost) must(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
 }
 
 // write replaces a file, also one whose read is to fail.

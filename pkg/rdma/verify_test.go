@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -14,13 +17,9 @@ func TestVerifyUnchanged(t *testing.T) {
 	for _, name := range fixture.Names() {
 		sys := load(t, name).FS(t)
 		snap, err := rdma.Discover(sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for i := range snap.HCAs {
-			if err := rdma.Verify(sys, &snap.HCAs[i]); err != nil {
-				t.Errorf("%s %s: %v", name, snap.HCAs[i].IBDev, err)
-			}
+			test.NoError(t, rdma.Verify(sys, &snap.HCAs[i]), test.Sprintf("%s %s", name, snap.HCAs[i].IBDev))
 		}
 	}
 }
@@ -69,10 +68,6 @@ func TestVerifyMoved(t *testing.T) {
 func TestVerifyWithoutUverbs(t *testing.T) {
 	sys := load(t, "misbehaving").FS(t)
 	snap, err := rdma.Discover(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rdma.Verify(sys, hca(t, snap, "mlx5_3")); err != nil {
-		t.Error(err)
-	}
+	must.NoError(t, err)
+	test.NoError(t, rdma.Verify(sys, hca(t, snap, "mlx5_3")))
 }

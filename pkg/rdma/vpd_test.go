@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -46,9 +48,7 @@ func TestParseVPD(t *testing.T) {
 		"long text":        {vpd(keywords("V3", strings.Repeat("a", 65))), rdma.VPD{}},
 		"value cut off":    {vpd("V3\x20aa11"), rdma.VPD{Card: "aa11"}},
 	} {
-		if got := rdma.ParseVPD([]byte(c.content)); got != c.want {
-			t.Errorf("%s: %+v; want %+v", name, got, c.want)
-		}
+		test.EqOp(t, c.want, rdma.ParseVPD([]byte(c.content)), test.Sprintf("%s", name))
 	}
 	for name, content := range map[string]string{
 		"cut in a tag":    "\x82\x0e",
@@ -94,9 +94,8 @@ func TestVPDReadsLittle(t *testing.T) {
 	} {
 		sys := &readCounter{FS: fstest.MapFS{"vpd": &fstest.MapFile{Data: []byte(c.content)}}}
 		rdma.ReadVPD(t.Context(), sys, map[string]string{"a": "vpd"})
-		if sys.bytes > c.most {
-			t.Errorf("%s: %d bytes are read; want at most %d", name, sys.bytes, c.most)
-		}
+		test.LessEq(t, c.most, sys.bytes,
+			test.Sprintf("%s: %d bytes are read; want at most %d", name, sys.bytes, c.most))
 	}
 }
 
@@ -150,8 +149,7 @@ func TestReadVPDFails(t *testing.T) {
 		syscall.ENOENT: {},
 	} {
 		sys := openFunc(func(name string) (fs.File, error) { return nil, &fs.PathError{Op: "open", Path: name, Err: errno} })
-		if got := rdma.ReadVPD(t.Context(), sys, map[string]string{"a": "x"})["a"]; got != want {
-			t.Errorf("%v: %+v; want %+v", errno, got, want)
-		}
+		test.EqOp(t, want, rdma.ReadVPD(t.Context(), sys, map[string]string{"a": "x"})["a"],
+			test.Sprintf("%v", errno))
 	}
 }

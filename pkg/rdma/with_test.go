@@ -3,7 +3,7 @@ package rdma_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 )
 
 // TestWith: HCAs that are added stand in their order, and replace their namesakes.
@@ -15,9 +15,7 @@ func TestWith(t *testing.T) {
 	changed := whole.HCAs[0]
 	changed.Uverbs = nil
 	part.HCAs[0] = changed
-	if diff := cmp.Diff(whole.HCAs, part.With(whole.HCAs[2], whole.HCAs[0], whole.HCAs[3]).HCAs); diff != "" {
-		t.Error(diff)
-	}
+	test.Eq(t, whole.HCAs, part.With(whole.HCAs[2], whole.HCAs[0], whole.HCAs[3]).HCAs)
 	if len(part.HCAs) != len(whole.HCAs)-2 || part.HCAs[0].Uverbs != nil {
 		t.Error("the receiver was changed")
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
@@ -42,30 +44,19 @@ func TestBetween(t *testing.T) {
 		{"both not known: that is not the same node", gpu, "pci0000:59/rp", -1, -1, topology.Unknown},
 	} {
 		a, b := at("0000:01:00.0", c.a, c.an), at("0000:02:00.0", c.b, c.bn)
-		if got := topology.Between(a, b); got != c.want {
-			t.Errorf("%s: %s; want %s", c.why, got, c.want)
-		}
-		if got := topology.Between(b, a); got != c.want {
-			t.Errorf("%s, the other way: %s; want %s", c.why, got, c.want)
-		}
+		test.Eq(t, c.want, topology.Between(a, b), test.Sprintf("%s", c.why))
+		test.Eq(t, c.want, topology.Between(b, a), test.Sprintf("%s, the other way", c.why))
 	}
 }
 
 func TestBetweenSpecialCases(t *testing.T) {
 	d, soft := at("0000:01:00.0", "pci0000:00", 0), &topology.Device{Name: "rxe0"}
-	if got := topology.Between(d, d); got != topology.Self {
-		t.Errorf("a device and itself: %s", got)
-	}
-	if got := topology.Between(soft, soft); got != topology.Self {
-		t.Errorf("a software HCA and itself: %s", got)
-	}
-	if got := topology.Between(d, soft); got != topology.Unknown {
-		t.Errorf("a device and a software HCA: %s", got)
-	}
+	test.Eq(t, topology.Self, topology.Between(d, d), test.Sprint("a device and itself"))
+	test.Eq(t, topology.Self, topology.Between(soft, soft), test.Sprint("a software HCA and itself"))
+	test.Eq(t, topology.Unknown, topology.Between(d, soft), test.Sprint("a device and a software HCA"))
 	// Two HCAs of one function: azure-mana, smi-multiplane.
-	if got := topology.Between(d, at("0000:01:00.0", "pci0000:00", 0)); got != topology.PIX {
-		t.Errorf("two devices of one function: %s", got)
-	}
+	test.Eq(t, topology.PIX, topology.Between(d, at("0000:01:00.0", "pci0000:00", 0)),
+		test.Sprint("two devices of one function"))
 }
 
 // TestEveryPairOfAMachine: the GPU of an HGX below its switch is nearest to the
@@ -80,8 +71,6 @@ func TestEveryPairOfAMachine(t *testing.T) {
 				near++
 			}
 		}
-		if near != 1 {
-			t.Errorf("%s has %d HCAs at PIX; want one", m.Rows[i], near)
-		}
+		test.Eq(t, 1, near, test.Sprintf("%s", m.Rows[i]))
 	}
 }

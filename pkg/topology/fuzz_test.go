@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
@@ -76,9 +79,8 @@ func FuzzDiscover(f *testing.F) {
 		}
 		for _, write := range []func(io.Writer) error{host.WriteMatrix, host.WriteSVG,
 			func(w io.Writer) error { return host.WriteTree(w, topology.BoxLines) }} {
-			if strings.ContainsRune(string(written(t, write)), '\x1b') {
-				t.Error("the output has an escape character")
-			}
+			test.False(t, strings.ContainsRune(string(written(t, write)), '\x1b'),
+				test.Sprint("the output has an escape character"))
 		}
 		checkXML(t, written(t, host.WriteSVG))
 	})
@@ -92,8 +94,6 @@ func checkXML(t *testing.T, svg []byte) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatalf("the picture is no XML: %v\n%s", err, svg)
-		}
+		must.NoError(t, err, must.Sprintf("the picture is no XML: %v\n%s", err, svg))
 	}
 }

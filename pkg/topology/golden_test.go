@@ -9,7 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -68,13 +69,9 @@ func TestGoldenFilesAreUsed(t *testing.T) {
 	}
 	slices.Sort(want)
 	files, err := filepath.Glob("testdata/*.*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	slices.Sort(files)
-	if diff := cmp.Diff(want, files); diff != "" {
-		t.Errorf("golden files (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, files, test.Sprint("golden files"))
 }
 
 // TestDeterministic: maps are used on the way, and must not show.
@@ -82,9 +79,8 @@ func TestDeterministic(t *testing.T) {
 	for _, name := range machines {
 		first := written(t, discover(t, name).WriteSVG)
 		for range 3 {
-			if again := written(t, discover(t, name).WriteSVG); !bytes.Equal(first, again) {
-				t.Fatalf("%s: two pictures of one machine (-first +again):\n%s", name, cmp.Diff(string(first), string(again)))
-			}
+			must.True(t, bytes.Equal(first, written(t, discover(t, name).WriteSVG)),
+				must.Sprintf("%s: two pictures of one machine", name))
 		}
 	}
 }
@@ -103,9 +99,7 @@ func text(t testing.TB, host *topology.Topology, lines topology.Lines) []byte {
 func written(t testing.TB, write func(io.Writer) error) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	if err := write(&buf); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, write(&buf))
 	return buf.Bytes()
 }
 
@@ -113,9 +107,7 @@ func written(t testing.TB, write func(io.Writer) error) []byte {
 func discover(t testing.TB, machine string) *topology.Topology {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return discoverMachine(t, m)
 }
 
@@ -123,8 +115,6 @@ func discoverMachine(t testing.TB, m *fixture.Machine) *topology.Topology {
 	t.Helper()
 	sys := m.FS(t)
 	snap, err := rdma.Discover(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return topology.Discover(sys, snap)
 }

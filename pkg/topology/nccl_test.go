@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -27,13 +30,9 @@ var xeon = topology.CPU{Arch: "x86_64", Vendor: "GenuineIntel", Family: 6, Model
 func ncclFile(t *testing.T, machine string) string {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	snap, err := rdma.Discover(m.OpenFS())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var hcas []*rdma.HCA
 	for i := range snap.HCAs {
 		if snap.HCAs[i].Unusable() == nil {
@@ -41,9 +40,7 @@ func ncclFile(t *testing.T, machine string) string {
 		}
 	}
 	data, err := topology.NCCL(m.OpenFS(), snap, hcas, xeon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }
 
@@ -59,9 +56,7 @@ func TestNCCL(t *testing.T) {
 		if err == nil {
 			err = root.acceptable()
 		}
-		if err != nil {
-			t.Errorf("%s: %v\n%s", name, err, text)
-		}
+		test.NoError(t, err, test.Sprintf("%s: %v\n%s", name, err, text))
 		if slices.Contains(ncclMachines, name) {
 			golden.Bytes(t, name+".nccl.xml", []byte(text))
 		}
@@ -88,9 +83,7 @@ func TestParseCPU(t *testing.T) {
 		t.Errorf("of arm64: %+v", got)
 	}
 	m, err := fixture.Load("hgx-h100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := topology.NCCL(m.OpenFS(), &rdma.Snapshot{}, nil, topology.ParseCPU("", "amd64")); err == nil ||
 		!strings.Contains(err.Error(), "vendor_id") {
 		t.Errorf("of a CPU without a vendor: %v", err)

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
@@ -38,9 +39,7 @@ func machine(t testing.TB, functions ...pciFunction) *fixture.Machine {
 		}
 	}
 	m, err := fixture.Parse("odd", []byte(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m
 }
 
@@ -77,9 +76,7 @@ func TestAccelerators(t *testing.T) {
 		"ACC1 accelerator 0000:00:07.0 0",
 		"GPU3 gpu 10000:00:00.0 0",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("accelerators (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, got, test.Sprint("accelerators"))
 }
 
 // TestFolding: which bridges are drawn.
@@ -111,17 +108,11 @@ NUMA node not known
       ` + "`" + `- switch 0000:04:00.0
          ` + "`" + `- GPU1  0000:06:00.0  NVIDIA 10de:0001
 `
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("tree (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, got, test.Sprint("tree"))
 	gpus := host.Accelerators()
-	if d := topology.Between(gpus[0], gpus[1]); d != topology.PXB {
-		t.Errorf("GPU0 to GPU1: %s; want PXB", d)
-	}
+	test.Eq(t, topology.PXB, topology.Between(gpus[0], gpus[1]), test.Sprint("GPU0 to GPU1"))
 	via := host.NUMANodes[0].Roots[0].Children[0].Via
-	if diff := cmp.Diff([]string{"0000:00:03.0"}, via); diff != "" {
-		t.Errorf("ports above GPU4 (-want +got):\n%s", diff)
-	}
+	test.Eq(t, []string{"0000:00:03.0"}, via, test.Sprint("ports above GPU4"))
 }
 
 // TestUnreadable: what cannot be read is said, and hides nothing else.
@@ -141,9 +132,7 @@ func TestUnreadable(t *testing.T) {
 -- sys/devices/pci0000:00/0000:02:00.0/class !EIO --
 `
 	m, err := fixture.Parse("odd", []byte(archive))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	host := discoverMachine(t, m)
 	if len(host.Devices) != 1 || host.Devices[0].Address != "0000:01:00.0" || host.Devices[0].NUMANode != nil {
 		t.Errorf("devices: %+v; want the GPU that can be read", host.Devices)
@@ -153,8 +142,6 @@ func TestUnreadable(t *testing.T) {
 		got = append(got, p.Message)
 	}
 	for _, want := range []string{"0000:02:00.0/class: input/output error", `no PCI function in "../../../devices/virtual/nothing"`, "read device link: readlink bus/pci/devices/0000:04:00.0"} {
-		if !strings.Contains(strings.Join(got, "\n"), want) {
-			t.Errorf("problems %q; want one with %q", got, want)
-		}
+		test.StrContains(t, strings.Join(got, "\n"), want, test.Sprintf("problems %q; want one", got))
 	}
 }

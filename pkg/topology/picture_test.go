@@ -8,20 +8,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func load(t testing.TB, m *fixture.Machine, err error) *Topology {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	sys := m.FS(t)
 	snap, err := rdma.Discover(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return Discover(sys, snap)
 }
 
@@ -41,9 +40,8 @@ func checkBoxes(t *testing.T, where string, boxes []*box) {
 	for i, b := range boxes {
 		at := where + " > " + b.lines[0]
 		for _, line := range b.lines[1:] {
-			if textWidth(line, smallText)+gap > b.w {
-				t.Errorf("%s: %q is wider than its box", at, line)
-			}
+			test.LessEq(t, b.w, textWidth(line, smallText)+gap,
+				test.Sprintf("%s: %q is wider than its box", at, line))
 		}
 		for _, c := range b.inner {
 			if c.x < gap || c.y < titleHeight || c.x+c.w+gap > b.w || c.y+c.h+gap > b.h {
@@ -80,9 +78,7 @@ func many(n int) *Topology {
 // large and 4.5 of other text; no one grey has 4.5 on both pages.
 func TestContrast(t *testing.T) {
 	colours := regexp.MustCompile(`\.(\w+)>rect\{fill:(#[0-9a-f]{6})`).FindAllStringSubmatch(StyleSheet, -1)
-	if len(colours) != 4 {
-		t.Fatalf("filled boxes in the style sheet: %q", colours)
-	}
+	must.Eq(t, 4, len(colours), must.Sprintf("filled boxes in the style sheet: %q", colours))
 	for _, c := range colours {
 		if got := contrast(c[2], "#ffffff"); got < 4.5 {
 			t.Errorf("white text on %s %s: contrast %.2f", c[1], c[2], got)
@@ -122,19 +118,13 @@ func TestSelfContained(t *testing.T) {
 	m, err := fixture.Load("dgx-h100-ib")
 	host := load(t, m, err)
 	var b strings.Builder
-	if err := host.WriteSVG(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, host.WriteSVG(&b))
 	svg := strings.Replace(b.String(), "http://www.w3.org/2000/svg", "", 1)
 	for _, word := range []string{"http", "url(", "@import", "href", "<script", "@font-face"} {
-		if strings.Contains(svg, word) {
-			t.Errorf("the picture has %q", word)
-		}
+		test.StrNotContains(t, svg, word, test.Sprint("the picture"))
 	}
 	for _, d := range host.Devices {
-		if !strings.Contains(svg, "<title>"+d.Name+", "+d.Address) {
-			t.Errorf("no title for %s", d.Name)
-		}
+		test.StrContains(t, svg, "<title>"+d.Name+", "+d.Address, test.Sprintf("no title for %s", d.Name))
 	}
 }
 
@@ -143,14 +133,10 @@ func BenchmarkDiscover(b *testing.B) {
 	for _, n := range []int{8, 64, 1016} {
 		b.Run(fmt.Sprintf("functions=%d", n), func(b *testing.B) {
 			m, err := fixture.Large(n)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			sys := m.FS(b)
 			snap, err := rdma.Discover(sys)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			for b.Loop() {
 				Discover(sys, snap)
 			}

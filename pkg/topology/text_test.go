@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
@@ -20,9 +23,7 @@ func TestWideMatrix(t *testing.T) {
 		host.Devices = append(host.Devices, d)
 	}
 	var out bytes.Buffer
-	if err := host.WriteMatrix(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, host.WriteMatrix(&out))
 	parts := strings.Split(strings.TrimSpace(out.String()), "\n\n")
 	if len(parts) != 4 { // three parts, and the legend
 		t.Fatalf("%d parts:\n%s", len(parts)-1, out.String())
@@ -31,13 +32,9 @@ func TestWideMatrix(t *testing.T) {
 	for _, part := range parts[:3] {
 		lines := strings.Split(part, "\n")
 		columns += strings.Count(lines[0], "mlx5_")
-		if len(lines) != hcas+1 {
-			t.Errorf("a part has %d lines", len(lines))
-		}
+		test.Eq(t, hcas+1, len(lines), test.Sprint("a part"))
 		for _, line := range lines {
-			if len(line) > 160 {
-				t.Errorf("%d columns: %s", len(line), line)
-			}
+			test.LessEq(t, 160, len(line), test.Sprintf("%d columns: %s", len(line), line))
 		}
 	}
 	if columns != hcas || strings.Count(out.String(), "NUMA\n") != 1 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,9 +27,7 @@ func startControlPlane(b *testing.B) *cluster.ControlPlane {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			b.Error(err)
-		}
+		test.NoError(b, cp.Stop())
 	})
 	return cp
 }

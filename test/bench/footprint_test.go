@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
 )
 
 // BenchmarkSize is that of the programs, and how many Go modules they have. Floors are built as one
@@ -61,9 +63,7 @@ func TestPruned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := bytes.Contains(data, []byte(template)); got != want {
-			t.Errorf("%s has %s: %v, want %v; go build -ldflags=-dumpdep says who calls it", name, template, got, want)
-		}
+		test.Eq(t, want, bytes.Contains(data, []byte(template)), test.Sprintf("%s has %s", name, template))
 	}
 }
 

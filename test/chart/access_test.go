@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
@@ -34,9 +36,7 @@ func granted(t *testing.T, args ...string) []string {
 					}
 				}
 			}
-			if r.NonResourceURLs != nil {
-				t.Errorf("rule %v has URLs, which this test does not read", r)
-			}
+			test.Nil(t, r.NonResourceURLs, test.Sprintf("rule %v has URLs, which this test does not read", r))
 		}
 	}
 	for _, role := range all[*rbacv1.ClusterRole](t, args...) {
@@ -69,21 +69,15 @@ func TestRBAC(t *testing.T) {
 		"default: create events.",
 		"default: patch events.",
 	}
-	if d := cmp.Diff(want, granted(t)); d != "" {
-		t.Errorf("rights (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, granted(t), test.Sprint("rights"))
 	quiet := slices.DeleteFunc(slices.Clone(want), func(right string) bool {
 		return strings.HasPrefix(right, "cluster:") && strings.HasSuffix(right, " events.")
 	})
-	if d := cmp.Diff(quiet, granted(t, "--set", "claims.events=false")); d != "" {
-		t.Errorf("rights without events of claims (-want +got):\n%s", d)
-	}
+	test.Eq(t, quiet, granted(t, "--set", "claims.events=false"), test.Sprint("rights without events of claims"))
 	want = slices.DeleteFunc(want, func(right string) bool {
 		return strings.Contains(right, " resourceclaims/")
 	})
-	if d := cmp.Diff(want, granted(t, "--set", "claims.status=false")); d != "" {
-		t.Errorf("rights without the status of claims (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, granted(t, "--set", "claims.status=false"), test.Sprint("rights without the status of claims"))
 }
 
 // TestBindings: the roles are given to the user that the driver's pods have, and to
@@ -95,9 +89,7 @@ func TestBindings(t *testing.T) {
 		want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}}
 		cluster, inDefault := one[*rbacv1.ClusterRoleBinding](t, args...), one[*rbacv1.RoleBinding](t, args...)
 		for _, subjects := range [][]rbacv1.Subject{cluster.Subjects, inDefault.Subjects} {
-			if d := cmp.Diff(want, subjects); d != "" {
-				t.Errorf("subjects (-want +got):\n%s", d)
-			}
+			test.Eq(t, want, subjects, test.Sprint("subjects"))
 		}
 		if cluster.RoleRef.Name != one[*rbacv1.ClusterRole](t, args...).Name || inDefault.RoleRef.Name != one[*rbacv1.Role](t, args...).Name {
 			t.Error("a binding names no role of the chart")
@@ -137,9 +129,7 @@ func TestAttributeTypes(t *testing.T) {
 		want[row[1]] = row[2]
 	}
 	for _, name := range resources.OwnAttributes {
-		if want[string(name)] == "" {
-			t.Errorf("docs/attributes.md does not have %s", name)
-		}
+		test.NotEq(t, "", want[string(name)], test.Sprintf("docs/attributes.md does not have %s", name))
 	}
 	got := map[string]string{}
 	for _, v := range policy(t, "node-slices.rdma.dev").Spec.Validations {
@@ -149,9 +139,7 @@ func TestAttributeTypes(t *testing.T) {
 			}
 		}
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("types of attributes (-docs/attributes.md +policy):\n%s", d)
-	}
+	test.Eq(t, want, got, test.Sprint("types of attributes (-docs/attributes.md +policy)"))
 }
 
 // TestPolicies: each policy fails closed, judges all versions of the API, and is
@@ -159,9 +147,7 @@ func TestAttributeTypes(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	matched := map[string][]string{}
 	for _, p := range all[*admissionv1.ValidatingAdmissionPolicy](t) {
-		if *p.Spec.FailurePolicy != admissionv1.Fail {
-			t.Errorf("%s: failure policy %s", p.Name, *p.Spec.FailurePolicy)
-		}
+		test.Eq(t, admissionv1.Fail, *p.Spec.FailurePolicy, test.Sprintf("%s: failure policy", p.Name))
 		constraints := p.Spec.MatchConstraints
 		if *constraints.MatchPolicy != admissionv1.Equivalent || constraints.NamespaceSelector != nil || constraints.ObjectSelector != nil || constraints.ExcludeResourceRules != nil {
 			t.Errorf("%s: match constraints %v", p.Name, constraints)
@@ -183,9 +169,7 @@ func TestPolicies(t *testing.T) {
 		"node-pools.rdma.dev":             {"CREATE resourceslices"},
 		"node-slices.rdma.dev":            {"CREATE resourceslices", "UPDATE resourceslices", "DELETE resourceslices"},
 	}
-	if d := cmp.Diff(want, matched); d != "" {
-		t.Errorf("what the policies match (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, matched, test.Sprint("what the policies match"))
 	for _, b := range all[*admissionv1.ValidatingAdmissionPolicyBinding](t) {
 		if b.Name != b.Spec.PolicyName || want[b.Name] == nil {
 			t.Errorf("binding %s is for policy %s", b.Name, b.Spec.PolicyName)
@@ -195,9 +179,7 @@ func TestPolicies(t *testing.T) {
 		}
 		delete(want, b.Name)
 	}
-	if len(want) > 0 {
-		t.Errorf("policies without binding: %v", want)
-	}
+	test.Eq(t, 0, len(want), test.Sprintf("policies without binding: %v", want))
 }
 
 // TestAccessRoles: without the value there is none. The viewer's role is that of docs/kubectl-rdma.md, the operator's
@@ -209,23 +191,15 @@ func TestAccessRoles(t *testing.T) {
 		roles[role.Name] = lines(role.Rules)
 	}
 	driver := one[*rbacv1.ClusterRole](t).Name
-	if len(roles) != 3 {
-		t.Fatalf("%d roles: %v", len(roles), roles)
-	}
+	must.Eq(t, 3, len(roles), must.Sprintf("%d roles: %v", len(roles), roles))
 	page, err := os.ReadFile("../../docs/kubectl-rdma.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, text, _ := strings.Cut(string(page), "## Rights\n")
 	_, text, _ = strings.Cut(text, "```yaml\n")
 	text, _, _ = strings.Cut(text, "```")
 	var documented rbacv1.ClusterRole
-	if err := yaml.UnmarshalStrict([]byte(text), &documented); err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(lines(documented.Rules), roles[driver+"-viewer"]); d != "" {
-		t.Errorf("the viewer's role (-document +chart):\n%s", d)
-	}
+	must.NoError(t, yaml.UnmarshalStrict([]byte(text), &documented))
+	test.Eq(t, lines(documented.Rules), roles[driver+"-viewer"], test.Sprint("the viewer's role"))
 	added := slices.DeleteFunc(slices.Clone(roles[driver+"-operator"]), func(line string) bool {
 		return slices.Contains(roles[driver+"-viewer"], line)
 	})
@@ -233,13 +207,9 @@ func TestAccessRoles(t *testing.T) {
 		"create devicetaintrules.resource.k8s.io", "delete devicetaintrules.resource.k8s.io",
 		"get devicetaintrules.resource.k8s.io", "get nodes.", "update devicetaintrules.resource.k8s.io",
 	}
-	if d := cmp.Diff(want, added); d != "" {
-		t.Errorf("the operator's role (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, added, test.Sprint("the operator's role"))
 	for _, binding := range all[*rbacv1.ClusterRoleBinding](t, args...) {
-		if binding.RoleRef.Name != driver {
-			t.Errorf("%s binds %s", binding.Name, binding.RoleRef.Name)
-		}
+		test.Eq(t, driver, binding.RoleRef.Name, test.Sprintf("%s binds", binding.Name))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,26 +51,18 @@ var helmVersion = regexp.MustCompile(`(?m)helm\.sh/helm/v3 (v\S+)`)
 func helmProgram(t *testing.T) string {
 	t.Helper()
 	pin, err := os.ReadFile("../cluster/build/cluster/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	version := helmVersion.FindSubmatch(pin)
-	if version == nil {
-		t.Fatalf("test/cluster/build/cluster/go.mod requires no helm:\n%s", pin)
-	}
+	must.NotNil(t, version, must.Sprintf("test/cluster/build/cluster/go.mod requires no helm:\n%s", pin))
 	cache := os.Getenv("DRA_RDMA_CACHE")
 	if cache == "" {
 		dir, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		cache = filepath.Join(dir, "dra-driver-rdma")
 	}
 	pattern := filepath.Join(cache, "bin", "helm-"+string(version[1])+"-*", "helm")
 	found, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if len(found) == 0 {
 		needs.Missing(t, fmt.Errorf("no helm at %s: build it with `go -C test/cluster run ./cmd/cluster build`", pattern))
 	}
@@ -110,9 +103,7 @@ func tryRender(t *testing.T, args ...string) (string, error) {
 func render(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := tryRender(t, args...)
-	if err != nil {
-		t.Fatalf("helm template %v: %v\n%s", args, err, out)
-	}
+	must.NoError(t, err, must.Sprintf("helm template %v: %v\n%s", args, err, out))
 	return out
 }
 
@@ -128,9 +119,7 @@ func objects(t *testing.T, manifests string) []runtime.Object {
 		if err == io.EOF {
 			return objs
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(bytes.TrimSpace(doc)) == 0 {
 			continue
 		}
@@ -139,9 +128,7 @@ func objects(t *testing.T, manifests string) []runtime.Object {
 			continue
 		}
 		obj, _, err := decoder.Decode(doc, nil, nil)
-		if err != nil {
-			t.Fatalf("decode manifest: %v\n%s", err, doc)
-		}
+		must.NoError(t, err, must.Sprintf("decode manifest: %v\n%s", err, doc))
 		objs = append(objs, obj)
 	}
 }
@@ -178,9 +165,7 @@ func ofType[T runtime.Object](t *testing.T, hook string, args ...string) []T {
 	var found []T
 	for _, obj := range objects(t, render(t, args...)) {
 		m, err := meta.Accessor(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if o, ok := obj.(T); ok && m.GetAnnotations()["helm.sh/hook"] == hook {
 			found = append(found, o)
 		}
@@ -198,18 +183,14 @@ func one[T runtime.Object](t *testing.T, args ...string) T {
 func hook[T runtime.Object](t *testing.T, event string, args ...string) T {
 	t.Helper()
 	found := ofType[T](t, event, args...)
-	if len(found) != 1 {
-		t.Fatalf("%d objects of type %T, want one", len(found), *new(T))
-	}
+	must.Eq(t, 1, len(found), must.Sprintf("%d objects of type %T, want one", len(found), *new(T)))
 	return found[0]
 }
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }
 

@@ -3,7 +3,8 @@ package chart
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 
@@ -23,9 +24,7 @@ func classes(t *testing.T) map[string]cel.CompilationResult {
 			t.Fatalf("class %s has %d selectors, and configuration %v", class.Name, len(class.Spec.Selectors), class.Spec.Config)
 		}
 		result := cel.GetCompiler(cel.Features{}).CompileCELExpression(class.Spec.Selectors[0].CEL.Expression, cel.Options{})
-		if result.Error != nil {
-			t.Fatalf("class %s: %v", class.Name, result.Error)
-		}
+		must.Nil(t, result.Error, must.Sprintf("class %s: %v", class.Name, result.Error))
 		compiled[class.Name] = result
 	}
 	return compiled
@@ -37,9 +36,7 @@ func matching(t *testing.T, classes map[string]cel.CompilationResult, device cel
 	var names []string
 	for _, name := range []string{"hca.rdma.dev", "vf.hca.rdma.dev", "shared.hca.rdma.dev"} {
 		matches, _, err := classes[name].DeviceMatches(t.Context(), device)
-		if err != nil {
-			t.Errorf("class %s: %v: the pod could not be scheduled", name, err)
-		}
+		test.NoError(t, err, test.Sprintf("class %s", name))
 		if matches {
 			names = append(names, name)
 		}
@@ -61,15 +58,12 @@ func TestClassesOfFixtures(t *testing.T) {
 		for _, h := range snap.Usable() {
 			seen[h.Function] = true
 			device := cel.Device{Driver: rdma.Domain, Attributes: resources.Attributes(h, snap.NetnsMode)}
-			if d := cmp.Diff([]string{want[h.Function]}, matching(t, compiled, device)); d != "" {
-				t.Errorf("%s: %s, a %s (-want +got):\n%s", name, h.IBDev, h.Function, d)
-			}
+			test.Eq(t, []string{want[h.Function]}, matching(t, compiled, device),
+				test.Sprintf("%s: %s, a %s", name, h.IBDev, h.Function))
 		}
 	}
 	for function := range want {
-		if !seen[function] {
-			t.Errorf("no fixture machine has a %s", function)
-		}
+		test.True(t, seen[function], test.Sprintf("no fixture machine has a %s", function))
 	}
 }
 
@@ -95,9 +89,7 @@ func TestClassesOfOthers(t *testing.T) {
 		"no domain at all": {cel.Device{Driver: "gpu.example.com"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := cmp.Diff(tc.want, matching(t, compiled, tc.device)); d != "" {
-				t.Errorf("classes (-want +got):\n%s", d)
-			}
+			test.Eq(t, tc.want, matching(t, compiled, tc.device), test.Sprint("classes"))
 		})
 	}
 }
@@ -117,7 +109,6 @@ func TestExtendedResource(t *testing.T) {
 		t.Errorf("extended resources by default: %v", got)
 	}
 	want := map[string]string{"shared.hca.rdma.dev": "rdma/hca"}
-	if d := cmp.Diff(want, names("--set", "deviceClasses.extendedResourceName=rdma/hca")); d != "" {
-		t.Errorf("extended resources (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, names("--set", "deviceClasses.extendedResourceName=rdma/hca"),
+		test.Sprint("extended resources"))
 }

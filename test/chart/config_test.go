@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
@@ -51,9 +52,8 @@ func TestConfig(t *testing.T) {
 		}
 		// A change must not restart the drivers.
 		other := daemonSet(t, append(slices.Clone(args), "--set", "config.memlock=3Gi")...)
-		if d := cmp.Diff(set.Spec.Template, other.Spec.Template); d != "" {
-			t.Errorf("%s: another configuration changes the pods:\n%s", values, d)
-		}
+		test.Eq(t, set.Spec.Template, other.Spec.Template,
+			test.Sprintf("%s: another configuration changes the pods", values))
 	}
 }
 
@@ -94,9 +94,8 @@ func TestExtraClasses(t *testing.T) {
 		{group, "gpu.example.com", false},
 		{fabric, "rdma.dev", false},
 	} {
-		if got := selects(t, tc.class, cel.Device{Driver: tc.driver, Attributes: attributes}); got != tc.want {
-			t.Errorf("%s selects a device of %s: %v", tc.class.Name, tc.driver, got)
-		}
+		test.Eq(t, tc.want, selects(t, tc.class, cel.Device{Driver: tc.driver, Attributes: attributes}),
+			test.Sprintf("%s selects a device of %s", tc.class.Name, tc.driver))
 	}
 }
 
@@ -105,13 +104,9 @@ func selects(t *testing.T, class *resourceapi.DeviceClass, device cel.Device) bo
 	t.Helper()
 	for _, s := range class.Spec.Selectors {
 		compiled := cel.GetCompiler(cel.Features{}).CompileCELExpression(s.CEL.Expression, cel.Options{})
-		if compiled.Error != nil {
-			t.Fatalf("class %s: %v", class.Name, compiled.Error)
-		}
+		must.Nil(t, compiled.Error, must.Sprintf("class %s: %v", class.Name, compiled.Error))
 		matches, _, err := compiled.DeviceMatches(t.Context(), device)
-		if err != nil {
-			t.Fatalf("class %s: %v", class.Name, err)
-		}
+		must.NoError(t, err, must.Sprintf("class %s", class.Name))
 		if !matches {
 			return false
 		}

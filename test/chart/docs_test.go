@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
@@ -39,9 +41,7 @@ func TestSecurityDoc(t *testing.T) {
 		words = append(words, resource)
 	}
 	for _, word := range words {
-		if !strings.Contains(strings.ReplaceAll(doc, "`/", "`"), word) {
-			t.Errorf("docs/security.md says nothing of %s", word)
-		}
+		test.StrContains(t, strings.ReplaceAll(doc, "`/", "`"), word, test.Sprint("docs/security.md says nothing"))
 	}
 }
 
@@ -65,9 +65,7 @@ func TestExamplesInDocs(t *testing.T) {
 			}
 			if !strings.HasPrefix(manifests, "apiVersion:") {
 				values := filepath.Join(t.TempDir(), "values.yaml")
-				if err := os.WriteFile(values, []byte(manifests), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.WriteFile(values, []byte(manifests), 0o600))
 				manifests = render(t, "--values", values)
 				if _, err := drapolicy.Parse([]byte(configuration(t, "--values", values).Data["config.yaml"])); err != nil {
 					t.Errorf("%s: %v", path, err)
@@ -97,9 +95,8 @@ func TestValuesInDocs(t *testing.T) {
 	for _, path := range []string{securityDoc, installDoc, metricsDoc} {
 		for _, pattern := range []string{`--set ([A-Za-z.]+)=`, "`((?:admissionPolicy|deviceClasses|image|metrics)\\.[A-Za-z]+)[`=]", "(?m)^\\| [^|]+ \\| `([a-z]+[A-Z][A-Za-z]*)[`=]"} {
 			for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(readFile(t, path), -1) {
-				if !known[m[1]] {
-					t.Errorf("%s names the value %s, which the chart does not have", path, m[1])
-				}
+				test.True(t, known[m[1]],
+					test.Sprintf("%s names the value %s, which the chart does not have", path, m[1]))
 			}
 		}
 	}
@@ -124,8 +121,6 @@ func valuesOfApplication(t *testing.T, manifest string) string {
 		t.Fatalf("the Application has the chart %q and the values %v: %v", source.Path, source.Helm.ValuesObject, err)
 	}
 	values, err := yaml.Marshal(source.Helm.ValuesObject)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(values)
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -26,22 +27,16 @@ func TestHelmTest(t *testing.T) {
 			ResourceNames: []string{tc.Name}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "events"}, Verbs: []string{"list"}},
 	}
-	if d := cmp.Diff(want, role.Rules); d != "" {
-		t.Errorf("rights in the namespace (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, role.Rules, test.Sprint("rights in the namespace"))
 	want = []rbacv1.PolicyRule{
 		{Verbs: []string{"list"}, APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}},
 	}
-	if d := cmp.Diff(want, inCluster.Rules); d != "" {
-		t.Errorf("rights in the cluster (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, inCluster.Rules, test.Sprint("rights in the cluster"))
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: namespace}}
 	for _, got := range [][]rbacv1.Subject{
 		hook[*rbacv1.RoleBinding](t, helmTest).Subjects, hook[*rbacv1.ClusterRoleBinding](t, helmTest).Subjects,
 	} {
-		if d := cmp.Diff(subjects, got); d != "" {
-			t.Errorf("subjects (-want +got):\n%s", d)
-		}
+		test.Eq(t, subjects, got, test.Sprint("subjects"))
 	}
 	pod := tc.Spec.Template.Spec
 	if check.Spec.ServiceAccountName != account.Name || pod.ServiceAccountName != "" ||
@@ -49,14 +44,10 @@ func TestHelmTest(t *testing.T) {
 		t.Errorf("accounts %q and %q", check.Spec.ServiceAccountName, pod.ServiceAccountName)
 	}
 	for _, c := range []corev1.Container{check.Spec.Containers[0], pod.Containers[0]} {
-		if c.Image != driver(t, daemonSet(t)).Image {
-			t.Errorf("image %s", c.Image)
-		}
+		test.Eq(t, driver(t, daemonSet(t)).Image, c.Image, test.Sprint("image"))
 	}
 	args := []string{"install-check", "--namespace=" + namespace, "--daemonset=" + fullname, "--replicaset=" + tc.Name}
-	if d := cmp.Diff(args, check.Spec.Containers[0].Args); d != "" {
-		t.Errorf("arguments (-want +got):\n%s", d)
-	}
+	test.Eq(t, args, check.Spec.Containers[0].Args, test.Sprint("arguments"))
 }
 
 // TestHelmTestAlone: no controller, Service or policy takes a pod of the test for another one.
@@ -66,15 +57,11 @@ func TestHelmTestAlone(t *testing.T) {
 		"DaemonSet": daemonSet(t).Spec.Selector, "ReplicaSet": c.Spec.Selector,
 	} {
 		s, err := metav1.LabelSelectorAsSelector(selector)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.Matches(labels.Set(check.Labels)) {
-			t.Errorf("the %s takes the pod of install-check", name)
-		}
-		if ours := name == "ReplicaSet"; s.Matches(labels.Set(c.Spec.Template.Labels)) != ours {
-			t.Errorf("the %s takes the test pod: %t, want %t", name, !ours, ours)
-		}
+		must.NoError(t, err)
+		test.False(t, s.Matches(labels.Set(check.Labels)),
+			test.Sprintf("the %s takes the pod of install-check", name))
+		test.Eq(t, name == "ReplicaSet", s.Matches(labels.Set(c.Spec.Template.Labels)),
+			test.Sprintf("the %s takes the test pod", name))
 	}
 }
 
@@ -89,9 +76,8 @@ func TestHelmTestOrder(t *testing.T) {
 		hook[*corev1.Pod](t, helmTest),
 	} {
 		a := o.GetAnnotations()
-		if a["helm.sh/hook-delete-policy"] != "before-hook-creation,hook-succeeded" {
-			t.Errorf("%T: annotations %v", o, a)
-		}
+		test.Eq(t, "before-hook-creation,hook-succeeded", a["helm.sh/hook-delete-policy"],
+			test.Sprintf("%T: annotations %v", o, a))
 		kind := fmt.Sprintf("%T", o)
 		kind = kind[strings.LastIndexByte(kind, '.')+1:]
 		weights[a["helm.sh/hook-weight"]] += kind + " "
@@ -100,9 +86,7 @@ func TestHelmTestOrder(t *testing.T) {
 		"-2": "ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding ResourceClaimTemplate ",
 		"-1": "ReplicaSet ", "0": "Pod ",
 	}
-	if d := cmp.Diff(want, weights); d != "" {
-		t.Errorf("weights (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, weights, test.Sprint("weights"))
 }
 
 // TestHelmTestValues: the test claims from the site's classes, expects the site's limit, and can be left out.
@@ -113,9 +97,8 @@ func TestHelmTestValues(t *testing.T) {
 		{"testing.hostRoot=/tmp/host", "--fixture"},
 	} {
 		args := hook[*appsv1.ReplicaSet](t, helmTest, "--set", tc.set).Spec.Template.Spec.Containers[0].Args
-		if !strings.Contains(strings.Join(args, " ")+" ", tc.want+" ") {
-			t.Errorf("%s: arguments %q, want %s", tc.set, args, tc.want)
-		}
+		test.StrContains(t, strings.Join(args, " ")+" ", tc.want+" ",
+			test.Sprintf("%s: arguments %q, want %s", tc.set, args, tc.want))
 	}
 	var classes []string
 	template := hook[*resourceapi.ResourceClaimTemplate](t, helmTest, "--set", "testDeviceClasses={b.example.com,a}")
@@ -123,10 +106,7 @@ func TestHelmTestValues(t *testing.T) {
 	for _, r := range requests[0].FirstAvailable {
 		classes = append(classes, r.DeviceClassName)
 	}
-	if d := cmp.Diff([]string{"b.example.com", "a"}, classes); d != "" {
-		t.Errorf("classes (-want +got):\n%s", d)
-	}
-	if found := ofType[*corev1.Pod](t, helmTest, "--set-json", "testDeviceClasses=[]"); len(found) > 0 {
-		t.Error("without classes there is a test")
-	}
+	test.Eq(t, []string{"b.example.com", "a"}, classes, test.Sprint("classes"))
+	test.Eq(t, 0, len(ofType[*corev1.Pod](t, helmTest, "--set-json", "testDeviceClasses=[]")),
+		test.Sprint("without classes there is a test"))
 }

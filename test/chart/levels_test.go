@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -82,9 +83,7 @@ func TestNetworkEnabled(t *testing.T) {
 				got = append(got, arg)
 			}
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: flags %q, want %q", set, got, want)
-		}
+		test.Eq(t, want, strings.Join(got, " "), test.Sprintf("%s: flags %q", set, got))
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/test/docs"
 )
@@ -29,9 +32,7 @@ metadata:
 func publication(t *testing.T) string {
 	t.Helper()
 	p, err := docs.ReadPublication("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if p.Published {
 		return p.Sentence()
 	}
@@ -42,15 +43,12 @@ func publication(t *testing.T) string {
 // runs. A real API server takes them in test/cluster/policies.
 func TestManifests(t *testing.T) {
 	out, err := helm(t, "template", "dra-driver-rdma", chartDir, "--namespace", "dra-driver-rdma", "--kube-version", oldest, "--no-hooks")
-	if err != nil {
-		t.Fatalf("helm template: %v\n%s", err, out)
-	}
+	must.NoError(t, err, must.Sprintf("helm template: %v\n%s", err, out))
 	out = strings.ReplaceAll(out, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
 	golden.File(t, manifests, []byte(fmt.Sprintf(manifestsHead, "# "+publication(t))+out))
 	for _, obj := range objects(t, readFile(t, manifests)) {
-		if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind == "" {
-			t.Errorf("an object has no kind: %v", obj)
-		}
+		test.NotEq(t, "", obj.GetObjectKind().GroupVersionKind().Kind,
+			test.Sprintf("an object has no kind: %v", obj))
 	}
 }
 
@@ -58,27 +56,21 @@ func TestManifests(t *testing.T) {
 // notes only with a cluster, so a copy of the chart has them in a ConfigMap.
 func TestNotesWarnOfTheImage(t *testing.T) {
 	chart := filepath.Join(t.TempDir(), "dra-driver-rdma")
-	if err := os.CopyFS(chart, os.DirFS(chartDir)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(chart, os.DirFS(chartDir)))
 	notes := readFile(t, chartDir+"/templates/NOTES.txt")
 	for name, text := range map[string]string{
 		"notes.txt": notes,
 		"templates/notes.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndata:\n  notes: |\n" +
 			"    {{- tpl (.Files.Get \"notes.txt\") . | nindent 4 }}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(chart, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(chart, name), []byte(text), 0o600))
 	}
 	sentence := strings.TrimPrefix(strings.SplitN(publication(t), "\n", 2)[0], "# ")
 	unpublished := strings.Contains(sentence, "not published yet")
 	for set, own := range map[string]bool{"logVerbosity=2": false, "image.repository=registry.example.com/x": true} {
 		out, err := helm(t, "template", "dra-driver-rdma", chart, "--kube-version", oldest,
 			"--show-only", "templates/notes.yaml", "--set", set)
-		if err != nil {
-			t.Fatalf("helm template: %v\n%s", err, out)
-		}
+		must.NoError(t, err, must.Sprintf("helm template: %v\n%s", err, out))
 		if got, want := strings.Contains(out, "WARNING: "+sentence), unpublished && !own; got != want {
 			t.Errorf("with %s the notes warn of the image: %v, want %v\n%s", set, got, want, out)
 		}

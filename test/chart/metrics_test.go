@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,9 +23,8 @@ var monitored = []string{
 
 // TestMetricsOff: by default nothing is served, and no right is needed for it.
 func TestMetricsOff(t *testing.T) {
-	if slices.ContainsFunc(driver(t, daemonSet(t)).Args, func(arg string) bool { return strings.Contains(arg, "metrics") }) {
-		t.Error("metrics are served by default")
-	}
+	test.False(t, slices.ContainsFunc(driver(t, daemonSet(t)).Args, func(arg string) bool { return strings.Contains(arg, "metrics") }),
+		test.Sprint("metrics are served by default"))
 	if got := all[*corev1.Service](t); len(got) != 0 {
 		t.Errorf("services by default: %v", got)
 	}
@@ -128,9 +129,7 @@ func TestScraperToken(t *testing.T) {
 		}
 	}
 	want := map[string][]rbacv1.PolicyRule{account: {{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
-	if d := cmp.Diff(want, given); d != "" {
-		t.Errorf("rights of the token (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, given, test.Sprint("rights of the token"))
 	if got := all[*corev1.Secret](t, "--set", "metrics.enabled=true"); len(got) != 0 {
 		t.Errorf("secrets without a ServiceMonitor: %v", got)
 	}
@@ -140,16 +139,10 @@ func TestScraperToken(t *testing.T) {
 // test/monitoring tests.
 func TestMonitoringFiles(t *testing.T) {
 	var want, got map[string]any
-	if err := yaml.Unmarshal([]byte(readFile(t, chartDir+"/monitoring/rules.yaml")), &want); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.Unmarshal([]byte(readFile(t, chartDir+"/monitoring/rules.yaml")), &want))
 	got, _, err := unstructured.NestedMap(object(t, "PrometheusRule", monitored...), "spec")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("rules (-file +cluster):\n%s", d)
-	}
+	must.NoError(t, err)
+	test.Eq(t, want, got, test.Sprint("rules"))
 	for _, m := range all[*corev1.ConfigMap](t, monitored...) {
 		if m.Labels["grafana_dashboard"] == "1" {
 			if d := diff(strings.TrimSpace(readFile(t, chartDir+"/monitoring/dashboard.json")), strings.TrimSpace(m.Data["dra-driver-rdma.json"])); strings.Count(d, "\n") > 1 {
@@ -172,13 +165,9 @@ func TestMetricsRights(t *testing.T) {
 		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 	}
-	if d := cmp.Diff(want, rights[fullname+"-reviews"]); d != "" {
-		t.Errorf("rights of the driver (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, rights[fullname+"-reviews"], test.Sprint("rights of the driver"))
 	want = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics", "/status"}, Verbs: []string{"get"}}}
-	if d := cmp.Diff(want, rights[fullname+"-metrics"]); d != "" {
-		t.Errorf("rights of readers (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, rights[fullname+"-metrics"], test.Sprint("rights of readers"))
 	account := daemonSet(t).Spec.Template.Spec.ServiceAccountName
 	subjects := map[string]rbacv1.Subject{
 		fullname + "-reviews": {Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace},
@@ -192,12 +181,8 @@ func TestMetricsRights(t *testing.T) {
 			}
 		}
 	}
-	if len(subjects) > 0 {
-		t.Errorf("nobody has %v", subjects)
-	}
+	test.Eq(t, 0, len(subjects), test.Sprintf("nobody has %v", subjects))
 	for _, b := range all[*rbacv1.ClusterRole](t, "--set", "metrics.enabled=true") {
-		if b.Name == fullname+"-metrics" {
-			t.Error("without readers there is a role for them")
-		}
+		test.NotEq(t, fullname+"-metrics", b.Name, test.Sprint("without readers there is a role for them"))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -40,16 +42,12 @@ func TestParameters(t *testing.T) {
 	var verdicts bytes.Buffer
 	write := func(v verdict) {
 		line, err := json.Marshal(v)
-		if err != nil {
-			t.Fatalf("%v: %s", err, v.Parameters)
-		}
+		must.NoError(t, err, must.Sprintf("%v: %s", err, v.Parameters))
 		verdicts.Write(append(line, '\n'))
 	}
 	for _, tc := range namedParameters {
 		v := judge(tc.in, parametersOf(t, tc.in, tc.fields), tc.says)
-		if v.Good != (tc.says == "") {
-			t.Errorf("%s of a %s: the driver accepts them: %v", tc.fields, tc.in, v.Good)
-		}
+		test.Eq(t, (tc.says == ""), v.Good, test.Sprintf("%s of a %s: the driver accepts them", tc.fields, tc.in))
 		write(v)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -72,13 +70,9 @@ func TestParameters(t *testing.T) {
 func parametersOf(t *testing.T, in, fields string) string {
 	t.Helper()
 	parameters := map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": kinds[in]}
-	if err := yaml.Unmarshal([]byte(fields), &parameters); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.Unmarshal([]byte(fields), &parameters))
 	raw, err := json.Marshal(parameters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(raw)
 }
 

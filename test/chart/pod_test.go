@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -39,18 +40,14 @@ func TestUnprivileged(t *testing.T) {
 		RunAsGroup:     new(int64(0)),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
-	if d := cmp.Diff(wantPod, pod.SecurityContext); d != "" {
-		t.Errorf("security context of the pod (-want +got):\n%s", d)
-	}
+	test.Eq(t, wantPod, pod.SecurityContext, test.Sprint("security context of the pod"))
 	want := &corev1.SecurityContext{
 		Privileged:               new(false),
 		AllowPrivilegeEscalation: new(false),
 		ReadOnlyRootFilesystem:   new(true),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
-	if d := cmp.Diff(want, driver(t, set).SecurityContext); d != "" {
-		t.Errorf("security context of the container (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, driver(t, set).SecurityContext, test.Sprint("security context of the container"))
 	if pod.HostPID || pod.HostIPC || pod.ShareProcessNamespace != nil {
 		t.Error("the pod shares process or IPC namespaces")
 	}
@@ -65,21 +62,15 @@ func TestUnprivileged(t *testing.T) {
 
 func TestSELinuxType(t *testing.T) {
 	options := daemonSet(t, "--set", "seLinuxType=spc_t").Spec.Template.Spec.SecurityContext.SELinuxOptions
-	if d := cmp.Diff(&corev1.SELinuxOptions{Type: "spc_t"}, options); d != "" {
-		t.Errorf("SELinux options (-want +got):\n%s", d)
-	}
+	test.Eq(t, &corev1.SELinuxOptions{Type: "spc_t"}, options, test.Sprint("SELinux options"))
 }
 
 // TestNoPorts: with hostNetwork a declared port is a host port, and the second
 // driver of a rolling update could not start beside the first.
 func TestNoPorts(t *testing.T) {
 	set := daemonSet(t)
-	if !set.Spec.Template.Spec.HostNetwork {
-		t.Error("no host network: kernel events do not arrive")
-	}
-	if ports := driver(t, set).Ports; ports != nil {
-		t.Errorf("ports %v", ports)
-	}
+	test.True(t, set.Spec.Template.Spec.HostNetwork, test.Sprint("no host network: kernel events do not arrive"))
+	test.Nil(t, driver(t, set).Ports, test.Sprint("ports"))
 }
 
 // mount is a directory of the host in the driver's container.
@@ -111,9 +102,7 @@ func mounts(t *testing.T, set *appsv1.DaemonSet) []mount {
 			continue
 		}
 		v, ok := volumes[m.Name]
-		if !ok {
-			t.Fatalf("volume %s is missing, or mounted twice", m.Name)
-		}
+		must.True(t, ok, must.Sprintf("volume %s is missing, or mounted twice", m.Name))
 		delete(volumes, m.Name)
 		one := mount{Host: v.Path, Type: *v.Type, Container: m.MountPath, ReadOnly: m.ReadOnly}
 		if m.RecursiveReadOnly != nil {
@@ -124,9 +113,7 @@ func mounts(t *testing.T, set *appsv1.DaemonSet) []mount {
 		}
 		found = append(found, one)
 	}
-	if len(volumes) > 0 {
-		t.Fatalf("volumes %v are not mounted", slices.Collect(maps.Keys(volumes)))
-	}
+	must.Eq(t, 0, len(volumes), must.Sprintf("volumes %v are not mounted", slices.Collect(maps.Keys(volumes))))
 	return found
 }
 
@@ -143,9 +130,7 @@ func TestMounts(t *testing.T) {
 		{Host: "/opt/rdma.dev/bin", Container: "/opt/rdma.dev/bin", Type: make},
 		{Host: "/run/rdma.dev/reports", Container: "/run/rdma.dev/reports", Type: make},
 	}
-	if d := cmp.Diff(want, mounts(t, daemonSet(t))); d != "" {
-		t.Errorf("mounts (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, mounts(t, daemonSet(t)), test.Sprint("mounts"))
 	// Each directory follows its value, inside as outside.
 	moved := mounts(t, daemonSet(t, "--set", "testing.hostRoot=/srv/host,hostPaths.state=/state,hostPaths.cdi=/etc/cdi,hostPaths.kubelet=/k,hostPaths.hook=/hook,hostPaths.hookReports=/reports"))
 	for i, paths := range [][2]string{{"/srv/host/sys", "/host/sys"}, {"/srv/host/dev", "/host/dev"}, {"/etc/cdi", "/etc/cdi"},
@@ -155,9 +140,8 @@ func TestMounts(t *testing.T) {
 			t.Errorf("mount %d is %s at %s, want %s at %s", i, moved[i].Host, moved[i].Container, paths[0], paths[1])
 		}
 	}
-	if without := mounts(t, daemonSet(t, "--set", "hostPaths.hook=")); len(without) != len(want)-2 {
-		t.Errorf("without a hook directory there are %d mounts", len(without))
-	}
+	test.Eq(t, len(want)-2, len(mounts(t, daemonSet(t, "--set", "hostPaths.hook="))),
+		test.Sprint("without a hook directory there"))
 }
 
 // TestScheduling: every node keeps its driver, also during an upgrade.
@@ -168,12 +152,9 @@ func TestScheduling(t *testing.T) {
 		t.Errorf("update strategy %v", update)
 	}
 	pod := set.Spec.Template.Spec
-	if d := cmp.Diff([]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, pod.Tolerations); d != "" {
-		t.Errorf("tolerations (-want +got):\n%s", d)
-	}
-	if pod.PriorityClassName != "system-node-critical" {
-		t.Errorf("priority class %q", pod.PriorityClassName)
-	}
+	test.Eq(t, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, pod.Tolerations,
+		test.Sprint("tolerations"))
+	test.Eq(t, "system-node-critical", pod.PriorityClassName, test.Sprint("priority class"))
 }
 
 // TestIdentity: the driver learns its node, and its pod's UID, which keeps the
@@ -183,9 +164,8 @@ func TestIdentity(t *testing.T) {
 	for _, e := range driver(t, daemonSet(t)).Env {
 		got[e.Name] = e.ValueFrom.FieldRef.FieldPath
 	}
-	if d := cmp.Diff(map[string]string{"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}, got); d != "" {
-		t.Errorf("environment (-want +got):\n%s", d)
-	}
+	test.Eq(t, map[string]string{"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}, got,
+		test.Sprint("environment"))
 }
 
 // TestProbes: liveness and readiness ask over the kubelet's sockets, and the driver
@@ -204,12 +184,9 @@ func TestProbes(t *testing.T) {
 		if p.probe == nil || p.probe.Exec == nil {
 			t.Fatalf("%s probe runs no program", name)
 		}
-		if d := cmp.Diff(p.want, p.probe.Exec.Command); d != "" {
-			t.Errorf("%s probe (-want +got):\n%s", name, d)
-		}
-		if p.probe.TimeoutSeconds <= 5 {
-			t.Errorf("%s probe times out after %d s, the driver's own timeout is 5 s", name, p.probe.TimeoutSeconds)
-		}
+		test.Eq(t, p.want, p.probe.Exec.Command, test.Sprintf("%s probe", name))
+		test.Greater(t, 5, p.probe.TimeoutSeconds,
+			test.Sprintf("%s probe times out after %d s, the driver's own timeout is 5 s", name, p.probe.TimeoutSeconds))
 	}
 }
 
@@ -224,9 +201,7 @@ func TestFlags(t *testing.T) {
 		cmd := exec.Command(program, args...)
 		cmd.Env = []string{"NODE_NAME=", "POD_UID=x"}
 		out, err := cmd.CombinedOutput()
-		if err == nil {
-			t.Fatalf("%v: the driver runs here", args)
-		}
+		must.Error(t, err, must.Sprintf("%v: the driver runs here", args))
 		return string(out)
 	}
 	for _, values := range []string{"default", "full", "least"} {
@@ -236,9 +211,8 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%s: flags %v: %s", values, c.Args, out)
 		}
 		for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-			if out := run(p.Exec.Command[1:]...); !strings.HasPrefix(out, "dra-driver: probe ") {
-				t.Errorf("%s: probe %v: %s", values, p.Exec.Command, out)
-			}
+			test.StrHasPrefix(t, "dra-driver: probe ", run(p.Exec.Command[1:]...),
+				test.Sprintf("%s: probe %v", values, p.Exec.Command))
 		}
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +22,7 @@ func violations(t *testing.T, level api.Level, pod *corev1.PodTemplateSpec) map[
 	found := map[string]string{}
 	for _, check := range podsecurity.DefaultChecks() {
 		evaluator, err := podsecurity.NewEvaluator([]podsecurity.Check{check}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 			if !result.Allowed {
 				found[string(check.ID)] = result.ForbiddenReason + ": " + result.ForbiddenDetail
@@ -42,19 +41,15 @@ func TestPodSecurity(t *testing.T) {
 		"hostNamespaces":  "host namespaces: hostNetwork=true",
 		"hostPathVolumes": `hostPath volumes: volumes "sys", "dev", "cdi", "state", "plugin", "plugins-registry", "pod-resources", "hook", "hook-reports"`,
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("violated checks (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, got, test.Sprint("violated checks"))
 	doc := readFile(t, securityDoc)
 	for _, id := range slices.Sorted(maps.Keys(got)) {
-		if line := "| `" + id + "` | " + got[id] + " |"; !strings.Contains(doc, line) {
-			t.Errorf("docs/security.md lacks the line\n%s", line)
-		}
+		test.StrContains(t, doc, "| `"+id+"` | "+got[id]+" |",
+			test.Sprint("docs/security.md lacks the line"))
 	}
 	restricted := slices.Sorted(maps.Keys(violations(t, api.LevelRestricted, &daemonSet(t).Spec.Template)))
-	if d := cmp.Diff([]string{"hostNamespaces", "hostPathVolumes", "restrictedVolumes", "runAsNonRoot", "runAsUser"}, restricted); d != "" {
-		t.Errorf("violated checks of the level restricted (-want +got):\n%s", d)
-	}
+	test.Eq(t, []string{"hostNamespaces", "hostPathVolumes", "restrictedVolumes", "runAsNonRoot", "runAsUser"}, restricted,
+		test.Sprint("violated checks of the level restricted"))
 	// Values of the chart add nothing but the capabilities of network.enabled.
 	full := violations(t, api.LevelBaseline, &daemonSet(t, "--values", "testdata/full.values.yaml").Spec.Template)
 	delete(full, "seLinuxOptions") // seLinuxType, TestSELinuxType
@@ -62,9 +57,8 @@ func TestPodSecurity(t *testing.T) {
 		t.Errorf("capabilities: %q, want %q, and docs/security.md to name the check", got, want)
 	}
 	delete(full, "capabilities_baseline")
-	if d := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(full))); d != "" {
-		t.Errorf("violated checks with all values (-want +got):\n%s", d)
-	}
+	test.Eq(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(full)),
+		test.Sprint("violated checks with all values"))
 	install := hook[*corev1.Pod](t, helmTest)
 	for name, pod := range map[string]*corev1.PodTemplateSpec{
 		"uninstall-check": &hook[*batchv1.Job](t, preDelete).Spec.Template,

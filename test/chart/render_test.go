@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -28,9 +30,7 @@ func TestRender(t *testing.T) {
 			}
 			out := render(t, "--values", file)
 			golden.File(t, "testdata/"+name+".golden.yaml", []byte(dashboard.ReplaceAllString(out, "${1}    (monitoring/dashboard.json)\n")))
-			if len(objects(t, out)) == 0 {
-				t.Error("nothing is rendered")
-			}
+			test.NotEq(t, 0, len(objects(t, out)), test.Sprint("nothing is rendered"))
 		})
 	}
 }
@@ -46,13 +46,10 @@ func TestImage(t *testing.T) {
 	} {
 		out := render(t, "--set", "image.repository=example.com/rdma,"+tc.set)
 		images := regexp.MustCompile(`(?m)^ +image: (.*)$`).FindAllStringSubmatch(out, -1)
-		if len(images) < 2 {
-			t.Errorf("%s: images %q", tc.set, images)
-		}
+		test.GreaterEq(t, 2, len(images), test.Sprintf("%s: images %q", tc.set, images))
 		for _, image := range images {
-			if image[1] != strconv.Quote(tc.want) {
-				t.Errorf("%s: image %s; want %q", tc.set, image[1], tc.want)
-			}
+			test.Eq(t, strconv.Quote(tc.want), image[1],
+				test.Sprintf("%s: image %s; want %q", tc.set, image[1], tc.want))
 		}
 	}
 }
@@ -70,9 +67,7 @@ func TestNames(t *testing.T) {
 		{release, "hca", "hca"},
 	} {
 		out, err := helm(t, "template", tc.release, chartDir, "--kube-version", oldest, "--set", "fullnameOverride="+tc.override)
-		if err != nil {
-			t.Fatalf("helm template: %v\n%s", err, out)
-		}
+		must.NoError(t, err, must.Sprintf("helm template: %v\n%s", err, out))
 		for _, obj := range objects(t, out) {
 			if set, ok := obj.(*appsv1.DaemonSet); ok && set.Name != tc.want {
 				t.Errorf("release %q, override %q: DaemonSet %s, want %s", tc.release, tc.override, set.Name, tc.want)
@@ -85,13 +80,9 @@ func TestNames(t *testing.T) {
 func TestLabels(t *testing.T) {
 	for _, obj := range objects(t, render(t)) {
 		m, err := meta.Accessor(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart"} {
-			if m.GetLabels()[label] == "" {
-				t.Errorf("%T %s has no label %s", obj, m.GetName(), label)
-			}
+			test.NotEq(t, "", m.GetLabels()[label], test.Sprintf("%T %s has no label %s", obj, m.GetName(), label))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,9 +16,7 @@ func TestUninstallCheck(t *testing.T) {
 	account, role := hook[*corev1.ServiceAccount](t, preDelete), hook[*rbacv1.ClusterRole](t, preDelete)
 	binding, job := hook[*rbacv1.ClusterRoleBinding](t, preDelete), hook[*batchv1.Job](t, preDelete)
 	want := []rbacv1.PolicyRule{{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"list"}}}
-	if d := cmp.Diff(want, role.Rules); d != "" {
-		t.Errorf("rights (-want +got):\n%s", d)
-	}
+	test.Eq(t, want, role.Rules, test.Sprint("rights"))
 	subject := rbacv1.Subject{Kind: "ServiceAccount", Name: account.Name, Namespace: namespace}
 	if d := cmp.Diff([]rbacv1.Subject{subject}, binding.Subjects); d != "" || binding.RoleRef.Name != role.Name {
 		t.Errorf("the binding is of role %s, for (-want +got):\n%s", binding.RoleRef.Name, d)
@@ -34,7 +33,6 @@ func TestUninstallCheck(t *testing.T) {
 			t.Errorf("annotations %v", o)
 		}
 	}
-	if found := ofType[*batchv1.Job](t, preDelete, "--set", "uninstallCheck=false"); len(found) > 0 {
-		t.Error("uninstallCheck=false has a job all the same")
-	}
+	test.Eq(t, 0, len(ofType[*batchv1.Job](t, preDelete, "--set", "uninstallCheck=false")),
+		test.Sprint("uninstallCheck=false has a job all the same"))
 }

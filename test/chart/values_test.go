@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -45,17 +46,13 @@ func documentedValues(t *testing.T) []value {
 			// part of a value
 		default:
 			m := valueLine.FindStringSubmatch(line)
-			if m == nil {
-				t.Fatalf("line %q of values.yaml is not understood", line)
-			}
+			must.NotNil(t, m, must.Sprintf("line %q of values.yaml is not understood", line))
 			if indent == 0 {
 				group = ""
 			}
 			path := group + m[2]
 			if comment == nil {
-				if indent != 0 {
-					t.Errorf("value %s has no comment", path)
-				}
+				test.Eq(t, 0, indent, test.Sprintf("value %s has no comment", path))
 				group, inside = m[2]+".", -1
 				continue
 			}
@@ -80,9 +77,7 @@ func setDefaults(t *testing.T, values []value) {
 			}
 		}
 		text, err := json.Marshal(node)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		values[i].byDefault = string(text)
 	}
 }
@@ -90,9 +85,7 @@ func setDefaults(t *testing.T, values []value) {
 func defaults(t *testing.T) map[string]any {
 	t.Helper()
 	var tree map[string]any
-	if err := yaml.UnmarshalStrict([]byte(readFile(t, chartDir+"/values.yaml")), &tree); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.UnmarshalStrict([]byte(readFile(t, chartDir+"/values.yaml")), &tree))
 	return tree
 }
 
@@ -115,9 +108,7 @@ type schema struct {
 
 func valuesSchema(t *testing.T) (s schema) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(readFile(t, chartDir+"/values.schema.json")), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(readFile(t, chartDir+"/values.schema.json")), &s))
 	return s
 }
 
@@ -140,9 +131,8 @@ func TestSchemaIsComplete(t *testing.T) {
 func compare(t *testing.T, where string, s schema, values map[string]any) {
 	t.Helper()
 	want := slices.Sorted(maps.Keys(values))
-	if d := cmp.Diff(want, slices.Sorted(maps.Keys(s.Properties))); d != "" {
-		t.Errorf("keys of the schema at %q (-values.yaml +schema):\n%s", where, d)
-	}
+	test.Eq(t, want, slices.Sorted(maps.Keys(s.Properties)),
+		test.Sprintf("keys of the schema at %q (-values.yaml +schema)", where))
 	if s.AdditionalProperties != false {
 		t.Errorf("at %q any key is allowed", where)
 	}
@@ -181,9 +171,7 @@ func TestNull(t *testing.T) {
 	}
 	args := []string{"--set", "metrics.enabled=true,metrics.serviceMonitor=true", "--set-json"}
 	got, want := render(t, append(args, strings.Join(null, ","))...), render(t, append(args, strings.Join(empty, ","))...)
-	if got != want {
-		t.Errorf("null is another thing than empty %s", diff(want, got))
-	}
+	test.Eq(t, want, got, test.Sprintf("null is another thing than empty %s", diff(want, got)))
 }
 
 // TestRefused: a wrong value is an error that names it, before anything is installed.
@@ -265,12 +253,8 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(tc.set, func(t *testing.T) {
 			out, err := tryRender(t, "--set", tc.set)
-			if err == nil {
-				t.Fatal("accepted")
-			}
-			if !strings.Contains(out, tc.want) {
-				t.Errorf("the message does not say %q:\n%s", tc.want, out)
-			}
+			must.Error(t, err, must.Sprint("accepted"))
+			test.StrContains(t, out, tc.want, test.Sprint("the message does not say"))
 		})
 	}
 }

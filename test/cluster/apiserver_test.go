@@ -6,15 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
 // TestControlPlane: two API servers run beside each other, and whatever else runs.
 func TestControlPlane(t *testing.T) {
 	path, err := cluster.Build(t.Context(), cluster.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	kubectl := ""
 	for _, dir := range filepath.SplitList(path) {
 		if found, err := exec.LookPath(filepath.Join(dir, "kubectl")); err == nil {
@@ -23,19 +24,13 @@ func TestControlPlane(t *testing.T) {
 	}
 	for _, name := range []string{"first", "second"} {
 		cp, err := cluster.StartControlPlane(t.Context(), t.TempDir(), cluster.Options{Progress: t.Output()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() {
-			if err := cp.Stop(); err != nil {
-				t.Error(err)
-			}
+			test.NoError(t, cp.Stop())
 		})
 		for _, args := range []string{"create namespace " + name, "get namespaces -o name"} {
 			out, err := exec.CommandContext(t.Context(), kubectl, append([]string{"--kubeconfig", cp.Kubeconfig()}, strings.Fields(args)...)...).CombinedOutput()
-			if err != nil {
-				t.Fatalf("kubectl %s: %v\n%s", args, err, out)
-			}
+			must.NoError(t, err, must.Sprintf("kubectl %s: %v\n%s", args, err, out))
 			if name == "second" && strings.Contains(string(out), "first") {
 				t.Errorf("the second API server has what the first was given:\n%s", out)
 			}

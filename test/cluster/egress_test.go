@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestEgress: the API server reaches each kubelet by a proxy, and nobody else.
@@ -25,9 +28,7 @@ func TestEgress(t *testing.T) {
 	}
 	cp := &ControlPlane{dir: t.TempDir()}
 	flag, err := cp.reachNodes(kubelets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, path, _ := strings.Cut(flag, "=")
 	config, err := os.ReadFile(path)
 	socket := filepath.Join(cp.dir, "egress.sock")
@@ -37,13 +38,9 @@ func TestEgress(t *testing.T) {
 	for host, want := range map[string]string{
 		"10.99.0.1": "logs of /pod on node 1", "10.99.0.2": "logs of /pod on node 2", "10.99.0.3": "", "127.0.0.1": "",
 	} {
-		if got := throughProxy(t, socket, host); got != want {
-			t.Errorf("the kubelet at %s says %q, want %q", host, got, want)
-		}
+		test.Eq(t, want, throughProxy(t, socket, host), test.Sprintf("the kubelet at %s", host))
 	}
-	if err := cp.Stop(); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, cp.Stop())
 	if _, err := net.Dial("unix", socket); err == nil {
 		t.Error("the proxy of a control plane that ended serves")
 	}
@@ -53,9 +50,7 @@ func TestEgress(t *testing.T) {
 func throughProxy(t *testing.T, socket, host string) string {
 	t.Helper()
 	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer conn.Close()
 	from := bufio.NewReader(conn)
 	ask := func(method, request string) *http.Response {
@@ -63,9 +58,7 @@ func throughProxy(t *testing.T, socket, host string) string {
 			t.Fatal(err)
 		}
 		r, err := http.ReadResponse(from, &http.Request{Method: method})
-		if err != nil {
-			t.Fatalf("%s: %v", request, err)
-		}
+		must.NoError(t, err, must.Sprintf("%s", request))
 		return r
 	}
 	request := fmt.Sprintf("CONNECT %s:10250 HTTP/1.1\r\nHost: %[1]s:10250\r\n\r\n", host)
@@ -73,8 +66,6 @@ func throughProxy(t *testing.T, socket, host string) string {
 		return ""
 	}
 	body, err := io.ReadAll(ask("GET", "GET /pod HTTP/1.1\r\nHost: node\r\n\r\n").Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(body)
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -24,16 +27,12 @@ func fixtureHost(t *testing.T) string {
 		"sys/class/misc/hpet":                "10:228\n",
 	} {
 		dir := filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "dev"), []byte(dev), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "dev"), []byte(dev), 0o644)))
 	}
 	// Not a device: the class has a plain file beside the devices.
 	abi := filepath.Join(root, "sys/class/infiniband_verbs/abi_version")
 	link := filepath.Join(root, "sys/class/infiniband_verbs/uverbs7")
-	if err := errors.Join(os.WriteFile(abi, []byte("6\n"), 0o644), os.Symlink("../../devices/virtual/uverbs7", link)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.WriteFile(abi, []byte("6\n"), 0o644), os.Symlink("../../devices/virtual/uverbs7", link)))
 	return root
 }
 
@@ -47,12 +46,9 @@ umad0 231:0 600
 uverbs0 231:192 666
 uverbs7 511:7 666`
 	const list = `cd "$0" && for f in *; do stat -c '%n %Hr:%Lr %a' $f; done`
-	if got := inside(t, c, "sh", "-c", list, "/dev/infiniband"); got != want {
-		t.Errorf("the private /dev/infiniband:\n%s\nwant:\n%s", got, want)
-	}
-	if got := inside(t, c, "sh", "-c", list, o.HostRoot+"/dev/infiniband"); got != want {
-		t.Errorf("the fixture host's dev/infiniband:\n%s\nwant:\n%s", got, want)
-	}
+	test.Eq(t, want, inside(t, c, "sh", "-c", list, "/dev/infiniband"), test.Sprint("the private /dev/infiniband"))
+	test.Eq(t, want, inside(t, c, "sh", "-c", list, o.HostRoot+"/dev/infiniband"),
+		test.Sprint("the fixture host's dev/infiniband"))
 	// As the driver's pod sees it: read-only, and following changes.
 	apply(t, c, `
 apiVersion: v1
@@ -72,15 +68,12 @@ spec:
     - {name: sys, mountPath: /host/sys, readOnly: true}
 `)
 	inside(t, c, "mknod", "/dev/infiniband/uverbs8", "c", "511", "8")
-	if got := inside(t, c, "kubectl", "exec", "driver", "--", "sh", "-c", "cat /host/sys/class/infiniband_verbs/uverbs7/dev; stat -c %t:%T /host/dev/infiniband/uverbs8"); got != "511:7\n1ff:8" {
-		t.Errorf("in the pod: got %q", got)
-	}
+	test.Eq(t, "511:7\n1ff:8", inside(t, c, "kubectl", "exec", "driver", "--", "sh", "-c", "cat /host/sys/class/infiniband_verbs/uverbs7/dev; stat -c %t:%T /host/dev/infiniband/uverbs8"),
+		test.Sprint("in the pod"))
 	if entries, err := os.ReadDir(filepath.Join(o.HostRoot, "dev")); err != nil || len(entries) > 0 {
 		t.Errorf("outside, the mount point should be empty: %v %v", entries, err)
 	}
-	if err := cluster.Down(t.Context(), o, false); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cluster.Down(t.Context(), o, false))
 	if _, err := os.Stat(filepath.Join(o.HostRoot, "dev")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the mount point is still in the fixture host: %v", err)
 	}

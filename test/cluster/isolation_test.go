@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/supervisor"
@@ -51,9 +54,7 @@ func look(t *testing.T) world {
 		w[dir] = strings.Join(names, "\n")
 	}
 	others, err := filepath.Glob("/sys/fs/cgroup/dra-driver-rdma-cluster-*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range watchedFiles {
 		if strings.HasPrefix(file, "/sys/fs/cgroup/") && len(others) > 0 {
 			continue // this cluster's or another one's: what the root hands out stays until it ends
@@ -62,9 +63,7 @@ func look(t *testing.T) world {
 		w[file] = fmt.Sprint(string(data), err)
 	}
 	links, err := os.ReadDir("/sys/class/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	w["links"] = fmt.Sprint(links)
 	return w
 }
@@ -84,18 +83,14 @@ func ours(t *testing.T, stateDir string) (pids []int, cgroups []string) {
 	t.Helper()
 	name := cluster.CgroupName(stateDir)
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(data), name) {
 			continue // it has ended meanwhile, or is somebody else's
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		pids = append(pids, pid)
 	}
 	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
@@ -104,9 +99,7 @@ func ours(t *testing.T, stateDir string) (pids []int, cgroups []string) {
 		}
 		return nil // cgroups come and go while we walk
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return pids, cgroups
 }
 
@@ -120,9 +113,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	}
 	before.compare(t, "while the cluster runs", look(t))
 
-	if err := cluster.Down(t.Context(), o, false); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cluster.Down(t.Context(), o, false))
 	before.compare(t, "after down", look(t))
 	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
 		t.Errorf("left behind: %v %q", processes, cgroups)
@@ -130,9 +121,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	if _, err := os.Stat(o.StateDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the state directory is still there: %v", err)
 	}
-	if err := cluster.Down(t.Context(), o, false); err != nil {
-		t.Errorf("a second down: %v", err)
-	}
+	test.NoError(t, cluster.Down(t.Context(), o, false), test.Sprint("a second down"))
 }
 
 // The death of process 1, however it comes, is the end of everything, and the next
@@ -143,12 +132,8 @@ func TestSupervisorKilled(t *testing.T) {
 	c := up(t, o)
 	apply(t, c, plainPod)
 	pid, err := supervisor.NewClient(o.StateDir).Pid(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	eventually(t, "the end of all processes", func() bool {
 		left, _ := ours(t, o.StateDir)
 		return len(left) == 0
@@ -157,9 +142,8 @@ func TestSupervisorKilled(t *testing.T) {
 		t.Errorf("open: got %v, want ErrNotRunning", err)
 	}
 	c = up(t, o)
-	if got := inside(t, c, "kubectl", "get", "pods", "-o", "name"); got != "" {
-		t.Errorf("the new cluster knows the old one's pods: %s", got)
-	}
+	test.Eq(t, "", inside(t, c, "kubectl", "get", "pods", "-o", "name"),
+		test.Sprint("the new cluster knows the old one's pods"))
 }
 
 // Clusters with state directories of their own run side by side, and know nothing of each
@@ -169,20 +153,15 @@ func TestSideBySide(t *testing.T) {
 	o, other := options(t), options(t)
 	c, second := up(t, o), up(t, other)
 	apply(t, second, plainPod)
-	if got := inside(t, c, "kubectl", "get", "pods", "-o", "name"); got != "" {
-		t.Errorf("the first cluster has the second one's pods: %s", got)
-	}
+	test.Eq(t, "", inside(t, c, "kubectl", "get", "pods", "-o", "name"),
+		test.Sprint("the first cluster has the second one's pods"))
 	changed := o
 	changed.FeatureGates = map[string]bool{"DRADeviceTaintRules": true}
 	if _, err := cluster.Up(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "other options") {
 		t.Errorf("the same cluster with other options: %v", err)
 	}
-	if err := cluster.Down(t.Context(), other, false); err != nil {
-		t.Error(err)
-	}
-	if err := c.Ready(t.Context()); err != nil {
-		t.Errorf("the first cluster afterwards: %v", err)
-	}
+	test.NoError(t, cluster.Down(t.Context(), other, false))
+	test.NoError(t, c.Ready(t.Context()), test.Sprint("the first cluster afterwards"))
 	apply(t, c, plainPod)
 }
 
@@ -200,9 +179,7 @@ func TestFailureShowsTheLog(t *testing.T) {
 		t.Errorf("left behind: %v %q", processes, cgroups)
 	}
 	path, err := cluster.LogFile(o, cluster.APIServer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the log is gone: %v", err)
 	}
@@ -211,15 +188,11 @@ func TestFailureShowsTheLog(t *testing.T) {
 func TestStateDirOfSomebodyElse(t *testing.T) {
 	o := options(t)
 	mine := filepath.Join(o.StateDir, "thesis.tex")
-	if err := errors.Join(os.MkdirAll(o.StateDir, 0o755), os.WriteFile(mine, nil, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.MkdirAll(o.StateDir, 0o755), os.WriteFile(mine, nil, 0o644)))
 	if _, err := cluster.Up(t.Context(), o); err == nil {
 		t.Error("up took a directory that is not its own")
 	}
-	if err := cluster.Down(t.Context(), o, false); err == nil {
-		t.Error("down removed a directory that is not its own")
-	}
+	test.Error(t, cluster.Down(t.Context(), o, false), test.Sprint("down removed a directory that is not its own"))
 	if _, err := os.Stat(mine); err != nil {
 		t.Errorf("the file is gone: %v", err)
 	}
@@ -231,9 +204,7 @@ func TestStateDirRemoved(t *testing.T) {
 	o := options(t)
 	up(t, o)
 	_ = os.RemoveAll(o.StateDir) // what is written meanwhile may stay
-	if err := cluster.Down(t.Context(), o, false); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cluster.Down(t.Context(), o, false))
 	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
 		t.Errorf("left behind: %v %q", processes, cgroups)
 	}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -28,14 +31,10 @@ func options(t *testing.T) cluster.Options {
 func up(t *testing.T, o cluster.Options) *cluster.Cluster {
 	t.Helper()
 	t.Cleanup(func() {
-		if err := cluster.Down(context.Background(), o, false); err != nil {
-			t.Errorf("down: %v", err)
-		}
+		test.NoError(t, cluster.Down(context.Background(), o, false), test.Sprint("down"))
 	})
 	c, err := cluster.Up(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return c
 }
 
@@ -50,9 +49,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 func inside(t *testing.T, c *cluster.Cluster, name string, args ...string) string {
 	t.Helper()
 	out, err := c.Output(t.Context(), name, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return strings.TrimSpace(out)
 }
 
@@ -77,9 +74,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 30 s", what)
-		}
+		must.False(t, time.Now().After(deadline), must.Sprintf("%s: not within 30 s", what))
 		time.Sleep(20 * time.Millisecond)
 	}
 }

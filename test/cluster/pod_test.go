@@ -6,6 +6,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
@@ -27,19 +30,13 @@ spec:
 func TestPlainPod(t *testing.T) {
 	c := up(t, options(t))
 	apply(t, c, plainPod)
-	if got := inside(t, c, "kubectl", "logs", "plain"); got != "hello" {
-		t.Errorf("logs: got %q, want hello", got)
-	}
-	if got := inside(t, c, "kubectl", "exec", "plain", "--", "id", "-u"); got != "1000" {
-		t.Errorf("exec: got user %q, want 1000", got)
-	}
+	test.Eq(t, "hello", inside(t, c, "kubectl", "logs", "plain"), test.Sprint("logs"))
+	test.Eq(t, "1000", inside(t, c, "kubectl", "exec", "plain", "--", "id", "-u"), test.Sprint("exec: got user"))
 	// The point of containerd's soft limit: what our hook does can be seen.
-	if got := inside(t, c, "kubectl", "exec", "plain", "--", "sh", "-c", "ulimit -S -l"); got != "64" {
-		t.Errorf("soft RLIMIT_MEMLOCK: got %q KiB, want 64", got)
-	}
-	if got := inside(t, c, "kubectl", "get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"); got != "v1.37.2" {
-		t.Errorf("kubelet version: got %q", got)
-	}
+	test.Eq(t, "64", inside(t, c, "kubectl", "exec", "plain", "--", "sh", "-c", "ulimit -S -l"),
+		test.Sprint("soft RLIMIT_MEMLOCK"))
+	test.Eq(t, "v1.37.2", inside(t, c, "kubectl", "get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"),
+		test.Sprint("kubelet version"))
 	inside(t, c, "kubectl", "delete", "pod", "plain", "--wait")
 }
 
@@ -75,9 +72,7 @@ spec:
 	apply(t, c, manifest)
 	for _, name := range []string{"host-network", "pod-network"} {
 		out := inside(t, c, "kubectl", "exec", name, "--", "/k8s/kubectl", "get", "pods", "-o", "name")
-		if !strings.Contains(out, "pod/"+name) {
-			t.Errorf("%s: got %q, want a list with the pod itself", name, out)
-		}
+		test.StrContains(t, out, "pod/"+name, test.Sprintf("%s", name))
 	}
 }
 
@@ -88,17 +83,13 @@ func TestComponentRestart(t *testing.T) {
 	uid := inside(t, c, "kubectl", "get", "pod", "plain", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}")
 	for _, name := range []string{cluster.Kubelet, cluster.Containerd} {
 		before := state(t, c, name).Pid
-		if err := c.Restart(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.Restart(t.Context(), name))
 		if after := state(t, c, name).Pid; after == 0 || after == before {
 			t.Errorf("%s: process %d before, %d after the restart", name, before, after)
 		}
 	}
 	// Stopped with a signal of our choice, brought back by Up.
-	if err := c.Stop(t.Context(), cluster.Kubelet, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Stop(t.Context(), cluster.Kubelet, syscall.SIGKILL))
 	if s := state(t, c, cluster.Kubelet); s.Running() || s.Ended != "killed by killed" {
 		t.Errorf("kubelet after SIGKILL: %+v", s)
 	}
@@ -108,20 +99,16 @@ func TestComponentRestart(t *testing.T) {
 	if s := state(t, c, cluster.Kubelet); !s.Running() {
 		t.Errorf("kubelet after a second up: %+v", s)
 	}
-	if got := inside(t, c, "kubectl", "get", "pod", "plain", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}"); got != uid {
-		t.Errorf("the pod's container did not live through the restarts: got %s, want %s", got, uid)
-	}
-	if err := c.Start(t.Context(), "nonesuch"); err == nil || !strings.Contains(err.Error(), `"nonesuch"`) {
-		t.Errorf("start of an unknown component: %v", err)
-	}
+	test.Eq(t, uid, inside(t, c, "kubectl", "get", "pod", "plain", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}"),
+		test.Sprint("the pod's container did not live through the restarts"))
+	test.ErrorContains(t, c.Start(t.Context(), "nonesuch"), `"nonesuch"`,
+		test.Sprint("start of an unknown component"))
 }
 
 func state(t *testing.T, c *cluster.Cluster, name string) cluster.State {
 	t.Helper()
 	states, err := c.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, s := range states {
 		if s.Name == name {
 			return s

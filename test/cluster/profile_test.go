@@ -4,21 +4,18 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 func TestProfile(t *testing.T) {
 	o, err := Options{Profile: "1.34", FeatureGates: map[string]bool{"DRADeviceTaints": true, "Own": true}}.complete()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := maps.Clone(olderGates)
 	want["DRADeviceTaints"], want["Own"] = true, true
-	if !maps.Equal(o.FeatureGates, want) {
-		t.Errorf("gates %v, want %v", o.FeatureGates, want)
-	}
-	if olderGates["DRADeviceTaints"] {
-		t.Error("the profile itself has changed")
-	}
+	test.True(t, maps.Equal(o.FeatureGates, want), test.Sprintf("gates %v, want %v", o.FeatureGates, want))
+	test.False(t, olderGates["DRADeviceTaints"], test.Sprint("the profile itself has changed"))
 	if again, err := o.complete(); err != nil || again.gates() != o.gates() {
 		t.Errorf("completed twice: %s, %v; want %s", again.gates(), err, o.gates())
 	}

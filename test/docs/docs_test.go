@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -21,9 +24,7 @@ const checkout = "../.."
 func pages(t *testing.T) map[string]*Page {
 	t.Helper()
 	files, err := Files(checkout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all := map[string]*Page{}
 	for _, file := range files {
 		if all[file], err = Read(file); err != nil {
@@ -70,13 +71,9 @@ func TestAnchors(t *testing.T) {
 		"Zeichen wie ü":                "zeichen-wie-ü",
 	} {
 		file := filepath.Join(t.TempDir(), "page.md")
-		if err := os.WriteFile(file, []byte("# "+heading+"\n\n## "+heading+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, []byte("# "+heading+"\n\n## "+heading+"\n"), 0o600))
 		page, err := Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(page.IDs) != 2 || !page.IDs[want] || !page.IDs[want+"-1"] {
 			t.Errorf("%s: %v, want %s", heading, page.IDs, want)
 		}
@@ -95,9 +92,8 @@ func TestNavigation(t *testing.T) {
 		listed = append(listed, group.Pages...)
 	}
 	slices.Sort(listed)
-	if once := slices.Compact(slices.Clone(listed)); len(once) != len(listed) {
-		t.Errorf("the navigation names a page twice: %v", listed)
-	}
+	test.Eq(t, len(listed), len(slices.Compact(slices.Clone(listed))),
+		test.Sprintf("the navigation names a page twice: %v", listed))
 	all := pages(t)
 	decisions := all[filepath.Join(checkout, "docs/adr/README.md")]
 	for path := range all {
@@ -105,9 +101,8 @@ func TestNavigation(t *testing.T) {
 		switch {
 		case !isDoc:
 		case strings.HasPrefix(name, "adr/0"):
-			if !slices.Contains(decisions.Links, filepath.Base(name)) {
-				t.Errorf("docs/adr/README.md does not link to %s", name)
-			}
+			test.True(t, slices.Contains(decisions.Links, filepath.Base(name)),
+				test.Sprintf("docs/adr/README.md does not link to %s", name))
 		case !slices.Contains(listed, strings.TrimSuffix(name, ".md")):
 			t.Errorf("the navigation in site/navigation.json does not have %s", name)
 		}
@@ -119,9 +114,7 @@ func TestDecisions(t *testing.T) {
 	dir := filepath.Join(checkout, "docs/adr")
 	read := func(file string) string {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return string(data)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "0*.md")) // sorted
@@ -134,9 +127,8 @@ func TestDecisions(t *testing.T) {
 		number, decision, _ := strings.Cut(strings.TrimPrefix(title, "# "), " ")
 		fmt.Fprintf(&want, "| [%s](%s) | %s |\n", number, filepath.Base(file), decision)
 	}
-	if index := read(filepath.Join(dir, "README.md")); !strings.HasSuffix(index, "|---|---|\n"+want.String()) {
-		t.Errorf("docs/adr/README.md has not these rows, and nothing below:\n%s", &want)
-	}
+	test.StrHasSuffix(t, "|---|---|\n"+want.String(), read(filepath.Join(dir, "README.md")),
+		test.Sprintf("docs/adr/README.md has not these rows, and nothing below:\n%s", &want))
 }
 
 var (
@@ -166,12 +158,8 @@ func TestSite(t *testing.T) {
 		html[path] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(html) < 40 {
-		t.Errorf("the site has %d pages", len(html))
-	}
+	must.NoError(t, err)
+	test.GreaterEq(t, 40, len(html), test.Sprintf("the site has %d pages", len(html)))
 	for path, content := range html {
 		for _, match := range reference.FindAllStringSubmatch(content, -1) {
 			checkReference(t, html, out, path, match[1])

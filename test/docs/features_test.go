@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -34,12 +36,8 @@ type featureFile struct {
 func decode(t *testing.T, path string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(checkout, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(data, into); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, yaml.UnmarshalStrict(data, into), must.Sprintf("%s", path))
 }
 
 func features(t *testing.T) featureFile {
@@ -58,9 +56,7 @@ func onByDefault(t *testing.T, value string) bool {
 	for name := range strings.SplitSeq(value, ".") {
 		parent, _ := at.(map[string]any)
 		child, found := parent[name]
-		if !found {
-			t.Fatalf("docs/features.yaml: the chart has no value %q", value)
-		}
+		must.True(t, found, must.Sprintf("docs/features.yaml: the chart has no value %q", value))
 		at = child
 	}
 	if v := reflect.ValueOf(at); v.Kind() == reflect.Map || v.Kind() == reflect.Slice {
@@ -122,12 +118,8 @@ func generated(t *testing.T, path, part string) {
 	t.Helper()
 	path = filepath.Join(checkout, path)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !block.Match(data) {
-		t.Fatalf("%s has no part for features.yaml", path)
-	}
+	must.NoError(t, err)
+	must.True(t, block.Match(data), must.Sprintf("%s has no part for features.yaml", path))
 	golden.File(t, path, block.ReplaceAll(data, []byte("${1}"+part+"${3}")))
 }
 
@@ -136,14 +128,10 @@ func compared(t *testing.T, cells map[string]string) {
 	t.Helper()
 	path := filepath.Join(checkout, "docs", "comparison.md")
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	before, rest, _ := strings.Cut(string(data), "## Side by side\n")
 	table, after, found := strings.Cut(rest, "\n## ")
-	if !found {
-		t.Fatal("docs/comparison.md has no section \"Side by side\" before another")
-	}
+	must.True(t, found, must.Sprint("docs/comparison.md has no section \"Side by side\" before another"))
 	lines, seen := strings.Split(table, "\n"), map[string]bool{}
 	for i, line := range lines {
 		row := strings.Split(line, "|")
@@ -151,9 +139,8 @@ func compared(t *testing.T, cells map[string]string) {
 			continue
 		}
 		name := strings.TrimSpace(row[1])
-		if cells[name] == "" {
-			t.Errorf("docs/features.yaml has no cell for the row %q of docs/comparison.md", name)
-		}
+		test.NotEq(t, "", cells[name],
+			test.Sprintf("docs/features.yaml has no cell for the row %q of docs/comparison.md", name))
 		row[7], seen[name] = " "+cells[name]+" ", true
 		lines[i] = strings.Join(row, "|")
 	}
@@ -169,9 +156,7 @@ func TestDefaults(t *testing.T) {
 	off := offByDefault(t, features(t).Features)
 	for _, page := range userPages(t) {
 		data, err := os.ReadFile(page.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for paragraph := range strings.SplitSeq(string(data), "\n\n") {
 			if !strings.Contains(paragraph, "off by default") && !strings.Contains(paragraph, "off by\ndefault") {
 				continue
@@ -203,12 +188,8 @@ func TestExamples(t *testing.T) {
 	for _, file := range files {
 		base := filepath.Base(file)
 		c := by[strings.TrimSuffix(base, ".yaml")]
-		if c == "" {
-			t.Errorf("no test applies examples/%s", base)
-		}
-		if linked[base] == "" {
-			t.Errorf("no document links to examples/%s", base)
-		}
+		test.NotEq(t, "", c, test.Sprintf("no test applies examples/%s", base))
+		test.NotEq(t, "", linked[base], test.Sprintf("no document links to examples/%s", base))
 		t.Logf("examples/%s: applied in %s, shown in %s", base, c, linked[base])
 	}
 }
@@ -236,9 +217,7 @@ func applied(t *testing.T) map[string]string {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out
 }
 
@@ -274,17 +253,11 @@ func TestFrontPages(t *testing.T) {
 	var tables []string
 	for _, path := range []string{"README.md", "docs/index.md"} {
 		data, err := os.ReadFile(filepath.Join(checkout, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_, rest, _ := strings.Cut(string(data), "<table>")
 		table, _, found := strings.Cut(rest, "</table>")
-		if !found {
-			t.Fatalf("%s has no table of manifests", path)
-		}
+		must.True(t, found, must.Sprintf("%s has no table of manifests", path))
 		tables = append(tables, table)
 	}
-	if tables[0] != tables[1] {
-		t.Errorf("README.md and docs/index.md differ:\n%s\n%s", tables[0], tables[1])
-	}
+	test.Eq(t, tables[1], tables[0], test.Sprint("README.md and docs/index.md differ"))
 }

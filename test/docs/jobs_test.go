@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -112,37 +114,25 @@ func TestJobs(t *testing.T) {
 	var pages []byte
 	for _, name := range []string{"mpi.md", "nccl.md"} {
 		page, err := os.ReadFile(filepath.Join(checkout, "docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		pages = append(pages, page...)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := checkManifest(string(data)); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-		if !strings.HasPrefix(string(data), "# NOT RUN BY US") {
-			t.Errorf("%s does not say that nobody ran it", file)
-		}
+		must.NoError(t, err)
+		test.NoError(t, checkManifest(string(data)), test.Sprintf("%s", file))
+		test.StrHasPrefix(t, "# NOT RUN BY US", string(data),
+			test.Sprintf("%s does not say that nobody ran it", file))
 		rel, err := filepath.Rel(checkout, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(pages), "](../"+rel+")") {
-			t.Errorf("neither docs/mpi.md nor docs/nccl.md names %s", file)
-		}
+		must.NoError(t, err)
+		test.StrContains(t, string(pages), "](../"+rel+")",
+			test.Sprintf("neither docs/mpi.md nor docs/nccl.md names %s", file))
 	}
 	for _, planted := range []string{
 		"apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nspec: {slots: 1}",
 		"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nspec: {replicatedJobs: [{template: {spec: {indexes: 2}}}]}",
 		"apiVersion: batch/v1beta1\nkind: Job",
 	} {
-		if checkManifest(planted) == nil {
-			t.Errorf("an unknown field or kind is taken: %s", planted)
-		}
+		test.Error(t, checkManifest(planted), test.Sprintf("an unknown field or kind is taken: %s", planted))
 	}
 }

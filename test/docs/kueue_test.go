@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -66,22 +68,16 @@ func decodeInto(t *testing.T, doc string, into any) {
 func TestKueue(t *testing.T) {
 	refused := map[string]string{}
 	examples, err := filepath.Glob(filepath.Join(checkout, "examples", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, example := range examples {
 		manifest, err := os.ReadFile(example)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if reasons := kueueRefuses(t, string(manifest)); len(reasons) > 0 {
 			refused[filepath.Base(example)] = strings.Join(reasons, ", ")
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(checkout, "docs", "kueue.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	said := map[string]string{}
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
@@ -90,9 +86,8 @@ func TestKueue(t *testing.T) {
 			said[name] = strings.TrimSpace(cells[2])
 		}
 	}
-	if !maps.Equal(refused, said) {
-		t.Errorf("docs/kueue.md says %q, the examples say %q", said, refused)
-	}
+	test.True(t, maps.Equal(refused, said),
+		test.Sprintf("docs/kueue.md says %q, the examples say %q", said, refused))
 }
 
 // TestKueueRefuses: each row of the table that refuses by the manifest alone is recognised.

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // later is a test that make proof or make test-long alone has, with its reason.
@@ -23,9 +25,7 @@ func TestReasonsNameTests(t *testing.T) {
 		for _, m := range later.FindAllSubmatch(source, -1) {
 			calls++
 			for _, other := range regexp.MustCompile(`Test[A-Z]\w*`).FindAllString(string(m[1]), -1) {
-				if !declared[other] {
-					t.Errorf("%s: there is no test %s", path, other)
-				}
+				test.True(t, declared[other], test.Sprintf("%s: there is no test %s", path, other))
 			}
 		}
 		return err

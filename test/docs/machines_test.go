@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 
@@ -19,9 +22,7 @@ func TestMachinesAreCounted(t *testing.T) {
 	names, captures := fixture.Names(), 0
 	for _, name := range names {
 		machine, err := fixture.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if title, _, _ := strings.Cut(machine.Description, "\n\n"); strings.Contains(title, "a real capture") {
 			captures++
 		}
@@ -39,15 +40,12 @@ func TestMachinesAreCounted(t *testing.T) {
 		for _, list := range modelledMachines.FindAllStringSubmatch(contents(t, strings.TrimPrefix(page.Path, checkout+"/")), -1) {
 			for _, name := range regexp.MustCompile("[a-z0-9-]{3,}").FindAllString(strings.ReplaceAll(list[1], " and ", " "), -1) {
 				named++
-				if !slices.Contains(names, name) {
-					t.Errorf("%s names the machine %s, which is not there", page.Path, name)
-				}
+				test.True(t, slices.Contains(names, name),
+					test.Sprintf("%s names the machine %s, which is not there", page.Path, name))
 			}
 		}
 	}
-	if named < 5 {
-		t.Errorf("only %d machines are named", named)
-	}
+	test.GreaterEq(t, 5, named, test.Sprintf("only %d machines are named", named))
 }
 
 // TestPlatformsAreListed: the front page and the page of compatibility lead to each platform.
@@ -58,9 +56,8 @@ func TestPlatformsAreListed(t *testing.T) {
 	}
 	for _, list := range []string{"docs/index.md", "docs/compatibility.md"} {
 		for _, platform := range platforms {
-			if !strings.Contains(contents(t, list), "(platforms/"+filepath.Base(platform)+")") {
-				t.Errorf("%s does not lead to %s", list, platform)
-			}
+			test.StrContains(t, contents(t, list), "(platforms/"+filepath.Base(platform)+")",
+				test.Sprintf("%s does not lead to %s", list, platform))
 		}
 	}
 }

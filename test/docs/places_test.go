@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
@@ -14,13 +17,9 @@ var codeSpan = regexp.MustCompile("`([^`]+)`")
 // functions that these files declare.
 func TestPlaces(t *testing.T) {
 	page, err := os.ReadFile("../../docs/dev/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, table, ok := strings.Cut(string(page), "\n## Where things happen\n")
-	if !ok {
-		t.Fatal("the page has no section \"Where things happen\"")
-	}
+	must.True(t, ok, must.Sprint("the page has no section \"Where things happen"))
 	functions := 0
 	for line := range strings.Lines(table) {
 		if !strings.HasPrefix(line, "|") {
@@ -33,29 +32,22 @@ func TestPlaces(t *testing.T) {
 			}
 			if strings.Contains(m[1], "/") {
 				data, err := os.ReadFile(filepath.Join("../..", m[1]))
-				if err != nil {
-					t.Errorf("%v: %s", err, line)
-				}
+				test.NoError(t, err, test.Sprintf("%v: %s", err, line))
 				source = string(data)
 				continue
 			}
 			functions++
-			if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + regexp.QuoteMeta(m[1]) + `[\[(]`).MatchString(source) {
-				t.Errorf("the file before it does not declare %s: %s", m[1], line)
-			}
+			test.True(t, regexp.MustCompile(`(?m)^func (\([^)]*\) )?`+regexp.QuoteMeta(m[1])+`[\[(]`).MatchString(source),
+				test.Sprintf("the file before it does not declare %s: %s", m[1], line))
 		}
 	}
-	if functions < 15 {
-		t.Errorf("%d functions were found: has the page another form?", functions)
-	}
+	test.GreaterEq(t, 15, functions, test.Sprintf("%d functions were found: has the page another form?", functions))
 }
 
 // TestLayout: each package stands in layout.md, or the one that it is below.
 func TestLayout(t *testing.T) {
 	page, err := os.ReadFile("../../docs/dev/layout.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, pattern := range []string{"cmd/*", "pkg/*", "pkg/dra/*", "internal/*", "internal/*/*"} {
 		dirs, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(dirs) == 0 {
@@ -63,9 +55,7 @@ func TestLayout(t *testing.T) {
 		}
 		for _, dir := range dirs {
 			sources, err := filepath.Glob(dir + "/*.go")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			path := strings.TrimPrefix(dir, "../../")
 			parent := filepath.Dir(path)
 			if len(sources) > 0 && !strings.Contains(string(page), "    "+path+" ") &&

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // What user documents are held to. A name in code, whatever its length, is one word.
@@ -21,17 +24,13 @@ func userPages(t *testing.T) (out []*Page) {
 	t.Helper()
 	for path, page := range pages(t) {
 		rel, err := filepath.Rel(checkout, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		dir := filepath.Dir(rel)
 		if rel == "README.md" || dir == "docs" || dir == filepath.Join("docs", "platforms") {
 			out = append(out, page)
 		}
 	}
-	if len(out) < 30 {
-		t.Fatalf("only %d documents for users were found", len(out))
-	}
+	must.GreaterEq(t, 30, len(out), must.Sprintf("only %d documents for users were found", len(out)))
 	return out
 }
 
@@ -51,20 +50,16 @@ func TestProse(t *testing.T) {
 				}
 				words += n
 				sentences++
-				if n > longestSentence {
-					t.Errorf("%s: a sentence of %d words, and the most are %d: %s", page.Path, n, longestSentence, sentence)
-				}
+				test.LessEq(t, longestSentence, n,
+					test.Sprintf("%s: a sentence of %d words, and the most are %d: %s", page.Path, n, longestSentence, sentence))
 			}
 		}
-		if words > averageSentence*sentences {
-			t.Errorf("%s: %d words in %d sentences, and the average is to be at most %d", page.Path, words, sentences,
-				averageSentence)
-		}
+		test.LessEq(t, averageSentence*sentences, words,
+			test.Sprintf("%s: %d words in %d sentences, and the average is to be at most %d", page.Path, words, sentences, averageSentence))
 		total += words + page.CellWords
 	}
-	if total > wordsOfAll {
-		t.Errorf("user documents have %d words, and may have %d: say it shorter, or in docs/dev", total, wordsOfAll)
-	}
+	test.LessEq(t, wordsOfAll, total,
+		test.Sprintf("user documents have %d words, and may have %d: say it shorter, or in docs/dev", total, wordsOfAll))
 	t.Log(total, "words")
 }
 
@@ -82,14 +77,10 @@ func TestNotRunIsMarked(t *testing.T) {
 		text := contents(t, strings.TrimPrefix(page.Path, checkout+"/"))
 		marks += len(marked.FindAllString(text, -1))
 		for line := range strings.Lines(marked.ReplaceAllString(text, "")) {
-			if said := notRun.FindString(line); said != "" {
-				t.Errorf("%s says %q: mark it as **Not run**", page.Path, said)
-			}
+			test.Eq(t, "", notRun.FindString(line), test.Sprintf("%s", page.Path))
 		}
 	}
-	if marks < 20 {
-		t.Errorf("only %d marks were found", marks)
-	}
+	test.GreaterEq(t, 20, marks, test.Sprintf("only %d marks were found", marks))
 }
 
 // TestOneTruth: advice that other pages, messages and examples contradict does not come back.
@@ -116,9 +107,7 @@ func TestOneTruth(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	_, quoted, _ := strings.Cut(contents(t, "docs/claims.md"), "want one of ")
 	quoted, _, _ = strings.Cut(quoted, "\n")

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
@@ -20,9 +23,7 @@ const (
 func publication(t *testing.T) Publication {
 	t.Helper()
 	p, err := ReadPublication(checkout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -75,18 +76,13 @@ func TestImageIsNamedWithItsState(t *testing.T) {
 			if filepath.Base(path) == "values.yaml" || filepath.Base(path) == "Chart.yaml" {
 				return nil
 			}
-			if !strings.Contains(string(data), p.Sentence()) {
-				t.Errorf("%s names the image %s without the words %q", path, p.Image, p.Sentence())
-			}
+			test.StrContains(t, string(data), p.Sentence(),
+				test.Sprintf("%s names the image %s without the words", path, p.Image))
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
-	if named == 0 {
-		t.Errorf("nothing names the image %s", p.Image)
-	}
+	test.NotEq(t, 0, named, test.Sprintf("nothing names the image %s", p.Image))
 }
 
 // TestNamesOfReleases: what builds and publishes uses the names of the documents.
@@ -103,9 +99,7 @@ func TestNamesOfReleases(t *testing.T) {
 		"CHANGELOG.md":                      {"## " + p.Version},
 	} {
 		for _, word := range words {
-			if !strings.Contains(contents(t, file), word) {
-				t.Errorf("%s does not have %q", file, word)
-			}
+			test.StrContains(t, contents(t, file), word, test.Sprintf("%s does", file))
 		}
 	}
 }
@@ -120,9 +114,7 @@ func TestOneVersion(t *testing.T) {
 	for _, page := range userPages(t) {
 		for _, m := range ofUs.FindAllStringSubmatch(contents(t, strings.TrimPrefix(page.Path, checkout+"/")), -1) {
 			found = append(found, page.Path)
-			if m[1] != p.Version {
-				t.Errorf("%s has %q, and the version is %s", page.Path, m[0], p.Version)
-			}
+			test.Eq(t, p.Version, m[1], test.Sprintf("%s has %q, and the version", page.Path, m[0]))
 		}
 	}
 	if found = slices.Compact(found); len(found) < 4 {
@@ -132,7 +124,6 @@ func TestOneVersion(t *testing.T) {
 
 // TestLicenseInChart: the chart's archive has the license of the project.
 func TestLicenseInChart(t *testing.T) {
-	if contents(t, "LICENSE") != contents(t, chartDir+"/LICENSE") {
-		t.Error("LICENSE of the chart is another one")
-	}
+	test.Eq(t, contents(t, chartDir+"/LICENSE"), contents(t, "LICENSE"),
+		test.Sprint("LICENSE of the chart is another one"))
 }

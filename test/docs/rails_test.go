@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 )
 
@@ -15,15 +17,11 @@ import (
 func railsPage(t *testing.T) (page *Page, file func(name string) string) {
 	t.Helper()
 	page, err := Read(filepath.Join(checkout, "docs", "nccl.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return page, func(name string) string {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(checkout, "examples", "rails-gpu", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return string(data)
 	}
 }
@@ -43,14 +41,11 @@ func TestRailsGPU(t *testing.T) {
 	}
 	for _, file := range files {
 		name := filepath.Base(file)
-		if !strings.Contains(linked, "/rails-gpu/"+name+"\n") {
-			t.Errorf("docs/nccl.md does not link to %s", file)
-		}
+		test.StrContains(t, linked, "/rails-gpu/"+name+"\n", test.Sprintf("docs/nccl.md does not link to %s", file))
 		applied := strings.Contains(commands, " -f "+name) ||
 			strings.Contains(commands, "--values examples/rails-gpu/"+name)
-		if needed := name != "Dockerfile" && name != "mpijob.yaml"; applied != needed {
-			t.Errorf("docs/nccl.md applies %s: %t, want %t", file, applied, needed)
-		}
+		test.Eq(t, name != "Dockerfile" && name != "mpijob.yaml", applied,
+			test.Sprintf("docs/nccl.md applies %s", file))
 	}
 }
 
@@ -63,34 +58,25 @@ func TestRailsPolicy(t *testing.T) {
 	for _, block := range page.Blocks {
 		shown = shown || block.Language == "yaml" && strings.HasSuffix(values, block.Text)
 	}
-	if !shown {
-		t.Error("docs/nccl.md does not show the end of examples/rails-gpu/values.yaml")
-	}
+	test.True(t, shown, test.Sprint("docs/nccl.md does not show the end of examples/rails-gpu/values.yaml"))
 	var parsed struct {
 		Config struct {
 			IPAM map[string]struct{ Subnet netip.Prefix }
 		}
 	}
-	if err := yaml.Unmarshal([]byte(values), &parsed); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.Unmarshal([]byte(values), &parsed))
 	addressRange := regexp.MustCompile(`NCCL_IB_ADDR_RANGE, value: (\S+)}`)
 	for _, name := range []string{"job.yaml", "mpijob.yaml"} {
 		match := addressRange.FindStringSubmatch(file(name))
-		if match == nil {
-			t.Fatalf("%s sets no NCCL_IB_ADDR_RANGE", name)
-		}
+		must.NotNil(t, match, must.Sprintf("%s sets no NCCL_IB_ADDR_RANGE", name))
 		all, err := netip.ParsePrefix(match[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if size := all.Bits() + 3; len(parsed.Config.IPAM) != 8 || size != 16 { // eight subnets
 			t.Errorf("%s: %s is not eight subnets", name, all)
 		}
 		for rail, entry := range parsed.Config.IPAM {
-			if !all.Contains(entry.Subnet.Addr()) {
-				t.Errorf("%s: %s does not contain %s %s", name, all, rail, entry.Subnet)
-			}
+			test.True(t, all.Contains(entry.Subnet.Addr()),
+				test.Sprintf("%s: %s does not contain %s %s", name, all, rail, entry.Subnet))
 		}
 	}
 }

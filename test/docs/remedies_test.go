@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 var (
@@ -33,19 +36,14 @@ func TestRemediesAreTested(t *testing.T) {
 			t.Errorf("%s: neither a test nor a reason: %s", row.what, row.test)
 		}
 		for _, name := range names {
-			if !declared[name[1]] {
-				t.Errorf("%s: there is no test %s", row.what, name[1])
-			}
+			test.True(t, declared[name[1]], test.Sprintf("%s: there is no test %s", row.what, name[1]))
 		}
 	}
 	wanted := told(t)
-	if len(wanted) < 100 {
-		t.Errorf("only %d remedies were found: have the pages another form?", len(wanted))
-	}
+	test.GreaterEq(t, 100, len(wanted),
+		test.Sprintf("only %d remedies were found: have the pages another form?", len(wanted)))
 	for _, what := range wanted {
-		if !known[what] {
-			t.Errorf("docs/dev/remedies.md has no row for %q", what)
-		}
+		test.True(t, known[what], test.Sprintf("docs/dev/remedies.md has no row for %q", what))
 	}
 }
 
@@ -62,9 +60,7 @@ func remedies(t *testing.T) (out []remedy) {
 // told are the findings, warnings, symptoms, sections and commands that need a row.
 func told(t *testing.T) (out []string) {
 	files, err := filepath.Glob("../../internal/inspect/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
@@ -106,8 +102,6 @@ func firstCells(page string) (out []string) {
 func contents(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../..", path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 var (
@@ -19,9 +22,7 @@ var (
 func TestThreatsAreTested(t *testing.T) {
 	declared := declaredTests(t, "../..")
 	page, err := os.ReadFile("../../docs/dev/threats.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rows := 0
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
@@ -30,18 +31,12 @@ func TestThreatsAreTested(t *testing.T) {
 		}
 		rows++
 		names := namedTest.FindAllStringSubmatch(cells[2], -1)
-		if len(names) == 0 {
-			t.Errorf("no test is named: %s", line)
-		}
+		test.NotEq(t, 0, len(names), test.Sprintf("no test is named: %s", line))
 		for _, name := range names {
-			if !declared[name[1]] {
-				t.Errorf("there is no test %s: %s", name[1], line)
-			}
+			test.True(t, declared[name[1]], test.Sprintf("there is no test %s: %s", name[1], line))
 		}
 	}
-	if rows < 30 {
-		t.Errorf("%d rows were found: has the page another form?", rows)
-	}
+	test.GreaterEq(t, 30, rows, test.Sprintf("%d rows were found: has the page another form?", rows))
 }
 
 // declaredTests are the tests of all modules.
@@ -58,8 +53,6 @@ func declaredTests(t *testing.T, root string) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return found
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 var taskRow = regexp.MustCompile(`(?m)^\| [a-j]\. .*$`)
@@ -12,9 +14,7 @@ var taskRow = regexp.MustCompile(`(?m)^\| [a-j]\. .*$`)
 func TestWalkedTasks(t *testing.T) {
 	declared := declaredTests(t, "../..")
 	rows := taskRow.FindAllString(contents(t, "docs/dev/walked.md"), -1)
-	if len(rows) != 10 {
-		t.Errorf("%d tasks were found, want 10", len(rows))
-	}
+	test.Eq(t, 10, len(rows), test.Sprint("tasks were found"))
 	for _, row := range rows {
 		cells := strings.Split(strings.Trim(row, "|"), " | ")
 		if len(cells) != 5 {
@@ -22,13 +22,9 @@ func TestWalkedTasks(t *testing.T) {
 			continue
 		}
 		names := namedTest.FindAllStringSubmatch(cells[3], -1)
-		if len(names) == 0 {
-			t.Errorf("no test is named: %s", row)
-		}
+		test.NotEq(t, 0, len(names), test.Sprintf("no test is named: %s", row))
 		for _, name := range names {
-			if !declared[name[1]] {
-				t.Errorf("there is no test %s: %s", name[1], row)
-			}
+			test.True(t, declared[name[1]], test.Sprintf("there is no test %s: %s", name[1], row))
 		}
 	}
 }

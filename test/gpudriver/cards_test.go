@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"sigs.k8s.io/yaml"
@@ -49,9 +51,7 @@ func TestCards(t *testing.T) {
 			if claims != want || agreed != want {
 				t.Errorf("%s: %d claims, %d of them agree by %s; want %d", machine, claims, agreed, by, want)
 			}
-			if len(n.taken) != 3*want {
-				t.Errorf("%s: %d devices are given out, want all %d", machine, len(n.taken), 3*want)
-			}
+			test.Eq(t, 3*want, len(n.taken), test.Sprintf("%s", machine))
 		}
 	}
 }
@@ -69,9 +69,7 @@ func TestCardAlone(t *testing.T) {
 			two.Spec.Devices.Constraints = nil
 		}
 		one.Spec.Devices.Requests[0].Exactly.Count = 1
-		if n.allocate(one) == nil {
-			t.Fatal("the first HCA is not given out")
-		}
+		must.NotNil(t, n.allocate(one), must.Sprint("the first HCA is not given out"))
 		if claims, agreed := n.together(two, sysImageGUID); claims != tc.claims || agreed != tc.agreed {
 			t.Errorf("constraint %t: %d claims, %d of one card; want %d and %d", tc.constraints, claims, agreed, tc.claims, tc.agreed)
 		}
@@ -88,9 +86,7 @@ func TestWholeNodeByGroups(t *testing.T) {
 		t.Errorf("a claim for 40 devices: %v", err)
 	}
 	n.publish(machine, groupsOfRoots(t, n))
-	if len(n.hcas) != 8 {
-		t.Fatalf("%d devices are published, want eight groups", len(n.hcas))
-	}
+	must.Eq(t, 8, len(n.hcas), must.Sprint("devices are published"))
 	results := n.allocate(wholeNode("card.hca.example.com", 1))
 	if len(results) != 16 || n.allocate(wholeNode("card.hca.example.com", 1)) != nil {
 		t.Fatalf("%d devices, or another claim has some: %v", len(results), results)
@@ -122,25 +118,17 @@ func wholeNode(class string, count int64) *resourceapi.ResourceClaim {
 func groupsOfRoots(t *testing.T, n *node) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/alignment.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, after, found := strings.Cut(string(page), "```yaml\nrules:\n- name: members\n")
 	text, _, _ := strings.Cut(after, "```")
-	if !found {
-		t.Fatal("docs/alignment.md has no policy with groups")
-	}
+	must.True(t, found, must.Sprint("docs/alignment.md has no policy with groups"))
 	var config struct {
 		Rules  []any            `json:"rules"`
 		Groups []map[string]any `json:"groups"`
 	}
-	if err := yaml.Unmarshal([]byte("rules:\n- name: members\n"+text), &config); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.Unmarshal([]byte("rules:\n- name: members\n"+text), &config))
 	data, err := yaml.Marshal(config.Groups[:1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	config.Groups = nil
 	for i, gpu := range n.gpus {
 		var group []map[string]any

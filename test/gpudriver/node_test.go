@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,9 +115,7 @@ var oldest = structured.Features{PrioritizedList: true}
 func (n *node) allocate(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
 	n.t.Helper()
 	found, err := n.find(claim)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, err)
 	for _, r := range found {
 		n.taken.Insert(structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
 	}
@@ -131,9 +130,7 @@ func (n *node) find(claim *resourceapi.ResourceClaim) ([]resourceapi.DeviceReque
 	}
 	allocator, err := structured.NewAllocator(n.t.Context(), n.features,
 		structured.AllocatedState{AllocatedDevices: n.taken}, classes{}, n.published(), cel.NewCache(10, cel.Features{}))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, err)
 	found, err := allocator.Allocate(n.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, []*resourceapi.ResourceClaim{claim})
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -183,14 +180,10 @@ func (classes) Get(name string) (*resourceapi.DeviceClass, error) {
 func exampleClaim(t *testing.T, name string) *resourceapi.ResourceClaim {
 	t.Helper()
 	data, err := os.ReadFile("../../examples/" + name + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	first, _, _ := strings.Cut(string(data), "\n---\n")
 	var template resourceapi.ResourceClaimTemplate
-	if err := yaml.UnmarshalStrict([]byte(first), &template); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.UnmarshalStrict([]byte(first), &template))
 	return claimOf(template.Spec.Spec)
 }
 
@@ -198,15 +191,11 @@ func exampleClaim(t *testing.T, name string) *resourceapi.ResourceClaim {
 func documentedClaim(t *testing.T, words string) *resourceapi.ResourceClaim {
 	t.Helper()
 	data, err := os.ReadFile("../../docs/alignment.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for block := range strings.SplitSeq(string(data), "```") {
 		if text, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(text, words) {
 			var claim resourceapi.ResourceClaimSpec
-			if err := yaml.UnmarshalStrict([]byte(text), &claim.Devices); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, yaml.UnmarshalStrict([]byte(text), &claim.Devices))
 			return claimOf(claim)
 		}
 	}

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"sigs.k8s.io/yaml"
 
@@ -19,17 +20,11 @@ import (
 func (n *node) publish(machine, config string) {
 	n.t.Helper()
 	c, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + config))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, err)
 	m, err := fixture.Load(machine)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, err)
 	snap, err := rdma.Discover(m.FS(n.t))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, err)
 	n.hcas = nil
 	for _, slice := range c.Apply(snap, policy.State{}).Slices() {
 		n.hcas = append(n.hcas, slice.Devices...)
@@ -40,13 +35,9 @@ func (n *node) publish(machine, config string) {
 func railsConfig(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../examples/rails-gpu/values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var values struct{ Config any }
-	if err := yaml.Unmarshal(data, &values); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.Unmarshal(data, &values))
 	if data, err = yaml.Marshal(values.Config); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +81,5 @@ func TestRailsAlone(t *testing.T) {
 	if len(n.hcas) != 9 || n.allocate(exampleClaim(t, "rails-gpu/pairs")) != nil {
 		t.Errorf("%d HCAs, or the claim has some", len(n.hcas))
 	}
-	if !strings.Contains(railsConfig(t), "rails: 8") {
-		t.Error("the example has another rule")
-	}
+	test.StrContains(t, railsConfig(t), "rails: 8", test.Sprint("the example has another rule"))
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -55,16 +56,12 @@ func (l *load) addContainer() {
 	l.t.Helper()
 	root := filepath.Join(l.Root, "sys/fs/cgroup")
 	dir := filepath.Join(root, "kubepods/pod0f1e2d3c-0000-4000-8000-00000000000a", strings.Repeat("1a", 32))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, os.MkdirAll(dir, 0o755))
 	for name, text := range map[string]string{
 		root + "/cgroup.controllers": "cpu rdma\n", dir + "/rdma.current": ibdev + " hca_handle=1 hca_object=90\n",
 		dir + "/rdma.max": ibdev + " hca_handle=8 hca_object=100\n",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			l.t.Fatal(err)
-		}
+		must.NoError(l.t, os.WriteFile(name, []byte(text), 0o644))
 	}
 }
 
@@ -75,27 +72,19 @@ func (l *load) round() {
 	l.rounds++
 	for i, name := range []string{"counters/port_rcv_data", "counters/port_xmit_data", "hw_counters/out_of_sequence"} {
 		path := filepath.Join(l.Root, "sys/class/infiniband", ibdev, "ports/1", name)
-		if err := os.WriteFile(path, fmt.Appendf(nil, "%d\n", 1_000_000_000_000+l.rounds*1_000_000*(i+1)), 0o644); err != nil {
-			l.t.Fatal(err)
-		}
+		must.NoError(l.t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", 1_000_000_000_000+l.rounds*1_000_000*(i+1)), 0o644))
 	}
 	short := drivertest.Claim(1+l.rounds, roce)
 	l.AddClaim(short)
-	if err := l.prepare(short); err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, l.prepare(short))
 	taken := drivertest.Claim(10000+l.rounds, ib)
 	l.AddClaim(taken)
-	if l.prepare(taken) == nil {
-		l.t.Fatal("two claims have one device")
-	}
+	must.Error(l.t, l.prepare(taken), must.Sprint("two claims have one device"))
 	if _, err := l.Unprepare(drivertest.Context(l.t), short); err != nil {
 		l.t.Fatal(err)
 	}
 	l.Fail(drivertest.GetClaim, http.StatusServiceUnavailable)
-	if l.prepare(short) == nil {
-		l.t.Fatal("a claim is prepared that could not be read")
-	}
+	must.Error(l.t, l.prepare(short), must.Sprint("a claim is prepared that could not be read"))
 	l.Fail(drivertest.GetClaim, 0)
 	l.Restart()
 }
@@ -110,9 +99,7 @@ func TestDashboard(t *testing.T) {
 	n.Start(t, "", "--metrics-bind-address", address)
 	p := prometheus.Start(t, prometheus.Config{Program: program, Target: address, Rules: rulesFile, Interval: time.Second})
 	l, board := newLoad(t, n), prometheus.ReadDashboard(t, dashboard)
-	if len(board.Queries) < 30 {
-		t.Fatalf("the dashboard has %d queries", len(board.Queries))
-	}
+	must.GreaterEq(t, 30, len(board.Queries), must.Sprintf("the dashboard has %d queries", len(board.Queries)))
 	left := append(slices.Clone(board.Queries), prometheus.ReadRecords(t, rulesFile)...)
 	scrapes := 0
 	drivertest.Eventually(t, func() (err error) {
@@ -136,14 +123,10 @@ func TestDashboard(t *testing.T) {
 func checkScrape(t *testing.T, address string) {
 	t.Helper()
 	resp, err := http.Get("http://" + address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	promtool(t, string(text), "check", "metrics")
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -27,9 +29,7 @@ type ruleFile struct {
 func rules(t *testing.T) ruleFile {
 	t.Helper()
 	var f ruleFile
-	if err := yaml.UnmarshalStrict([]byte(readFile(t, rulesFile)), &f); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.UnmarshalStrict([]byte(readFile(t, rulesFile)), &f))
 	return f
 }
 
@@ -50,9 +50,7 @@ func TestAlertsAreTested(t *testing.T) {
 			} `json:"alert_rule_test"`
 		} `json:"tests"`
 	}
-	if err := yaml.Unmarshal([]byte(readFile(t, unitTests)), &units); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.Unmarshal([]byte(readFile(t, unitTests)), &units))
 	fires := map[string]bool{}
 	for _, u := range units.Tests {
 		for _, a := range u.AlertRuleTest {
@@ -64,9 +62,7 @@ func TestAlertsAreTested(t *testing.T) {
 			if r.Alert == "" {
 				continue
 			}
-			if !fires[r.Alert] {
-				t.Errorf("no unit test has %s fire", r.Alert)
-			}
+			test.True(t, fires[r.Alert], test.Sprintf("no unit test has %s fire", r.Alert))
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 				t.Errorf("%s has labels %v and annotations %v", r.Alert, r.Labels, r.Annotations)
 			}
@@ -122,20 +118,14 @@ var scrapeConfig = regexp.MustCompile("(?s)```yaml\n(scrape_configs:.*?)```")
 // TestScrapeConfigInDocs: the configuration in the documentation is one.
 func TestScrapeConfigInDocs(t *testing.T) {
 	m := scrapeConfig.FindStringSubmatch(readFile(t, doc))
-	if m == nil {
-		t.Fatalf("%s has no scrape_configs", doc)
-	}
+	must.NotNil(t, m, must.Sprintf("%s has no scrape_configs", doc))
 	// Debian's promtool is built without the discovery of Kubernetes.
 	text := strings.Replace(m[1], "kubernetes_sd_configs:\n      - role: pod", "static_configs:\n      - targets: [node1]", 1)
 	dir := t.TempDir()
 	token, config := filepath.Join(dir, "token"), filepath.Join(dir, "prometheus.yml")
 	text = strings.Replace(text, "/var/run/secrets/kubernetes.io/serviceaccount/token", token, 1)
-	if err := os.WriteFile(token, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(token, nil, 0o600))
+	must.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	promtool(t, "", "check", "config", config)
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -44,9 +46,7 @@ func TestAcceptance(t *testing.T) {
 func perftestImage(t *testing.T) (archive, plugin string) {
 	t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	plugin = filepath.Join(compile(t, "kubectl-rdma"), "kubectl-rdma")
 	archive, tree := filepath.Join(t.TempDir(), "perftest.tar"), filepath.Join(t.TempDir(), "perftest")
 	for _, args := range [][]string{
@@ -84,20 +84,14 @@ const (
 // is gone (rxe_skb_tx_dtor of drivers/infiniband/sw/rxe/rxe_net.c), and after a cut it does give up.
 func (a acceptance) prepare(t *testing.T) {
 	manifest, err := os.ReadFile(a.checkout.Example("test-nodes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const argument = "- --namespace=rdma-test\n"
 	before, after, found := strings.Cut(string(manifest), argument)
-	if !found {
-		t.Fatalf("examples/test-nodes.yaml has no argument %q", argument)
-	}
+	must.True(t, found, must.Sprintf("examples/test-nodes.yaml has no argument %q", argument))
 	indent := before[strings.LastIndex(before, "\n")+1:]
 	path := filepath.Join(t.TempDir(), "test-nodes.yaml")
 	content := before + argument + indent + "- " + leastPercent + "\n" + after
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 	a.apply(t, path)
 	a.kubectl(t, "label", "namespace", acceptanceNamespace, "pod-security.kubernetes.io/enforce=restricted")
 	for i, m := range a.members {
@@ -168,9 +162,7 @@ func (a acceptance) start(t *testing.T, args ...string) *trafficRun {
 		"--wait=15m", leastPercent,
 	}, args...)...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.cmd.Start())
 	go func() {
 		defer close(r.ended)
 		r.err = r.cmd.Wait()
@@ -190,18 +182,14 @@ func (r *trafficRun) wait(t *testing.T, codes ...int) {
 		}
 	})
 	t.Logf("after %s: %v\n%s\n%s", time.Since(r.began).Round(time.Second), r.err, &r.stderr, &r.stdout)
-	if got := r.cmd.ProcessState.ExitCode(); !slices.Contains(codes, got) {
-		t.Fatalf("the exit code is %d, want one of %d", got, codes)
-	}
+	must.True(t, slices.Contains(codes, r.cmd.ProcessState.ExitCode()), must.Sprint("the exit code"))
 	r.nothingLeft(t)
 }
 
 // report is the report of a command with -o json that has ended.
 func (r *trafficRun) report(t *testing.T) (out trafficTest) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(r.stdout.String()), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(r.stdout.String()), &out))
 	for _, p := range out.Pairs {
 		if !p.ByPerftest || p.Error != "" {
 			t.Errorf("%s with %s: by perftest's messages: %t, %s", p.A, p.B, p.ByPerftest, p.Error)
@@ -299,9 +287,7 @@ func (a acceptance) slow(t *testing.T) {
 	bad := m.name + "/" + d.Name
 	want := a.all("good")
 	want[slices.Index(want, bad+" good")] = bad + " slow"
-	if !slices.Equal(r.states(), want) {
-		t.Errorf("the verdicts are %q, want %q", r.states(), want)
-	}
+	test.SliceEqOp(t, want, r.states(), test.Sprint("the verdicts"))
 	r.wantRates(t, bad)
 }
 
@@ -311,9 +297,7 @@ func (a acceptance) cut(t *testing.T) {
 	port := a.members[0].rails[0]
 	run := a.start(t, "--duration=20s", "--alone")
 	run.traffic(t)
-	if err := port.Carrier(false); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, port.Carrier(false))
 	began := time.Now()
 	defer a.plug(t, port)
 	run.wait(t, 3)
@@ -325,16 +309,12 @@ func (a acceptance) cut(t *testing.T) {
 			continue
 		}
 		lines++
-		if !strings.Contains(line, bad+": its port was down") {
-			t.Errorf("%q does not say that the port of %s was down", line, bad)
-		}
+		test.StrContains(t, line, bad+": its port was down",
+			test.Sprintf("%q does not say that the port of %s was down", line, bad))
 	}
-	if lines != 2 {
-		t.Errorf("%d pairs were not measured, want 2", lines)
-	}
-	if !strings.Contains(run.stdout.String(), "4 HCAs: 3 good, 0 slow, 0 unclear, 1 not measured") {
-		t.Error("not only the cut HCA is not measured")
-	}
+	test.Eq(t, 2, lines, test.Sprint("pairs were not measured"))
+	test.StrContains(t, run.stdout.String(), "4 HCAs: 3 good, 0 slow, 0 unclear, 1 not measured",
+		test.Sprint("not only the cut HCA is not measured"))
 }
 
 // plug has a cut link of the first node carry traffic again, and waits until the node's HCAs can be tested.
@@ -364,9 +344,7 @@ func (a acceptance) interrupted(t *testing.T) {
 			moment = rand.N(10 * time.Second)
 		}
 		time.Sleep(moment)
-		if err := run.cmd.Process.Signal([]os.Signal{os.Interrupt, syscall.SIGTERM}[i/2%2]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, run.cmd.Process.Signal([]os.Signal{os.Interrupt, syscall.SIGTERM}[i/2%2]))
 		interrupted := time.Now()
 		run.wait(t, 1, 3) // 1: before it measured
 		t.Logf("interrupted %s after its start, it ended within %s", interrupted.Sub(run.began).Round(time.Second),
@@ -382,9 +360,7 @@ func (a acceptance) interrupted(t *testing.T) {
 func (a acceptance) killed(t *testing.T) {
 	run := a.start(t)
 	run.traffic(t)
-	if err := run.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, run.cmd.Process.Kill())
 	<-run.ended
 	began := time.Now()
 	if left := a.left(t); len(left) < 5 {
@@ -413,8 +389,7 @@ func (a acceptance) cronJob(t *testing.T) {
 	})
 	said := a.kubectl(t, "logs", "-n", acceptanceNamespace, "job/now")
 	t.Logf("after %s the pod says\n%s", time.Since(began).Round(time.Second), said)
-	if !strings.Contains(said, "4 HCAs: 4 good, 0 slow, 0 unclear, 0 not measured") {
-		t.Error("not all HCAs are good")
-	}
+	test.StrContains(t, said, "4 HCAs: 4 good, 0 slow, 0 unclear, 0 not measured",
+		test.Sprint("not all HCAs are good"))
 	a.nothingLeft(t)
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -95,9 +97,7 @@ func newBedWith(t *testing.T, o bedOptions, values ...string) *bed {
 	began := time.Now()
 	v := vmtest.Open(t)
 	coredns, err := cluster.BuildCoreDNS(t.Context(), cluster.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b := &bed{nodes: newNodes(t, v, 2, values), machine: v, archives: o.archives}
 	if b.config, err = drivertest.ConfigOf(b.Kubeconfig()); err != nil {
 		t.Fatal(err)
@@ -127,13 +127,9 @@ func newBedWith(t *testing.T, o bedOptions, values ...string) *bed {
 func newSwitch(t *testing.T) *vm.Switch {
 	t.Helper()
 	sw, err := vm.NewSwitch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
-		if err := sw.Close(); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, sw.Close())
 	})
 	return sw
 }
@@ -170,9 +166,7 @@ func (b *bed) addMember(t *testing.T, i int, program, coredns string) {
 		&m.management: b.management, &m.rails[0]: b.rails[0], &m.rails[1]: b.rails[1],
 	} {
 		port, err := sw.Port()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		*p = port
 	}
 	config, err := json.Marshal(member.Config{
@@ -180,9 +174,7 @@ func (b *bed) addMember(t *testing.T, i int, program, coredns string) {
 		Images:  append([]string{b.archive, b.machine.Tools()}, b.archives...),
 		CoreDNS: coredns, Management: managementDevice,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	uplink := b.uplink(i)
 	uplink.Forwards[m.agent] = member.Port
 	m.machine = vm.Cmd{
@@ -242,19 +234,13 @@ func (b *bed) awaitNode(t *testing.T, m *memberNode) {
 func (m *memberNode) ask(t *testing.T, path string, body any, answer any) {
 	t.Helper()
 	data, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.agent+path, bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatalf("ask %s: %v", m.name, err)
-	}
+	must.NoError(t, err, must.Sprintf("ask %s", m.name))
 	defer response.Body.Close()
 	var said bytes.Buffer
 	if _, err := said.ReadFrom(response.Body); err != nil || response.StatusCode != http.StatusOK {
@@ -263,9 +249,7 @@ func (m *memberNode) ask(t *testing.T, path string, body any, answer any) {
 	if answer == nil {
 		return
 	}
-	if err := json.Unmarshal(said.Bytes(), answer); err != nil {
-		t.Fatalf("%s answers %s: %v", m.name, &said, err)
-	}
+	must.NoError(t, json.Unmarshal(said.Bytes(), answer), must.Sprintf("%s answers %s", m.name, &said))
 }
 
 // run runs a command on the node, which must succeed.
@@ -273,9 +257,7 @@ func (m *memberNode) run(t *testing.T, argv ...string) string {
 	t.Helper()
 	var r member.Result
 	m.ask(t, "/run", argv, &r)
-	if r.Code != 0 {
-		t.Fatalf("%s on %s: status %d\n%s", strings.Join(argv, " "), m.name, r.Code, r.Out)
-	}
+	must.Eq(t, 0, r.Code, must.Sprintf("%s on %s: status %d\n%s", strings.Join(argv, " "), m.name, r.Code, r.Out))
 	return r.Out
 }
 
@@ -327,9 +309,7 @@ func (b *bed) eventually(t *testing.T, what string, limit time.Duration, try fun
 			return
 		}
 		took := time.Since(start)
-		if took > limit {
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
-		}
+		must.LessEq(t, limit, took, must.Sprintf("%s: not within %s: %v", what, limit, err))
 		time.Sleep(min(200*time.Millisecond+took/10, 2*time.Second))
 	}
 }

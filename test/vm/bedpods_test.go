@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,9 +41,7 @@ func (b *bed) apply(t *testing.T, path string) {
 func (b *bed) pod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	p, err := b.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -102,9 +101,7 @@ func (b *bed) stream(ctx context.Context, pod, script string, out *output) error
 func (b *bed) must(t *testing.T, pod, script string) string {
 	t.Helper()
 	out, err := b.exec(t.Context(), pod, script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out
 }
 
@@ -139,9 +136,7 @@ func (m *memberNode) packets(t *testing.T, rail int) int {
 	t.Helper()
 	said := m.run(t, "cat", "/sys/class/infiniband/"+railDevices[rail].Name+"/ports/1/hw_counters/sent_pkts")
 	n, err := strconv.Atoi(strings.TrimSpace(said))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return n
 }
 
@@ -165,8 +160,6 @@ func (b *bed) converse(t *testing.T, server, serve, client, ask string) (served,
 			return fmt.Errorf("%w; the server says %s", err, &said)
 		}
 	})
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-ended)
 	return said.String(), asked
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
@@ -38,9 +40,7 @@ cat /proc/sys/kernel/random/boot_id >/etc/kept; echo gone >/run/gone; sync; echo
 		for n := 0; lines.Scan() && lines.Text() != "synced"; n++ {
 			boots[i][n] = lines.Text()
 		}
-		if lines.Text() != "synced" {
-			t.Fatalf("boot %d: %v\n%s", i, lines.Err(), &stderr)
-		}
+		must.Eq(t, "synced", lines.Text(), must.Sprintf("boot %d: %v\n%s", i, lines.Err(), &stderr))
 		cancel()
 		if _, err := io.Copy(io.Discard, out); err == nil { // waits for the end of QEMU
 			t.Error("the killed machine has an exit status")

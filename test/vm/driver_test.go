@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
@@ -14,13 +17,9 @@ func TestDriver(t *testing.T) {
 	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
 	server, err := cluster.StartControlPlane(t.Context(), t.TempDir(), cluster.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, server.Stop())
 	})
 	vmtest.Run(t, v, "./inside/driver", vm.Cmd{
 		Devices: devices, Timeout: 30 * time.Minute,

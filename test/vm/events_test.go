@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/lldptest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -35,9 +37,7 @@ func movable(t *testing.T, program string) (dir, command string) {
 		needs.Missing(t, err)
 	}
 	libraries, err := exec.CommandContext(t.Context(), "ldd", program).Output()
-	if err != nil {
-		t.Fatalf("list the libraries of %s: %v", program, err)
-	}
+	must.NoError(t, err, must.Sprintf("list the libraries of %s", program))
 	dir = t.TempDir()
 	command = filepath.Join(dir, filepath.Base(program))
 	copies, loader := []string{program}, ""
@@ -52,9 +52,7 @@ func movable(t *testing.T, program string) (dir, command string) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, filepath.Base(from)), data, 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	return dir, loader + " --library-path " + dir + " " + command
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -51,9 +53,7 @@ func nextImage(t *testing.T) (shares []vm.Share, env []string) {
 		return nil, nil
 	}
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	next := driverImage(t, checkout, "next")
 	return []vm.Share{{Path: filepath.Dir(next), ReadOnly: true}}, []string{"NEXT_ARCHIVE=" + next}
 }

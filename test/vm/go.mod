@@ -10,6 +10,7 @@ require (
 	github.com/klauspost/compress v1.20.0
 	github.com/rdma-dev/dra-driver-rdma v0.0.0-00010101000000-000000000000
 	github.com/rdma-dev/dra-driver-rdma/test/cluster v0.0.0-00010101000000-000000000000
+	github.com/shoenig/test v1.13.2
 	github.com/vishvananda/netlink v1.3.1
 	golang.org/x/sys v0.49.0
 	k8s.io/api v0.37.2
@@ -51,6 +52,7 @@ require (
 	github.com/go-openapi/swag/yamlutils v0.28.0 // indirect
 	github.com/google/cel-go v0.29.2 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect

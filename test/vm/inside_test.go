@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	promtest "github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -28,9 +30,7 @@ func compile(t *testing.T, programs ...string) (dir string) {
 func compileVersion(t *testing.T, version string, programs ...string) (dir string) {
 	t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir = t.TempDir()
 	// Without symbols: the guest hashes and unpacks what it runs.
 	flags := "-ldflags=-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=" + version
@@ -52,13 +52,9 @@ func compileVersion(t *testing.T, version string, programs ...string) (dir strin
 func clusterPrograms(t *testing.T) (dir, path string) {
 	t.Helper()
 	path, err := cluster.Build(t.Context(), cluster.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	cache, err := cluster.DefaultCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return filepath.Join(cache, "bin"), path
 }
 
@@ -68,13 +64,9 @@ func TestRuntimes(t *testing.T) {
 	v := vmtest.Open(t)
 	bin, path := clusterPrograms(t)
 	docker, err := cluster.BuildDocker(t.Context(), cluster.Options{Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	image := driverImage(t, checkout, deploy.ImageTag)
 	programs := compile(t, "cdi-gen", "rdma-hook")
 	vmtest.Run(t, v, "./inside/runtimes", vm.Cmd{
@@ -107,12 +99,8 @@ func TestCluster(t *testing.T) {
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, os.WriteFile(to, data, 0o755))
 }
 
 // driverImage builds the driver's image from the checkout as it is. The tag is also the driver's version.

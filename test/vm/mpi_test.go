@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,9 +28,7 @@ var mpiRounds = flag.Int("mpi-rounds", 1, "how often TestMPI runs its jobs")
 func TestMPI(t *testing.T) {
 	needs.Long(t, "it runs for ten minutes; TestTwoNodes shows RDMA between two nodes")
 	archive, err := vm.BuildMPI(t.Context(), vm.Options{Progress: os.Stderr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b := newBedWith(t, bedOptions{archives: []string{archive}}, append(railValues(t),
 		"config.ipam.roce.subnet=10.78.0.0/16", "config.ipam.roce.perNode=24", "config.ipam.roce.label="+blockLabel)...)
 	b.makeKeys(t)
@@ -55,18 +55,12 @@ func (j mpiJob) result(t *testing.T) {
 	for _, want := range []string{
 		"rank 0 on mpi-0: result right", "rank 1 on mpi-1: result right", "The bytes went over RDMA.",
 	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q", want)
-		}
+		test.StrContains(t, said, want, test.Sprint("it does not say"))
 	}
 	sent := regexp.MustCompile(`sent (\d+) bytes`).FindStringSubmatch(said)
-	if len(sent) != 2 {
-		t.Fatal("it does not say what it sent")
-	}
+	must.Eq(t, 2, len(sent), must.Sprint("it does not say what it sent"))
 	bytes, err := strconv.Atoi(sent[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i, now := range j.mpiCounts(t) {
 		was := before[i]
 		packets, frames, tcp := now.packets-was.packets, now.frames-was.frames, now.tcp-was.tcp
@@ -95,9 +89,7 @@ func (b *bed) makeKeys(t *testing.T) {
 	t.Helper()
 	needs.Program(t, "ssh-keygen", "run hack/install-packages.sh")
 	page, err := os.ReadFile(b.checkout.Path("docs", "mpi.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, after, _ := strings.Cut(string(page), "ssh-keygen")
 	keys, after, _ := strings.Cut(after, "```")
 	_, after, _ = strings.Cut(after, "```sh\n")
@@ -119,9 +111,7 @@ func (j mpiJob) jobEnds(t *testing.T) string {
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Second) {
 		j.allRun(t)
 		job, err := j.client.BatchV1().Jobs("default").Get(t.Context(), "mpi", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, c := range job.Status.Conditions {
 			switch {
 			case c.Status != corev1.ConditionTrue:

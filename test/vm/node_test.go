@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -61,9 +64,7 @@ func newNodesWith(t *testing.T, v *vm.VM, o cluster.Options, count int, values [
 	t.Helper()
 	bin, _ := clusterPrograms(t)
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	n := &nodes{checkout: checkout, dir: checkout.Path("test", "vm"), bin: bin}
 	n.archive = driverImage(t, checkout, deploy.ImageTag)
 	for range count {
@@ -71,18 +72,12 @@ func newNodesWith(t *testing.T, v *vm.VM, o cluster.Options, count int, values [
 	}
 	o.NodesAt, o.Progress = n.kubelets, t.Output()
 	n.ControlPlane, err = cluster.StartControlPlane(t.Context(), t.TempDir(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		n.wantAllUsable(t)
-		if err := n.Stop(); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, n.Stop())
 	})
-	if err := n.Manage(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Manage())
 	n.install(t, values)
 	return n
 }
@@ -105,9 +100,7 @@ func (n *nodes) install(t *testing.T, values []string) {
 	for _, value := range values {
 		args = append(args, "--set", value)
 	}
-	if err := n.checkout.Install(t.Context(), n, "", args...); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.checkout.Install(t.Context(), n, "", args...))
 	// Emulated, a probe takes five seconds: two programs that begin. What probes do is proven on the embedded cluster.
 	const rarely = `{"name": "driver", "readinessProbe": {"periodSeconds": 120}, "livenessProbe": {"periodSeconds": 120}}`
 	n.kubectl(t, "--namespace", deploy.Namespace, "patch", "daemonset", deploy.Release,
@@ -118,9 +111,7 @@ func (n *nodes) install(t *testing.T, values []string) {
 func (n *nodes) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := n.Output(t.Context(), "kubectl", args...)
-	if err != nil {
-		t.Fatalf("kubectl %q: %v\n%s", args, err, out)
-	}
+	must.NoError(t, err, must.Sprintf("kubectl %q: %v\n%s", args, err, out))
 	return out
 }
 
@@ -152,9 +143,7 @@ func (n *nodes) shares(v *vm.VM) (shares []vm.Share) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close() // QEMU takes the port
 	return l.Addr().String()
 }

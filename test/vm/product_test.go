@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
@@ -19,13 +21,9 @@ func TestProduct(t *testing.T) {
 	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "commands"), []byte(quickStart(t, string(checkout))), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "commands"), []byte(quickStart(t, string(checkout))), 0o644))
 	pack := exec.CommandContext(t.Context(), "go", "run", "./cmd/package", "--version", "v1.0.0", "--arch", "amd64", "--plugin", "", "--image", "", "--out", dir)
 	pack.Dir = filepath.Join(string(checkout), "packaging")
 	if out, err := pack.CombinedOutput(); err != nil {
@@ -45,9 +43,7 @@ func quickStart(t *testing.T, checkout string) string {
 	commands := ""
 	for _, name := range []string{"README.md", "docs/quickstart-podman.md"} {
 		data, err := os.ReadFile(filepath.Join(checkout, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		block := fencedBlock(string(data), "ib_write_bw localhost")
 		if commands != "" && block != "" && block != commands {
 			t.Fatalf("the commands of %s differ from README.md's:\n%s\n%s", name, block, commands)
@@ -56,9 +52,7 @@ func quickStart(t *testing.T, checkout string) string {
 			commands = block
 		}
 	}
-	if commands == "" {
-		t.Fatal("no document has the commands of the quick start")
-	}
+	must.NotEq(t, "", commands, must.Sprint("no document has the commands of the quick start"))
 	return commands
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/image"
 )
 
@@ -23,9 +25,7 @@ for arg; do
 	esac
 done
 n=$(($(cat ` + dir + `/n 2>/dev/null) + 1)); echo $n >` + dir + "/n\n" + script
-	if err := os.WriteFile(filepath.Join(dir, qemu), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, qemu), []byte(text), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 

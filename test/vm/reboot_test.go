@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,15 +34,11 @@ func (p pair) reboot(t *testing.T) {
 	t.Logf("before: %s has %v", pod, p.interfaces(t, pod))
 	n.run(t, "sync")
 	began := time.Now()
-	if err := n.cutPower(nil); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, n.cutPower(nil), context.Canceled)
 	n.boot(t, p.machine)
 	p.awaitNode(t, n)
 	t.Logf("%s is back after %s", n.name, time.Since(began).Round(time.Second))
-	if now := n.bootID(t); now == bootID {
-		t.Fatalf("%s has boot ID %s as before", n.name, now)
-	}
+	must.NotEq(t, bootID, n.bootID(t), must.Sprintf("%s has boot ID", n.name))
 	p.restarted(t, pod, before)
 	t.Logf("%s runs again after %s", pod, time.Since(began).Round(time.Second))
 	for i := range p.pods {
@@ -74,13 +72,9 @@ func (p pair) incarnation(t *testing.T, name string) incarnation {
 	pod := p.pod(t, name)
 	claim := *pod.Status.ResourceClaimStatuses[0].ResourceClaimName
 	c, err := p.client.ResourceV1().ResourceClaims(pod.Namespace).Get(t.Context(), claim, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	allocation, err := json.Marshal(c.Status.Allocation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return incarnation{pod.UID, c.UID, string(allocation), pod.Status.ContainerStatuses[0].ContainerID}
 }
 
@@ -99,9 +93,7 @@ func (p pair) restarted(t *testing.T, pod string, before incarnation) {
 		return fmt.Errorf("its container is %+v: %v, %w", status, events, err)
 	})
 	now.container = before.container
-	if now != before {
-		t.Errorf("after the reboot pod %s and its claim are %+v, and were %+v", pod, now, before)
-	}
+	test.EqOp(t, before, now, test.Sprintf("after the reboot pod %s and its claim", pod))
 }
 
 var inet = regexp.MustCompile(`inet (\S+)`)
@@ -112,9 +104,8 @@ func (p pair) interfaces(t *testing.T, pod string) (all [2]netip.Prefix) {
 	for rail := range all {
 		said := p.must(t, pod, fmt.Sprintf("ip -4 addr show dev rdma%d", rail))
 		found := inet.FindAllStringSubmatch(said, -1)
-		if len(found) != 1 {
-			t.Fatalf("interface rdma%d of pod %s has not one address: %s", rail, pod, said)
-		}
+		must.Eq(t, 1, len(found),
+			must.Sprintf("interface rdma%d of pod %s has not one address: %s", rail, pod, said))
 		all[rail] = netip.MustParsePrefix(found[0][1])
 	}
 	return all
@@ -138,9 +129,7 @@ func (m *memberNode) records(t *testing.T) (all []record) {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		all = append(all, r)
 	}
 }
@@ -154,9 +143,8 @@ func (p pair) ownAddresses(t *testing.T, i int) {
 	number := slices.Index(p.members, n)
 	for rail, address := range has {
 		block := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 79, byte(rail), byte(64 * number)}), 26)
-		if !block.Contains(address.Addr()) {
-			t.Errorf("interface rdma%d of pod %s has %s, and %s has the block %s", rail, pod, address, n.name, block)
-		}
+		test.True(t, block.Contains(address.Addr()),
+			test.Sprintf("interface rdma%d of pod %s has %s, and %s has the block %s", rail, pod, address, n.name, block))
 	}
 	bootID, uid := n.bootID(t), p.pod(t, pod).UID
 	p.eventually(t, "status and records of "+pod, 3*time.Minute, func() error {
@@ -203,9 +191,7 @@ func (p pair) noRepeatedError(t *testing.T, n *memberNode) {
 		t.Fatalf("%s has %d drivers: %v", n.name, len(list.Items), err)
 	}
 	log, err := pods.GetLogs(list.Items[0].Name, &corev1.PodLogOptions{Container: "driver"}).DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	seen := map[string]int{}
 	for line := range strings.Lines(string(log)) {
 		if _, message, ok := strings.Cut(line, "] "); ok && line[0] == 'E' {
@@ -214,9 +200,7 @@ func (p pair) noRepeatedError(t *testing.T, n *memberNode) {
 		}
 	}
 	for message, times := range seen {
-		if times > 1 {
-			t.Errorf("the driver says %d times %s", times, message)
-		}
+		test.LessEq(t, 1, times, test.Sprintf("the driver says %d times %s", times, message))
 	}
 	if t.Failed() {
 		t.Logf("the driver of %s says\n%s", n.name, log)
@@ -227,9 +211,7 @@ func (p pair) noRepeatedError(t *testing.T, n *memberNode) {
 func (p pair) end(t *testing.T) {
 	t.Helper()
 	for _, pod := range p.pods {
-		if err := p.client.CoreV1().Pods("default").Delete(t.Context(), pod, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, p.client.CoreV1().Pods("default").Delete(t.Context(), pod, metav1.DeleteOptions{}))
 	}
 	p.eventually(t, "the claims end", 5*time.Minute, func() error {
 		claims, err := p.client.ResourceV1().ResourceClaims("default").List(t.Context(), metav1.ListOptions{})

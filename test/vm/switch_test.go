@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // Frames of the kinds that a switch tells apart, as short as they come.
@@ -37,9 +40,7 @@ func TestKind(t *testing.T) {
 		"RoCE by IPv6": {append(six, roceFrame[34:]...), RoCE}, "a name": {ipv4(17, []byte{0, 53, 0, 53}), Other},
 		"nothing": {nil, Other}, "half a port": {roceFrame[:37], Other}, "half a tag": {tagged[:15], Other},
 	} {
-		if got := kindOf(c.frame); got != c.want {
-			t.Errorf("%s: kind %d, want %d", name, got, c.want)
-		}
+		test.Eq(t, c.want, kindOf(c.frame), test.Sprintf("%s: kind", name))
 	}
 }
 
@@ -52,13 +53,9 @@ type station struct {
 func join(t *testing.T, s *Switch) station {
 	t.Helper()
 	p, err := s.Port()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	conn, err := net.Dial("unix", p.socket())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return station{p, conn}
 }
@@ -72,26 +69,18 @@ func (s station) send(t *testing.T, frame []byte) {
 
 func (s station) receive(t *testing.T) string {
 	t.Helper()
-	if err := s.conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	frame, err := readFrame(s.conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(frame)
 }
 
 func newSwitch(t *testing.T) *Switch {
 	t.Helper()
 	s, err := NewSwitch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, s.Close())
 	})
 	return s
 }
@@ -106,9 +95,7 @@ func (s station) known(t *testing.T) {
 		if conn != nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("port %d has no guest", s.number)
-		}
+		must.False(t, time.Now().After(deadline), must.Sprintf("port %d has no guest", s.number))
 	}
 }
 
@@ -128,9 +115,8 @@ func TestSwitch(t *testing.T) {
 	if got, want := a.Sent(RoCE), (Traffic{1, uint64(len(roceFrame))}); got != want || b.Sent(RoCE) != (Traffic{}) {
 		t.Errorf("counted %v from one port and %v from another, want %v and nothing", got, b.Sent(RoCE), want)
 	}
-	if a.MAC().String() == b.MAC().String() {
-		t.Errorf("two ports have the hardware address %s", a.MAC())
-	}
+	test.NotEq(t, b.MAC().String(), a.MAC().String(),
+		test.Sprintf("two ports have the hardware address %s", a.MAC()))
 }
 
 // What comes while the switch is cut is lost, and what comes later is not. A delay holds frames back.
@@ -141,24 +127,16 @@ func TestCut(t *testing.T) {
 	s.Cut(true)
 	a.send(t, tcpFrame)
 	for deadline := time.Now().Add(10 * time.Second); a.Lost().Frames == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the frame is not counted as lost")
-		}
+		must.False(t, time.Now().After(deadline), must.Sprint("the frame is not counted as lost"))
 	}
 	s.Cut(false)
 	const delay = 100 * time.Millisecond
 	s.Delay(delay)
 	sent := time.Now()
 	a.send(t, roceFrame)
-	if got := b.receive(t); got != string(roceFrame) {
-		t.Errorf("after a cut arrives %q", got)
-	}
-	if took := time.Since(sent); took < delay {
-		t.Errorf("a frame took %s, want at least %s", took, delay)
-	}
-	if got := a.Sent(TCP); got != (Traffic{}) {
-		t.Errorf("a lost frame is counted as sent: %v", got)
-	}
+	test.Eq(t, string(roceFrame), b.receive(t), test.Sprint("after a cut arrives"))
+	test.GreaterEq(t, delay, time.Since(sent), test.Sprint("a frame took"))
+	test.EqOp(t, (Traffic{}), a.Sent(TCP), test.Sprint("a lost frame is counted as sent"))
 }
 
 // A guest that is started again has its port again, and one that sends nonsense loses it.
@@ -173,27 +151,19 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("after nonsense: %v", err)
 	}
 	again, err := net.Dial("unix", a.socket())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer again.Close()
 	station{a.Port, again}.send(t, roceFrame)
-	if got := b.receive(t); got != string(roceFrame) {
-		t.Errorf("the second guest's frame arrives as %q", got)
-	}
+	test.Eq(t, string(roceFrame), b.receive(t), test.Sprint("the second guest's frame arrives"))
 }
 
 // QEMU is asked for the device of the port; what it refuses is an error.
 func TestCarrier(t *testing.T) {
 	s := newSwitch(t)
 	p, err := s.Port()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("unix", p.monitor())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	asked := make(chan string, 10)
 	go func() {
@@ -214,14 +184,10 @@ func TestCarrier(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	if err := p.Carrier(false); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, p.Carrier(false))
 	want := `{"arguments":{"name":"` + p.id() + `","up":false},"execute":"set_link"}`
 	if first, second := <-asked, <-asked; first != `{"execute":"qmp_capabilities"}` || second != want {
 		t.Errorf("QEMU was asked %s and %s", first, second)
 	}
-	if err := p.Carrier(true); err == nil || !strings.Contains(err.Error(), "no such device") {
-		t.Errorf("what QEMU refused: %v", err)
-	}
+	test.ErrorContains(t, p.Carrier(true), "no such device", test.Sprint("what QEMU refused"))
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,24 +51,19 @@ func (j mpiJob) trouble(t *testing.T) {
 func (j mpiJob) rounds(t *testing.T, n int) {
 	t.Helper()
 	manifest, err := os.ReadFile(j.checkout.Example("mpi"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	said := string(manifest)
 	const allreduce, end = "world.Allreduce(data, result)\n", "    signal.alarm(0)\n"
 	for _, change := range []struct{ from, to string }{
 		{"ELEMENTS, ROUNDS = 1 << 17, 10 ", fmt.Sprintf("ELEMENTS, ROUNDS = 1 << 17, %d ", n)},
 		{allreduce + end, allreduce + "        time.sleep(0.5)\n" + end},
 	} {
-		if strings.Count(said, change.from) != 1 {
-			t.Fatalf("examples/mpi.yaml does not say once %q", change.from)
-		}
+		must.Eq(t, 1, strings.Count(said, change.from),
+			must.Sprintf("examples/mpi.yaml does not say once %q", change.from))
 		said = strings.Replace(said, change.from, change.to, 1)
 	}
 	path := filepath.Join(t.TempDir(), "mpi.yaml")
-	if err := os.WriteFile(path, []byte(said), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(said), 0o644))
 	j.apply(t, path)
 }
 
@@ -82,9 +79,7 @@ func (j mpiJob) flows(t *testing.T, what string) (pods [2]string) {
 		return nil
 	})
 	list, err := j.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: mpiPods})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, p := range list.Items {
 		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
 			pods[p.Labels["batch.kubernetes.io/job-completion-index"][0]-'0'] = p.Name
@@ -123,9 +118,7 @@ func (j mpiJob) goesOn(t *testing.T) {
 func (j mpiJob) linkFails(t *testing.T) {
 	pods := j.flows(t, "the job exchanges data")
 	n, other, device := j.ready(t, pods[1]), j.ready(t, pods[0]), railDevices[mpiRail].Name
-	if err := n.rails[mpiRail].Carrier(false); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.rails[mpiRail].Carrier(false))
 	j.tainted(t, n, true)
 	j.eventually(t, "the status of pod "+pods[1]+" names "+device, 2*time.Minute, func() error {
 		if got := j.health(t, pods[1]); !strings.Contains(got, "Unhealthy: "+device) {
@@ -161,9 +154,7 @@ func (j mpiJob) linkFails(t *testing.T) {
 		return err
 	})
 	t.Logf("kubectl rdma status:\n%s", j.rdmaStatus(t, plugin))
-	if err := n.rails[mpiRail].Carrier(true); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.rails[mpiRail].Carrier(true))
 	j.tainted(t, n, false)
 	j.flows(t, "the job has started again")
 }
@@ -245,9 +236,7 @@ func (j mpiJob) health(t *testing.T, pod string) (out string) {
 func (j mpiJob) ours(t *testing.T) []string {
 	t.Helper()
 	events, err := j.events(t.Context(), "source=rdma.dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return events
 }
 
@@ -255,8 +244,6 @@ func (j mpiJob) ours(t *testing.T) []string {
 func (j mpiJob) rdmaStatus(t *testing.T, plugin string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), plugin, "--kubeconfig", j.Kubeconfig(), "status").CombinedOutput()
-	if err != nil {
-		t.Errorf("%s status: %v", plugin, err)
-	}
+	test.NoError(t, err, test.Sprintf("%s status", plugin))
 	return string(out)
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
@@ -31,23 +34,19 @@ while ping -q -c 1 -W 2 10.77.1.1 >/dev/null; do :; done; echo "cut, carrier $(c
 until ping -q -c 1 -W 2 10.77.1.1 >/dev/null; do :; done; echo back`)
 	client.says(t, "pinged 3")
 	for _, p := range []*vm.Port{server.port, client.port} {
-		if p.Sent(vm.RoCE).Frames < 3 {
-			t.Errorf("the switch counts %v of RoCE from %s", p.Sent(vm.RoCE), p.MAC())
-		}
+		test.GreaterEq(t, 3, p.Sent(vm.RoCE).Frames,
+			test.Sprintf("the switch counts %v of RoCE from %s", p.Sent(vm.RoCE), p.MAC()))
 	}
 	for _, up := range []bool{false, true} {
-		if err := client.port.Carrier(up); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, client.port.Carrier(up))
 		client.says(t, map[bool]string{false: "carrier 0", true: "carrier 1"}[up])
 	}
 	sw.Cut(true)
 	client.says(t, "cut, carrier 1")
 	sw.Cut(false)
 	client.says(t, "back")
-	if server.port.Lost().Frames+client.port.Lost().Frames == 0 {
-		t.Error("the switch lost no frame while it was cut")
-	}
+	test.NotEq(t, 0, server.port.Lost().Frames+client.port.Lost().Frames,
+		test.Sprint("the switch lost no frame while it was cut"))
 }
 
 // guest is one that runs a script, with a soft-RoCE device at its port.
@@ -61,9 +60,7 @@ type guest struct {
 func startGuest(t *testing.T, v *vm.VM, sw *vm.Switch, number int, script string) guest {
 	t.Helper()
 	port, err := sw.Port()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out, in := io.Pipe()
 	ended := make(chan struct{})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,9 +23,7 @@ func TestTwoNodes(t *testing.T) {
 	for i, pod := range p.pods {
 		p.nodes[i] = b.ready(t, pod)
 	}
-	if p.nodes[0] == p.nodes[1] {
-		t.Fatalf("both pods are on %s", p.nodes[0].name)
-	}
+	must.NotEqOp(t, p.nodes[1], p.nodes[0], must.Sprintf("both pods are on %s", p.nodes[0].name))
 	a, c := b.addresses(t, p.pods[0]), b.addresses(t, p.pods[1])
 	for rail := range b.rails {
 		t.Run(fmt.Sprint("rail ", rail), func(t *testing.T) {
@@ -102,10 +102,6 @@ func (p pair) names(t *testing.T) {
 	const name = "rails.default.svc.cluster.local"
 	_, received := p.converse(t, p.pods[0], "timeout 100 nc -l -p 7000 -e echo hello",
 		p.pods[1], "timeout 20 nc "+name+" 7000 </dev/null")
-	if received != "hello\n" {
-		t.Errorf("the client has received %q", received)
-	}
-	if now := p.nodes[1].management.Sent(vm.TCP).Frames; now <= before {
-		t.Errorf("the switch counts %d frames of TCP, and %d before", now, before)
-	}
+	test.Eq(t, "hello\n", received, test.Sprint("the client has received"))
+	test.Greater(t, before, p.nodes[1].management.Sent(vm.TCP).Frames, test.Sprint("the switch counts"))
 }

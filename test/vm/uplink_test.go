@@ -5,14 +5,14 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // TestRelay: what a guest sends to its uplink arrives, and so does the answer.
 func TestRelay(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	go func() {
 		conn, err := l.Accept()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
@@ -37,16 +39,12 @@ pwd; echo written > file; exit 7`
 		"devices rxe0 rxe1 rxe2 siw0 nodes rdma_cm umad0 umad1 umad2 uverbs0 uverbs1 uverbs2 uverbs3",
 		"rdma", `quoted: a "b" $c`, "CapEff:\t000001ffffffffff", "memlock unlimited\n", dir + "\n",
 	} {
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("standard output lacks %q:\n%s", want, &stdout)
-		}
+		test.StrContains(t, stdout.String(), want, test.Sprintf("standard output lacks %q:\n%s", want, &stdout))
 	}
 	if want := "Show Blocked State"; !strings.Contains(console.String(), want) {
 		t.Errorf("the command has failed, and the console lacks %q:\n%s", want, &console)
 	}
-	if got := stderr.String(); got != "talk\n" {
-		t.Errorf("standard error: %q", got)
-	}
+	test.Eq(t, "talk\n", stderr.String(), test.Sprint("standard"))
 	if got, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(got) != "written\n" {
 		t.Errorf("the file in the shared directory: %q, %v", got, err)
 	}
@@ -95,9 +93,7 @@ func TestTimeout(t *testing.T) {
 	for _, want := range []string{
 		"threads of QEMU:", "wchan", "VM status: running", "RIP=", "Show clockevent devices", "task:sleep", "hrtimer_nanosleep",
 	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error lacks %q: %v", want, err)
-		}
+		test.StrContains(t, err.Error(), want, test.Sprintf("the error lacks %q: %v", want, err))
 	}
 }
 

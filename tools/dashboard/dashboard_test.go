@@ -3,21 +3,19 @@ package main
 import (
 	"os"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestGenerated: the file in the chart is what is generated.
 func TestGenerated(t *testing.T) {
 	want, err := generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got, err := os.ReadFile("../../" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Errorf("%s is not what is generated: go run ./tools/dashboard", file)
-	}
+	must.NoError(t, err)
+	test.Eq(t, string(want), string(got),
+		test.Sprintf("%s is not what is generated: go run ./tools/dashboard", file))
 }
 
 // TestWidths: the panels of a row fill its lines.
@@ -30,8 +28,6 @@ func TestWidths(t *testing.T) {
 			}
 			at %= 24
 		}
-		if at != 0 {
-			t.Errorf("%s: its last line is not full", r.title)
-		}
+		test.Eq(t, 0, at, test.Sprintf("%s: its last line is not full", r.title))
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 const tag = "example.com/rdma/driver:v1.2.3"
@@ -25,9 +25,7 @@ func program(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() { println(\""+name+"\") }\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(source, []byte("package main\n\nfunc main() { println(\""+name+"\") }\n"), 0o644))
 	out := filepath.Join(dir, name)
 	cmd := exec.Command("go", "build", "-trimpath", "-o", out, source)
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64", "GOOS=linux"), env...)
@@ -62,9 +60,7 @@ func layerEntries(t *testing.T, img v1.Image) []entry {
 		t.Fatalf("layers: %d, %v; want one", len(layers), err)
 	}
 	r, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer r.Close()
 	var entries []entry
 	for archive := tar.NewReader(r); ; {
@@ -72,9 +68,7 @@ func layerEntries(t *testing.T, img v1.Image) []entry {
 		if errors.Is(err, io.EOF) {
 			return entries
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		entries = append(entries, entry{h.Name, h.Mode, h.Size, h.Uid, h.ModTime.Unix()})
 	}
 }
@@ -82,22 +76,14 @@ func layerEntries(t *testing.T, img v1.Image) []entry {
 func TestImage(t *testing.T) {
 	driver, hook := program(t, "dra-driver"), program(t, "rdma-hook")
 	out, err := buildImage(t, map[string]string{"SOURCE_DATE_EPOCH": "1700000000"}, "--binary", driver, "--binary", hook)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ref, err := name.NewTag(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	img, err := tarball.ImageFromPath(out, &ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	size := func(path string) int64 {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return info.Size()
 	}
 	const date = 1700000000
@@ -110,33 +96,19 @@ func TestImage(t *testing.T) {
 		{"usr/bin/dra-driver", 0o755, size(driver), 0, date},
 		{"usr/bin/rdma-hook", 0o755, size(hook), 0, date},
 	}
-	if diff := cmp.Diff(want, layerEntries(t, img)); diff != "" {
-		t.Errorf("layer (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, layerEntries(t, img), test.Sprint("layer"))
 	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"/usr/bin/dra-driver"}, config.Config.Entrypoint); diff != "" {
-		t.Errorf("entrypoint (-want +got):\n%s", diff)
-	}
-	if got := config.OS + "/" + config.Architecture; got != "linux/amd64" {
-		t.Errorf("platform %s", got)
-	}
-	if got := config.Config.Labels["org.opencontainers.image.version"]; got != "v1.2.3" {
-		t.Errorf("label version %q", got)
-	}
-	if config.Created.Unix() != date {
-		t.Errorf("created %v", config.Created)
-	}
+	must.NoError(t, err)
+	test.Eq(t, []string{"/usr/bin/dra-driver"}, config.Config.Entrypoint, test.Sprint("entrypoint"))
+	test.Eq(t, "linux/amd64", config.OS+"/"+config.Architecture, test.Sprint("platform"))
+	test.Eq(t, "v1.2.3", config.Config.Labels["org.opencontainers.image.version"], test.Sprint("label version"))
+	test.Eq(t, date, config.Created.Unix(), test.Sprintf("created %v", config.Created))
 }
 
 // The layer must be a whole tar file, as some readers insist on the end blocks.
 func TestLayerIsComplete(t *testing.T) {
 	layer, err := archive([]file{{path: "a/b", mode: 0o644, content: []byte("x")}}, epoch(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if !bytes.HasSuffix(layer, make([]byte, 1024)) || len(layer)%512 != 0 {
 		t.Errorf("a layer of %d bytes does not end with two blocks of zeros", len(layer))
 	}
@@ -147,36 +119,24 @@ func TestLayerIsComplete(t *testing.T) {
 func TestReproducible(t *testing.T) {
 	driver := program(t, "dra-driver")
 	content, err := os.ReadFile(driver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	again := filepath.Join(t.TempDir(), "dra-driver")
-	if err := os.WriteFile(again, content, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(again, content, 0o700))
 	var archives [][]byte
 	for _, path := range []string{driver, again} {
 		out, err := buildImage(t, nil, "--binary", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		data, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		archives = append(archives, data)
 	}
-	if !bytes.Equal(archives[0], archives[1]) {
-		t.Error("two builds differ")
-	}
+	test.True(t, bytes.Equal(archives[0], archives[1]), test.Sprint("two builds differ"))
 }
 
 func TestRefused(t *testing.T) {
 	driver := program(t, "dra-driver")
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	for _, tc := range []struct {
 		name string
 		env  map[string]string
@@ -197,9 +157,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, err := buildImage(t, tc.env, tc.args...)
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v does not say %q", err, tc.want)
-			}
+			test.ErrorContains(t, err, tc.want, test.Sprint("does not say"))
 			if _, err := os.Stat(out); err == nil {
 				t.Error("an archive was written")
 			}
@@ -217,9 +175,7 @@ func dynamic(t *testing.T) string {
 func epoch(t *testing.T) time.Time {
 	t.Helper()
 	date, err := sourceDate("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return date
 }
 
@@ -230,22 +186,14 @@ func TestTree(t *testing.T) {
 	for name, mode := range map[string]os.FileMode{"lib/tool": 0o700, "etc/tool.conf": 0o600} {
 		path := filepath.Join(tree, name)
 		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(name), mode))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
-	if err := os.Symlink("/lib/tool", filepath.Join(tree, "lib/alias")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink("/lib/tool", filepath.Join(tree, "lib/alias")))
 	args := []string{"--binary", plugin, "--tree", tree, "--description", "tools", "--licenses", "MIT"}
 	out, err := buildImage(t, nil, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	img, err := tarball.ImageFromPath(out, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	modes := map[string]int64{}
 	for _, e := range layerEntries(t, img) {
 		modes[e.Name] = e.Mode
@@ -253,32 +201,18 @@ func TestTree(t *testing.T) {
 	for name, want := range map[string]int64{
 		"lib/": 0o755, "lib/tool": 0o755, "etc/tool.conf": 0o644, "lib/alias": 0o777, "usr/bin/plugin": 0o755,
 	} {
-		if modes[name] != want {
-			t.Errorf("%s has the mode %o, want %o", name, modes[name], want)
-		}
+		test.Eq(t, want, modes[name], test.Sprintf("%s has the mode", name))
 	}
 	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const prefix = "org.opencontainers.image."
 	for name, want := range map[string]string{"description": "tools", "licenses": "MIT", "title": "driver"} {
-		if got := config.Config.Labels[prefix+name]; got != want {
-			t.Errorf("the label %s is %q, want %q", name, got, want)
-		}
+		test.Eq(t, want, config.Config.Labels[prefix+name], test.Sprintf("the label %s", name))
 	}
-	if err := os.MkdirAll(filepath.Join(tree, "usr/bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(tree, "usr/bin/plugin"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(tree, "usr/bin"), 0o755))
+	must.NoError(t, os.WriteFile(filepath.Join(tree, "usr/bin/plugin"), nil, 0o755))
 	_, err = buildImage(t, nil, args...)
-	if err == nil || !strings.Contains(err.Error(), "two files would be /usr/bin/plugin") {
-		t.Errorf("a file twice: %v", err)
-	}
+	test.ErrorContains(t, err, "two files would be /usr/bin/plugin", test.Sprint("a file twice"))
 	_, err = buildImage(t, nil, "--binary", plugin, "--tree", tree+"/none")
-	if err == nil || !strings.Contains(err.Error(), "read --tree") {
-		t.Errorf("no tree: %v", err)
-	}
+	test.ErrorContains(t, err, "read --tree", test.Sprint("no tree"))
 }

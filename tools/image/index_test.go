@@ -20,6 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // buildIndex makes an index over two architectures, and returns its archive and those of
@@ -28,24 +30,16 @@ func buildIndex(t *testing.T) (index string, images map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, arch := range []string{"amd64", "arm64"} {
-		if err := os.MkdirAll(filepath.Join(dir, arch), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(program(t, "dra-driver", "GOARCH="+arch), filepath.Join(dir, arch, "dra-driver")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, arch+".cdx.json"), []byte(`{"bomFormat": "CycloneDX", "arch": "`+arch+`"}`), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Join(dir, arch), 0o755))
+		must.NoError(t, os.Rename(program(t, "dra-driver", "GOARCH="+arch), filepath.Join(dir, arch, "dra-driver")))
+		must.NoError(t, os.WriteFile(filepath.Join(dir, arch+".cdx.json"), []byte(`{"bomFormat": "CycloneDX", "arch": "`+arch+`"}`), 0o644))
 	}
 	index = filepath.Join(dir, "index.tar")
 	args := []string{
 		"--tag", tag, "--platform", "linux/amd64,linux/arm64", "--output", filepath.Join(dir, "image-{arch}.tar"), "--index", index,
 		"--sbom", filepath.Join(dir, "{arch}.cdx.json"), "--binary", filepath.Join(dir, "{arch}", "dra-driver"),
 	}
-	if err := run(args, func(string) string { return "" }, io.Discard, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, run(args, func(string) string { return "" }, io.Discard, io.Discard))
 	return index, map[string]string{"amd64": filepath.Join(dir, "image-amd64.tar"), "arm64": filepath.Join(dir, "image-arm64.tar")}
 }
 
@@ -54,18 +48,14 @@ func unpack(t *testing.T, archive string) string {
 	t.Helper()
 	dir := t.TempDir()
 	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Close()
 	for r := tar.NewReader(f); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			return dir
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		to := filepath.Join(dir, h.Name)
 		if h.Typeflag == tar.TypeDir {
 			err = os.MkdirAll(to, 0o755)
@@ -75,9 +65,7 @@ func unpack(t *testing.T, archive string) string {
 				err = os.WriteFile(to, data, 0o644)
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 }
 
@@ -111,40 +99,29 @@ func TestIndex(t *testing.T) {
 		get(t, repository+"/manifests/"+referrers.Manifests[0].Digest.String(), &referrer)
 		var sbom struct{ Arch string }
 		get(t, repository+"/blobs/"+referrer.Layers[0].Digest.String(), &sbom)
-		if sbom.Arch != m.Platform.Architecture {
-			t.Errorf("the bill of materials of %s is that of %s", m.Platform, sbom.Arch)
-		}
+		test.Eq(t, m.Platform.Architecture, sbom.Arch,
+			test.Sprintf("the bill of materials of %s is that", m.Platform))
 	}
-	if d := gocmp.Diff([]string{"amd64", "arm64"}, arches); d != "" {
-		t.Errorf("platforms (-want +got):\n%s", d)
-	}
+	test.Eq(t, "", gocmp.Diff([]string{"amd64", "arm64"}, arches), test.Sprint("platforms"))
 }
 
 // push writes all of a layout to a repository, as `oras cp --recursive` does.
 func push(t *testing.T, dir, repository string) {
 	t.Helper()
 	all, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "sha256", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, blob := range blobs {
 		content := readFile(t, blob)
 		put(t, http.MethodPost, repository+"/blobs/uploads/?digest=sha256:"+filepath.Base(blob), "application/octet-stream", content)
 	}
 	manifest, err := all.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, m := range manifest.Manifests {
 		if m.MediaType.IsIndex() {
 			var index v1.IndexManifest
-			if err := json.Unmarshal(readFile(t, filepath.Join(dir, "blobs", "sha256", m.Digest.Hex)), &index); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(readFile(t, filepath.Join(dir, "blobs", "sha256", m.Digest.Hex)), &index))
 			for _, below := range index.Manifests {
 				pushManifest(t, dir, repository, below.Digest.String(), below)
 			}
@@ -161,26 +138,18 @@ func pushManifest(t *testing.T, dir, repository, reference string, m v1.Descript
 func put(t *testing.T, method, url, mediaType string, content []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	request.Header.Set("Content-Type", mediaType)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	response.Body.Close()
-	if response.StatusCode != http.StatusCreated {
-		t.Fatalf("%s %s: %s", method, url, response.Status)
-	}
+	must.Eq(t, http.StatusCreated, response.StatusCode, must.Sprintf("%s %s: %s", method, url, response.Status))
 }
 
 func get(t *testing.T, url string, into any) {
 	t.Helper()
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer response.Body.Close()
 	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("get %s: %s: %v", url, response.Status, err)
@@ -190,9 +159,7 @@ func get(t *testing.T, url string, into any) {
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return data
 }
 
@@ -209,16 +176,13 @@ func TestIndexIsReproducible(t *testing.T) {
 	}
 	first, second := read(), read()
 	for _, name := range slices.Sorted(maps.Keys(first)) {
-		if !bytes.Equal(first[name], second[name]) {
-			t.Errorf("%s: two builds differ", name)
-		}
+		test.True(t, bytes.Equal(first[name], second[name]), test.Sprintf("%s: two builds differ", name))
 	}
 }
 
 // TestAccounts: the user of the image has a name, and it is not root's.
 func TestAccounts(t *testing.T) {
 	uid, gid, _ := strings.Cut(user, ":")
-	if d := gocmp.Diff([]bool{true, true}, []bool{strings.Contains(accounts["etc/passwd"], ":x:"+uid+":"+gid+":"), strings.Contains(accounts["etc/group"], ":x:"+gid+":")}); d != "" {
-		t.Errorf("accounts of %s (-want +got):\n%s", user, d)
-	}
+	test.Eq(t, "", gocmp.Diff([]bool{true, true}, []bool{strings.Contains(accounts["etc/passwd"], ":x:"+uid+":"+gid+":"), strings.Contains(accounts["etc/group"], ":x:"+gid+":")}),
+		test.Sprintf("accounts of %s", user))
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 )
@@ -16,9 +17,7 @@ func TestImport(t *testing.T) {
 	w := tar.NewWriter(&buf)
 	add := func(h tar.Header, body string) {
 		h.Size, h.Mode = int64(len(body)), 0o644
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.WriteHeader(&h))
 		if _, err := w.Write([]byte(body)); err != nil {
 			t.Fatal(err)
 		}
@@ -32,17 +31,11 @@ func TestImport(t *testing.T) {
 	add(tar.Header{Name: dir + "driver", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci/drivers/mlx5_core"}, "")
 	add(tar.Header{Name: dir + "subsystem", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci"}, "")
 	add(tar.Header{Name: dir + "iommu", Typeflag: tar.TypeSymlink, Linkname: "../0000:00:00.2/iommu"}, "")
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.Close())
 	got, err := importTar(&buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	archive, err := tree.Format("", got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := `
 -- sys/bus/pci/devices/0000:00:03.0 -> ../../../devices/pci0000:00/0000:00:03.0 --
 -- sys/bus/pci/drivers/mlx5_core/0000:00:03.0 -> ../../../../devices/pci0000:00/0000:00:03.0 --
@@ -56,24 +49,18 @@ func TestImport(t *testing.T) {
 -- sys/module/ib_core/parameters/netns_mode --
 N
 `
-	if diff := cmp.Diff(want, strings.TrimPrefix(string(archive), "\n")); diff != "" {
-		t.Errorf("import differs (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, strings.TrimPrefix(string(archive), "\n"), test.Sprint("import differs"))
 }
 
 func TestImportRefusesUnknownError(t *testing.T) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	body := "/sys/x: Level 3 halted\n"
-	if err := w.WriteHeader(&tar.Header{Name: "unreadable.txt", Size: int64(len(body)), Mode: 0o644}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.WriteHeader(&tar.Header{Name: "unreadable.txt", Size: int64(len(body)), Mode: 0o644}))
 	if _, err := w.Write([]byte(body)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.Close())
 	if _, err := importTar(&buf); err == nil || !strings.Contains(err.Error(), "Level 3 halted") {
 		t.Errorf("Import gives %v, want an error that names the line", err)
 	}

@@ -7,24 +7,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 
 func runOK(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	if err := run(args, &out, &errOut); err != nil {
-		t.Fatalf("machine %s: %v", strings.Join(args, " "), err)
-	}
+	must.NoError(t, run(args, &out, &errOut), must.Sprintf("machine %s", strings.Join(args, " ")))
 	return out.String()
 }
 
 func TestListNamesEveryMachine(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(runOK(t, "list")), "\n")
 	names := fixture.Names()
-	if len(lines) != len(names) {
-		t.Fatalf("list has %d lines, want %d", len(lines), len(names))
-	}
+	must.Eq(t, len(names), len(lines), must.Sprint("list"))
 	for i, name := range names {
 		if !strings.HasPrefix(lines[i], name+" ") || !strings.HasSuffix(lines[i], ".") {
 			t.Errorf("line %q, want %q and its first sentence", lines[i], name)
@@ -37,44 +36,28 @@ func TestGenerateTwice(t *testing.T) {
 	if out := runOK(t, "generate", "--machines", dir); strings.Count(out, "wrote ") < 15 {
 		t.Errorf("generate into an empty directory says %q", out)
 	}
-	if out := runOK(t, "generate", "--machines", dir); out != "" {
-		t.Errorf("the second generate says %q, want nothing changed", out)
-	}
+	test.Eq(t, "", runOK(t, "generate", "--machines", dir), test.Sprint("the second generate"))
 }
 
 // TestCaptureOfAnExtraction goes the whole way: a machine to a disk, and back with the command.
 func TestCaptureOfAnExtraction(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	description := filepath.Join(dir, "description.txt")
-	if err := os.WriteFile(description, []byte("A copy.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(description, []byte("A copy.\n"), 0o600))
 	// A machine without unreadable files: a disk cannot say them, only a kernel can.
 	archive := "-- sys/class/infiniband/rxe0 -> ../../devices/virtual/infiniband/rxe0 --\n" +
 		"-- sys/class/misc/ --\n-- sys/class/net/ --\n" +
 		"-- sys/devices/virtual/infiniband/rxe0/fw_ver --\n\n"
 	m, err := fixture.Parse("copy", []byte(archive))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Extract(root); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, m.Extract(root))
 	out := runOK(t, "capture", "--root", root, "--name", "copy", "--description", description, "--machines", dir)
-	if !strings.HasPrefix(out, "wrote copy") {
-		t.Errorf("capture says %q", out)
-	}
+	test.StrHasPrefix(t, "wrote copy", out, test.Sprint("capture"))
 	got, err := os.ReadFile(filepath.Join(dir, "copy.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "A copy.\n\n" + archive; string(got) != want {
-		t.Errorf("archive is\n%s\nwant\n%s", got, want)
-	}
+	must.NoError(t, err)
+	test.Eq(t, "A copy.\n\n"+archive, string(got), test.Sprintf("archive is\n%s", got))
 	again := runOK(t, "capture", "--root", root, "--name", "copy", "--machines", dir)
-	if !strings.HasPrefix(again, "unchanged copy") {
-		t.Errorf("the second capture says %q; the description must come from the archive", again)
-	}
+	test.StrHasPrefix(t, "unchanged copy", again, test.Sprint("the second capture"))
 }
 
 func TestExtract(t *testing.T) {
@@ -108,8 +91,6 @@ func TestErrors(t *testing.T) {
 		"unknown command \"x\" for \"machine": {"x"},
 	} {
 		var out, errOut bytes.Buffer
-		if err := run(args, &out, &errOut); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("machine %s gives %v, want an error with %q", strings.Join(args, " "), err, want)
-		}
+		test.ErrorContains(t, run(args, &out, &errOut), want, test.Sprintf("machine %s", strings.Join(args, " ")))
 	}
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
@@ -10,8 +12,6 @@ import (
 func TestStale(t *testing.T) {
 	t.Chdir("../..")
 	page, err := generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	golden.File(t, file, page)
 }

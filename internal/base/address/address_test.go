@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/address"
 )
 
@@ -21,11 +23,7 @@ func TestEachIP(t *testing.T) {
 		"mlx5_0:1, 0000:3b:00.0, driver:": "mlx5_0:1, 0000:3b:00.0, driver:",
 	} {
 		got := address.EachIP(text, func(ip netip.Addr) string { return "<" + ip.String() + ">" })
-		if got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-		if same := address.EachIP(text, func(netip.Addr) string { return "" }); same != text {
-			t.Errorf("%q changes to %q", text, same)
-		}
+		test.Eq(t, want, got, test.Sprintf("%q", text))
+		test.Eq(t, text, address.EachIP(text, func(netip.Addr) string { return "" }), test.Sprint("changes"))
 	}
 }

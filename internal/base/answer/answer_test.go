@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,9 +24,7 @@ func answered(t *testing.T, do func(http.ResponseWriter, *http.Request, http.Han
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { do(w, r, nil) }))
 	defer server.Close()
 	client, err := apiclient.New(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return client.ResourceV1().ResourceClaims("team-a").Get(t.Context(), "nic", metav1.GetOptions{})
 }
 
@@ -45,9 +45,7 @@ func TestGone(t *testing.T) {
 	}
 	for _, tc := range apifault.Answers {
 		claim, err := answered(t, tc.Do)
-		if answer.Gone(err, claims, "nic") {
-			t.Errorf("%s: the claim is gone: %v", tc.Name, err)
-		}
+		test.False(t, answer.Gone(err, claims, "nic"), test.Sprintf("%s: the claim is gone: %v", tc.Name, err))
 		if err == nil {
 			err = answer.About(claim, "team-a", "nic")
 		}
@@ -55,9 +53,7 @@ func TestGone(t *testing.T) {
 			t.Errorf("%s: not tried again: %v", tc.Name, err)
 		}
 	}
-	if answer.Gone(nil, claims, "nic") {
-		t.Error("gone without an error")
-	}
+	test.False(t, answer.Gone(nil, claims, "nic"), test.Sprint("gone without"))
 }
 
 // TestSaid: the other reasons count in the same way, and a bare HTTP status never does.
@@ -86,10 +82,6 @@ func TestSaid(t *testing.T) {
 
 // TestListed: an answer without a version is no list of the API server.
 func TestListed(t *testing.T) {
-	if err := answer.Listed(&resourceapi.ResourceClaimList{}); err == nil {
-		t.Error("{} is a list")
-	}
-	if err := answer.Listed(&resourceapi.ResourceClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}); err != nil {
-		t.Error(err)
-	}
+	test.Error(t, answer.Listed(&resourceapi.ResourceClaimList{}), test.Sprint("{} is a list"))
+	test.NoError(t, answer.Listed(&resourceapi.ResourceClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}))
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test/must"
 )
 
 func TestWrite(t *testing.T) {
@@ -50,9 +52,7 @@ func TestExisting(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
 		t.Fatalf("without a file: the directory has %v, %v", entries, err)
 	}
-	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte("old"), 0o640))
 	if changed, err := Write(path, []byte("new"), opt); !changed || err != nil {
 		t.Fatalf("changed %v, error %v", changed, err)
 	}
@@ -66,13 +66,9 @@ func TestExisting(t *testing.T) {
 func TestWriteReplacesSymlink(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "elsewhere")
-	if err := os.WriteFile(target, []byte("data"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(target, []byte("data"), 0o644))
 	link := filepath.Join(dir, "spec.json")
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(target, link))
 	if _, err := Write(link, []byte("data"), Options{Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,19 +124,13 @@ func TestSweep(t *testing.T) {
 	old, young, foreign := filepath.Join(dir, tempPrefix+"1"+tempSuffix), filepath.Join(dir, tempPrefix+"2"+tempSuffix),
 		filepath.Join(dir, "other.tmp")
 	for _, f := range []string{old, young, foreign} {
-		if err := os.WriteFile(f, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(f, nil, 0o644))
 	}
 	hourAgo := time.Now().Add(-time.Hour)
 	for _, f := range []string{old, foreign} {
-		if err := os.Chtimes(f, hourAgo, hourAgo); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chtimes(f, hourAgo, hourAgo))
 	}
-	if err := Sweep(dir, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, Sweep(dir, time.Minute))
 	for f, want := range map[string]bool{old: false, young: true, foreign: true} {
 		if _, err := os.Lstat(f); (err == nil) != want {
 			t.Errorf("%s exists: %v; want %v", f, err == nil, want)

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 var errTheirs = errors.New("theirs")
@@ -18,9 +21,7 @@ func ours(t *testing.T, path string, looks int) Check {
 		data, err := os.ReadFile(name)
 		if looks--; looks == 0 {
 			fresh := path + ".fresh"
-			if err := errors.Join(os.WriteFile(fresh, []byte("theirs"), 0o600), os.Rename(fresh, path)); err != nil {
-				t.Error(err)
-			}
+			test.NoError(t, errors.Join(os.WriteFile(fresh, []byte("theirs"), 0o600), os.Rename(fresh, path)))
 		}
 		if err == nil && !strings.HasPrefix(string(data), "ours") {
 			return errTheirs
@@ -55,9 +56,7 @@ func TestCheck(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "spec.json")
 			if c.before != "" {
-				if err := os.WriteFile(path, []byte(c.before), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.WriteFile(path, []byte(c.before), 0o600))
 			}
 			changed, err := c.do(path, ours(t, path, c.looks))
 			if changed != c.changed || !errors.Is(err, c.err) {
@@ -79,9 +78,7 @@ func TestCheck(t *testing.T) {
 // TestCheckOfAbsent: a file that comes when there was none is not replaced either.
 func TestCheckOfAbsent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spec.json")
-	if err := os.WriteFile(path, []byte("theirs"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte("theirs"), 0o600))
 	gone := true // at the first look, as it seemed a moment ago
 	check := func(name string) error {
 		if gone {
@@ -117,9 +114,7 @@ func TestCheckConcurrently(t *testing.T) {
 	}
 	group.Go(func() {
 		fresh := path + ".fresh"
-		if err := errors.Join(os.WriteFile(fresh, []byte("theirs"), 0o600), os.Rename(fresh, path)); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, errors.Join(os.WriteFile(fresh, []byte("theirs"), 0o600), os.Rename(fresh, path)))
 	})
 	group.Wait()
 	if data, err := os.ReadFile(path); err != nil || string(data) != "theirs" {

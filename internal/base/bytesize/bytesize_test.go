@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/bytesize"
 )
 
@@ -135,16 +137,13 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		parts := size.FindStringSubmatch(s)
-		if parts == nil {
-			t.Fatalf("Parse(%q) = %d, want an error", s, got)
-		}
+		must.NotNil(t, parts, must.Sprintf("Parse(%q) = %d, want an error", s, got))
 		want, ok := new(big.Rat).SetString(parts[1])
 		if !ok || units[parts[2]] == 0 {
 			t.Fatalf("Parse(%q) = %d, want an error", s, got)
 		}
 		want.Mul(want, big.NewRat(units[parts[2]], 1))
-		if want.Cmp(new(big.Rat).SetInt(new(big.Int).SetUint64(got))) != 0 {
-			t.Fatalf("Parse(%q) = %d, want %s", s, got, want)
-		}
+		must.Eq(t, 0, want.Cmp(new(big.Rat).SetInt(new(big.Int).SetUint64(got))),
+			must.Sprintf("Parse(%q) = %d, want %s", s, got, want))
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -49,9 +51,7 @@ func resolved(dir, name string) file {
 // beneath is the file that openat2(RESOLVE_IN_ROOT) finds. Any user may ask for it.
 func beneath(t *testing.T, dir, name string) file {
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer unix.Close(root)
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
 	fd, err := unix.Openat2(root, name, how)
@@ -78,9 +78,7 @@ func inside(t *testing.T, dir string, names []string) (found []file) {
 		}
 		done <- err
 	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-done)
 	return found
 }
 
@@ -160,9 +158,8 @@ func TestResolveIsTheKernels(t *testing.T) {
 		}
 	}
 	for _, errno := range []syscall.Errno{0, syscall.ENOENT, syscall.ELOOP, syscall.ENOTDIR} {
-		if outcomes[errno] < 20 {
-			t.Errorf("only %d paths end with %q: the trees prove little", outcomes[errno], error(errno))
-		}
+		test.GreaterEq(t, 20, outcomes[errno],
+			test.Sprintf("only %d paths end with %q: the trees prove little", outcomes[errno], error(errno)))
 	}
 }
 
@@ -180,19 +177,13 @@ func listing(dir string) string {
 func TestResolveCountsLinks(t *testing.T) {
 	needs.Root(t, "chroot")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "l0"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "l0"), nil, 0o644))
 	names := []string{}
 	for i := range 42 {
-		if err := os.Symlink(fmt.Sprintf("/l%d", i), filepath.Join(dir, fmt.Sprintf("l%d", i+1))); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Symlink(fmt.Sprintf("/l%d", i), filepath.Join(dir, fmt.Sprintf("l%d", i+1))))
 		names = append(names, fmt.Sprintf("/l%d", i+1))
 	}
 	for i, want := range inside(t, dir, names) {
-		if got := resolved(dir, names[i]); got != want {
-			t.Errorf("%d links: Resolve finds %v, the kernel %v", i+1, got, want)
-		}
+		test.EqOp(t, want, resolved(dir, names[i]), test.Sprintf("%d links: Resolve finds", i+1))
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
@@ -47,26 +49,19 @@ func TestCheckRootOnly(t *testing.T) {
 			for _, made := range []string{"", "/opt", "/opt/bin", "/opt/bin/hook", "/usr"} {
 				err = errors.Join(err, os.Chmod(filepath.Join(dir, made), 0o755)) // whatever the umask
 			}
-			if err := errors.Join(err, c.change(dir)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, errors.Join(err, c.change(dir)))
 			weak, err := Weaknesses(DirFS(dir), "/usr/hook")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			var paths []string
 			for _, w := range weak {
 				paths = append(paths, w.Path)
 			}
-			if !slices.Equal(paths, c.weak) {
-				t.Errorf("weak are %q, want %q", paths, c.weak)
-			}
+			test.SliceEqOp(t, c.weak, paths, test.Sprint("weak"))
 			if err := CheckRootOnly(DirFS(dir), "/usr/hook"); errors.Is(err, ErrReplaceable) != (c.weak != nil) {
 				t.Errorf("CheckRootOnly says %v", err)
 			}
 		})
 	}
-	if err := CheckRootOnly(DirFS(t.TempDir()), "/none"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("of a file that is not there: %v", err)
-	}
+	test.ErrorIs(t, CheckRootOnly(DirFS(t.TempDir()), "/none"), os.ErrNotExist,
+		test.Sprint("of a file that is not there"))
 }

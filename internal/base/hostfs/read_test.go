@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,9 +22,7 @@ func TestReadFileRefuses(t *testing.T) {
 		"link":      func(p string) error { return os.Symlink("/fifo", p) },
 		"full":      func(p string) error { return os.WriteFile(p, []byte("12345678"), 0o644) },
 	} {
-		if err := make(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, make(filepath.Join(dir, name)))
 	}
 	for name, want := range map[string]error{
 		"fifo": ErrNotRegular, "directory": ErrNotRegular, "link": ErrNotRegular, "large": ErrTooLarge, "full": nil,
@@ -70,9 +70,7 @@ func TestOpenStaysInside(t *testing.T) {
 func TestLargeDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"c", "a", "b"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	entries, err := ReadDir(DirFS(dir), "/", 3)
 	if err != nil || len(entries) != 3 || entries[0].Name() != "a" || entries[2].Name() != "c" {
@@ -91,12 +89,8 @@ func TestLargeDirectory(t *testing.T) {
 		t.Errorf("error %v, want that of the caller", err)
 	}
 	fifo := filepath.Join(dir, "fifo")
-	if err := unix.Mkfifo(fifo, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := EachLocal(fifo, visit); !errors.Is(err, unix.ENOTDIR) {
-		t.Errorf("a FIFO: %v", err)
-	}
+	must.NoError(t, unix.Mkfifo(fifo, 0o644))
+	test.ErrorIs(t, EachLocal(fifo, visit), unix.ENOTDIR, test.Sprint("a FIFO"))
 	if _, err := ReadDir(DirFS(dir), "/fifo", 9); !errors.Is(err, unix.ENOTDIR) {
 		t.Errorf("a FIFO: %v", err)
 	}

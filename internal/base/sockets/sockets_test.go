@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
 )
 
@@ -17,9 +19,7 @@ import (
 func listen(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l.SetUnlinkOnClose(false)
 	t.Cleanup(func() { l.Close() })
 	return l
@@ -32,14 +32,10 @@ func TestSweep(t *testing.T) {
 	for _, name := range []string{"ours-dead.sock", "ours-young.sock", "theirs-dead.sock"} {
 		listen(t, path(name)).Close()
 	}
-	if err := os.WriteFile(path("ours-file.sock"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path("ours-file.sock"), nil, 0o600))
 	hourAgo := time.Now().Add(-time.Hour)
 	for _, name := range []string{"ours-alive.sock", "ours-dead.sock", "theirs-dead.sock", "ours-file.sock"} {
-		if err := os.Chtimes(path(name), hourAgo, hourAgo); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chtimes(path(name), hourAgo, hourAgo))
 	}
 	removed, err := sockets.Sweep(time.Minute, path("ours-*.sock"), path("missing/*.sock"))
 	if err != nil || !slices.Equal(removed, []string{path("ours-dead.sock")}) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
@@ -25,9 +27,7 @@ func TestForeign(t *testing.T) {
 		strings.Repeat("é", text.MaxForeign/2+9):   `"` + strings.Repeat("é", text.MaxForeign/2) + `" (18 bytes cut)`,
 		"a" + strings.Repeat("é", text.MaxForeign): `"a` + strings.Repeat("é", text.MaxForeign/2-1) + `" (1026 bytes cut)`,
 	} {
-		if got := text.Foreign(in); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
-		}
+		test.Eq(t, want, text.Foreign(in), test.Sprintf("%q", in))
 	}
 }
 
@@ -53,21 +53,15 @@ func TestFprintf(t *testing.T) {
 	type word string
 	var out strings.Builder
 	text.Fprintf(&out, "%s|%s|%v|%3d|%s\n", "a\nb", word("c\x1b"), errors.New("d\re"), 7, netip.MustParseAddr("::1"))
-	if got := out.String(); got != `a\nb|c\x1b|d\re|  7|::1`+"\n" {
-		t.Errorf("%q", got)
-	}
+	test.Eq(t, `a\nb|c\x1b|d\re|  7|::1`+"\n", out.String())
 	out.Reset()
 	text.Fprintf(&out, "%s", strings.Repeat("x", 1<<20))
-	if got := out.Len(); got > 20<<10 {
-		t.Errorf("%d bytes", got)
-	}
+	test.LessEq(t, 20<<10, out.Len(), test.Sprint("bytes"))
 }
 
 // TestMessage: no line of an error looks like one of its own, and errors.Is sees through quotes.
 func TestMessage(t *testing.T) {
-	if got := text.Message("error: a\nVerdict: fine\n"); got != "error: a\n  | Verdict: fine" {
-		t.Errorf("%q", got)
-	}
+	test.Eq(t, "error: a\n  | Verdict: fine", text.Message("error: a\nVerdict: fine\n"))
 	if got := text.Message(strings.Repeat("é", 1<<20)); len(got) > 20<<10 || !strings.HasSuffix(got, " bytes cut)") {
 		t.Errorf("%d bytes end in %q", len(got), got[len(got)-20:])
 	}
@@ -75,7 +69,5 @@ func TestMessage(t *testing.T) {
 		err.Error() != `read it: "file does not exist"` {
 		t.Error(err)
 	}
-	if got := text.Bound("abc", 3) + text.Bound("abc", 2); got != "abcab (1 byte cut)" {
-		t.Error(got)
-	}
+	test.Eq(t, "abcab (1 byte cut)", text.Bound("abc", 3)+text.Bound("abc", 2))
 }

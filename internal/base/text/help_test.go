@@ -3,6 +3,8 @@ package text_test
 import (
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
@@ -46,9 +48,7 @@ Flags:
       --one STRING      http://example.com/a-word-without-any-place-to-break-which-is-longer-than-the-line
                         and more
 `
-	if got := text.Help(help); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	test.Eq(t, want, text.Help(help))
 }
 
 func TestWithHint(t *testing.T) {
@@ -57,8 +57,6 @@ func TestWithHint(t *testing.T) {
 		"one\ntwo":                   "one\ntwo\nsee tool list --help",
 		"unknown x; see tool --help": "unknown x; see tool --help",
 	} {
-		if got := text.WithHint(said, "tool list"); got != want {
-			t.Errorf("%q: %q, want %q", said, got, want)
-		}
+		test.Eq(t, want, text.WithHint(said, "tool list"), test.Sprintf("%q", said))
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -31,9 +33,7 @@ func TestTerminal(t *testing.T) {
 		"\u202ex": `\u202ex`, "\xffx": `\xffx`,
 		"\u009b": `\u009b`, "\U000e0001": `\U000e0001`, "\ufffd": "\ufffd",
 	} {
-		if got := text.Terminal(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		test.Eq(t, want, text.Terminal(in), test.Sprintf("%q", in))
 	}
 }
 
@@ -47,9 +47,7 @@ func harmless(text, keep string) bool {
 func TestShell(t *testing.T) {
 	for _, word := range hostile {
 		quoted := text.Shell(word)
-		if !harmless(quoted, "") {
-			t.Errorf("%q: %q acts on a terminal", word, quoted)
-		}
+		test.True(t, harmless(quoted, ""), test.Sprintf("%q: %q acts on a terminal", word, quoted))
 		if strings.Contains(word, "\x00") {
 			continue // no word of any command
 		}
@@ -62,9 +60,7 @@ func TestShell(t *testing.T) {
 			t.Errorf("%q: sh says %q, %v, of %s", word, out, err, quoted)
 		}
 	}
-	if got := text.Shells("/etc/cdi/a.json", "a b"); got != "/etc/cdi/a.json 'a b'" {
-		t.Errorf("two words are %s", got)
-	}
+	test.Eq(t, "/etc/cdi/a.json 'a b'", text.Shells("/etc/cdi/a.json", "a b"), test.Sprint("two words"))
 }
 
 // TestWriter: however a text is cut, what is written is the same, and harmless.
@@ -97,12 +93,8 @@ func TestPrograms(t *testing.T) {
 		in := map[string]string{"name": name}
 		for format, write := range map[string]func(io.Writer, any) error{"JSON": text.JSON, "YAML": text.YAML} {
 			var text bytes.Buffer
-			if err := write(&text, in); err != nil {
-				t.Fatal(err)
-			}
-			if !harmless(text.String(), "\n") {
-				t.Errorf("%q: %s is %q", name, format, text.String())
-			}
+			must.NoError(t, write(&text, in))
+			test.True(t, harmless(text.String(), "\n"), test.Sprintf("%q: %s is %q", name, format, text.String()))
 			out, read := map[string]string{}, yaml.Unmarshal
 			if format == "JSON" {
 				if err := json.Unmarshal(text.Bytes(), &out); err != nil || out["name"] != name {
@@ -126,9 +118,7 @@ func FuzzQuote(f *testing.F) {
 		_, _ = io.WriteString(text.Writer(&out), name)
 		for form, got := range map[string]string{"terminal": text.Terminal(name), "shell": text.Shell(name),
 			"stream": strings.NewReplacer("\n", "", "\t", "").Replace(out.String())} {
-			if !harmless(got, "") {
-				t.Errorf("%q: for %s it is %q", name, form, got)
-			}
+			test.True(t, harmless(got, ""), test.Sprintf("%q: for %s it is %q", name, form, got))
 		}
 	})
 }

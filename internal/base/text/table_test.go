@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
@@ -11,12 +14,8 @@ import (
 func TestWrite(t *testing.T) {
 	var out strings.Builder
 	for _, rows := range [][][]string{nil, {{"mlx5_0", "a\tb\x1b"}, {"", "c"}}} {
-		if err := text.Table(&out, "NAME\tVALUE", rows); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, text.Table(&out, "NAME\tVALUE", rows))
 	}
 	want := "NAME     VALUE\nmlx5_0   a\\tb\\x1b\n-        c\n"
-	if got := out.String(); got != want {
-		t.Errorf("wrote\n%s\nwant\n%s", got, want)
-	}
+	test.Eq(t, want, out.String(), test.Sprint("wrote"))
 }

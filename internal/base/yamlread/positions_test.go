@@ -3,6 +3,8 @@ package yamlread_test
 import (
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
@@ -25,16 +27,11 @@ func TestPositions(t *testing.T) {
 		"rules[1].match": 9, // is missing: where it would stand
 		"shares":         0,
 	} {
-		if got := p.Line(path); got != want {
-			t.Errorf("%s: line %d, want %d", path, got, want)
-		}
+		test.Eq(t, want, p.Line(path), test.Sprintf("%s: line", path))
 	}
-	if got := p.Field(7, "example.com/x"); got != `rules[0].attributes["example.com/x"]` {
-		t.Errorf("the field of line 7 is %q", got)
-	}
-	if got := p.Text(9, "sec..."); got != "rules[1].name" {
-		t.Errorf("the text of line 9 is %q", got)
-	}
+	test.Eq(t, `rules[0].attributes["example.com/x"]`, p.Field(7, "example.com/x"),
+		test.Sprint("the field of line 7"))
+	test.Eq(t, "rules[1].name", p.Text(9, "sec..."), test.Sprint("the text of line 9"))
 	for _, data := range []string{"", "- [", "text", "null"} {
 		if p := yamlread.PositionsOf([]byte(data)); p.Line("text") != 0 {
 			t.Errorf("%q has positions %v", data, p)

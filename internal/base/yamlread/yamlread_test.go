@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
@@ -81,18 +83,15 @@ func TestHostile(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			err := yamlread.Config.Decode([]byte(text), new(config))
 			runtime.ReadMemStats(&after)
-			if err == nil {
-				t.Fatal("it is taken")
-			}
+			must.Error(t, err, must.Sprint("it is taken"))
 			if typed, ok := err.(*yaml.TypeError); ok {
 				err = yamlread.JoinTexts(typed.Errors, func(s string) error { return fmt.Errorf("%s", s) })
 			}
 			if lines := strings.Count(err.Error(), "\n") + 1; lines > 11 || len(err.Error()) > 2000 {
 				t.Errorf("the error has %d lines and %d bytes", lines, len(err.Error()))
 			}
-			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 32 {
-				t.Errorf("a file of %d KiB takes %d MiB", len(text)>>10, used)
-			}
+			test.LessEq(t, 32, (after.TotalAlloc-before.TotalAlloc)>>20,
+				test.Sprintf("a file of %d KiB takes", len(text)>>10))
 		})
 	}
 }
@@ -116,9 +115,7 @@ func TestErrors(t *testing.T) {
 		"rules: {": "did not find",
 		"nam: x":   "field nam not found",
 	} {
-		if err := yamlread.Config.Decode([]byte(text), new(config)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: error %.300v; want one with %q", text, err, want)
-		}
+		test.ErrorContains(t, yamlread.Config.Decode([]byte(text), new(config)), want, test.Sprintf("%.40q", text))
 	}
 }
 
@@ -146,16 +143,12 @@ func TestTaken(t *testing.T) {
 // TestRead: what is read is bounded. Only an argument may be a pipe, and only one that the shell passes.
 func TestRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "large.yaml")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, nil, 0o644))
 	if err := os.Truncate(file, 4<<40); err != nil { // holes take no room
 		t.Fatal(err)
 	}
 	zero, err := os.Open("/dev/zero")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer zero.Close()
 	passed := fmt.Sprintf("/dev/fd/%d", zero.Fd())
 	argument := func(name string) ([]byte, error) { return yamlread.Config.ReadArgument(name, zero) }
@@ -178,9 +171,7 @@ func TestRead(t *testing.T) {
 	if _, err := argument("-"); err == nil || !strings.Contains(err.Error(), "standard input") {
 		t.Errorf("standard input without an end: error %v", err)
 	}
-	if err := os.WriteFile(file, []byte("name: x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte("name: x"), 0o644))
 	if data, err := yamlread.Config.Read(file); err != nil || string(data) != "name: x" {
 		t.Errorf("%q, %v", data, err)
 	}
@@ -197,11 +188,7 @@ func FuzzDecode(f *testing.F) {
 		if err := yamlread.Config.Decode(data, &ours); err != nil {
 			return
 		}
-		if err := yaml.Unmarshal(data, &theirs); err != nil {
-			t.Fatalf("it is taken, and the decoder says: %v", err)
-		}
-		if fmt.Sprint(ours) != fmt.Sprint(theirs) {
-			t.Errorf("it is %v, want %v", ours, theirs)
-		}
+		must.NoError(t, yaml.Unmarshal(data, &theirs), must.Sprint("it is taken, and the decoder"))
+		test.Eq(t, fmt.Sprint(theirs), fmt.Sprint(ours), test.Sprintf("it is %v, want %v", ours, theirs))
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/bundle"
 )
@@ -62,23 +64,15 @@ func FuzzEdit(f *testing.F) {
 func TestReplaceFails(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, bundle.Config)
-	if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte("{}"), 0o644))
 	b, err := bundle.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer b.Close()
 	if _, err := b.Read(); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Replace([]byte("new")); err == nil {
-		t.Error("a directory was replaced")
-	}
+	must.NoError(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o755)))
+	test.Error(t, b.Replace([]byte("new")), test.Sprint("a directory was replaced"))
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("entries %v, %v", entries, err)

@@ -7,7 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
@@ -22,16 +23,10 @@ func TestHost(t *testing.T) {
 		t.Run(host.Name, func(t *testing.T) {
 			t.Parallel()
 			m, err := fixture.Load(host.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			got, err := capture.Host(m.FS(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(format(t, m.Tree()), format(t, got)); diff != "" {
-				t.Errorf("capture differs (-machine +capture):\n%s", diff)
-			}
+			must.NoError(t, err)
+			test.Eq(t, format(t, m.Tree()), format(t, got), test.Sprint("capture differs"))
 		})
 	}
 }
@@ -39,9 +34,7 @@ func TestHost(t *testing.T) {
 func format(t *testing.T, x *tree.Tree) string {
 	t.Helper()
 	archive, err := tree.Format("", x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(archive)
 }
 
@@ -59,18 +52,12 @@ func TestHostTrimsGIDTables(t *testing.T) {
 		{Path: port + "/gid_attrs/types/4", Kind: tree.Broken, Errno: syscall.EINVAL},
 		{Path: port + "/cm_rx_msgs/req", Data: "0\n"},
 	} {
-		if err := x.Write(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.Write(e))
 	}
 	m, err := fixture.Parse("trim", []byte(format(t, x)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got, err := capture.Host(m.FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for name, want := range map[string]bool{
 		"/gids/3": true, "/gids/4": false, "/gid_attrs/types/3": true, "/gid_attrs/types/4": false, "/cm_rx_msgs": false,
 	} {
@@ -84,21 +71,13 @@ func TestHostTrimsGIDTables(t *testing.T) {
 // together still do.
 func TestScrub(t *testing.T) {
 	m, err := fixture.Load("roce-sriov")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got, err := capture.NewScrubber(m.Tree(), capture.Names{}).Tree(m.Tree())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text := format(t, got)
 	for _, secret := range []string{"25:10:00", "0025:1000", "fe25:1000", "0a01:000a"} {
-		if !strings.Contains(format(t, m.Tree()), secret) {
-			t.Fatalf("the machine has no %q: the test looks for the wrong thing", secret)
-		}
-		if strings.Contains(text, secret) {
-			t.Errorf("%q is still there", secret)
-		}
+		must.StrContains(t, format(t, m.Tree()), secret, must.Sprint("the machine has no"))
+		test.StrNotContains(t, text, secret, test.Sprint("is still there"))
 	}
 	mac := read(t, got, "sys/class/net/ens1f0np0/address")
 	guid := read(t, got, "sys/class/infiniband/mlx5_0/node_guid")
@@ -108,28 +87,20 @@ func TestScrub(t *testing.T) {
 	}
 	end := strings.ReplaceAll(mac, ":", "")[6:]
 	for _, s := range []string{guid, gid} {
-		if !strings.HasSuffix(strings.ReplaceAll(s, ":", ""), end) {
-			t.Errorf("%q no longer belongs to the MAC %q", s, mac)
-		}
+		test.StrHasSuffix(t, end, strings.ReplaceAll(s, ":", ""),
+			test.Sprintf("%q no longer belongs to the MAC %q", s, mac))
 	}
-	if got := read(t, got, "sys/class/infiniband/mlx5_9/node_guid"); got != "0000:0000:0000:0000" {
-		t.Errorf("GUID 0 became %q", got)
-	}
+	test.Eq(t, "0000:0000:0000:0000", read(t, got, "sys/class/infiniband/mlx5_9/node_guid"),
+		test.Sprint("GUID 0 became"))
 	again, err := capture.NewScrubber(got, capture.Names{}).Tree(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(len(text), len(format(t, again))); diff != "" {
-		t.Error("scrubbing changes the length of the archive")
-	}
+	must.NoError(t, err)
+	test.Eq(t, len(text), len(format(t, again)), test.Sprint("scrubbing changes the length of the archive"))
 }
 
 func read(t *testing.T, x *tree.Tree, name string) string {
 	t.Helper()
 	data, err := x.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return strings.TrimSpace(data)
 }
 
@@ -155,13 +126,9 @@ func ExampleHost() {
 // TestScrubText: a text about the host has the addresses of the scrubbed tree, and no name or address of the site.
 func TestScrubText(t *testing.T) {
 	m, err := fixture.Load("roce-sriov")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	scrubbed, err := capture.NewScrubber(m.Tree(), capture.Names{}).Tree(m.Tree())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	guid := func(x *tree.Tree) string { return read(t, x, "sys/class/infiniband/mlx5_0/node_guid") }
 	bare := strings.NewReplacer(":", "")
 	s := capture.NewScrubber(m.Tree(), capture.Names{Hosts: []string{"node17.example.com"}})
@@ -174,8 +141,6 @@ func TestScrubText(t *testing.T) {
 		"0000:3b:00.0 and pci-0000-3b-00-0, firmware 28.39.1002 of 15b3:1021": "0000:3b:00.0 and pci-0000-3b-00-0, " +
 			"firmware 28.39.1002 of 15b3:1021",
 	} {
-		if got := s.Text(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
-		}
+		test.Eq(t, want, s.Text(in), test.Sprintf("%q becomes", in))
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -30,9 +33,7 @@ var addressText = regexp.MustCompile(`\b(?:[0-9a-f]{2}:){5,19}[0-9a-f]{2}\b|\b(?
 func newSite(t *testing.T, machine string, seed uint64) *site {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &site{Rand: rand.New(rand.NewPCG(seed, 7)), secrets: map[string]string{}}
 	host := "h" + s.letters(5+s.IntN(6)) + fmt.Sprint("-", s.IntN(1000))
 	domain := s.letters(7) + ".example.com"
@@ -59,9 +60,7 @@ func newSite(t *testing.T, machine string, seed uint64) *site {
 		case e.Data != "":
 			e.Data = renamePath(e.Data, renamed)
 		}
-		if err := s.tree.Write(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.tree.Write(e))
 	}
 	return s
 }
@@ -188,9 +187,7 @@ func (s *site) plant(t *testing.T, n int) {
 			secret = strings.ToUpper(secret)
 		}
 		e.Data = strings.TrimSuffix(e.Data, "\n") + " x=" + secret + "\n"
-		if err := s.tree.Replace(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.tree.Replace(e))
 	}
 }
 
@@ -217,23 +214,15 @@ func TestScrubSites(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, machine, uint64(seed))
 			scrubbed, err := capture.NewScrubber(s.tree, s.names).Tree(s.tree)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if secret := s.left(format(t, scrubbed)); secret != "" {
-				t.Errorf("%s %q is left", s.secrets[secret], secret)
-			}
+			must.NoError(t, err)
+			test.Eq(t, "", s.left(format(t, scrubbed)))
 			if before, after := shape(t, s.tree), shape(t, scrubbed); before != after {
 				t.Errorf("the machine was\n%s\nand is\n%s", before, after)
 			}
 			s.plant(t, 40)
 			scrubbed, err = capture.NewScrubber(s.tree, s.names).Tree(s.tree)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if secret := s.left(format(t, scrubbed)); secret != "" {
-				t.Errorf("planted %s %q is left", s.secrets[secret], secret)
-			}
+			must.NoError(t, err)
+			test.Eq(t, "", s.left(format(t, scrubbed)), test.Sprint("planted"))
 		})
 	}
 }
@@ -242,13 +231,9 @@ func TestScrubSites(t *testing.T) {
 func shape(t *testing.T, x *tree.Tree) string {
 	t.Helper()
 	m, err := fixture.Parse("site", []byte(format(t, x)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	snap, err := rdma.Discover(m.FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var out []string
 	for _, h := range snap.HCAs {
 		out = append(out, fmt.Sprintf("%s %v %s %d ports, netdev %v, uverbs %v", pciOf(&h), h.Protocol, h.Function,
@@ -264,23 +249,17 @@ func TestLeak(t *testing.T) {
 	scrubber := capture.NewScrubber(s.tree, s.names)
 	for secret, kind := range s.secrets {
 		for _, text := range []string{secret, "a " + strings.ToUpper(secret) + "\n", "/x/y" + secret + ".d/z"} {
-			if scrubber.Leak(text) == "" {
-				t.Errorf("%s %q is not found in %q", kind, secret, text)
-			}
+			test.NotEq(t, "", scrubber.Leak(text), test.Sprintf("%s %q is not found in %q", kind, secret, text))
 			if got := scrubber.Text(text); s.left(got) != "" {
 				t.Errorf("%q becomes %q", text, got)
 			}
 		}
 	}
 	for _, text := range []string{"", "0000:3b:00.0", "mlx5_0 is ACTIVE", "0x0000000000000000", "16.35.2000", "fe80::1"} {
-		if kind := scrubber.Leak(text); kind != "" {
-			t.Errorf("%q has %s", text, kind)
-		}
+		test.Eq(t, "", scrubber.Leak(text), test.Sprintf("%q", text))
 	}
 	scrubber.Hide("s3cr3t value", "1234567", "abc", "(hidden)", "severity", "uverbs0")
-	if got := scrubber.Text("s3cr3t value 1234567 abc severity uverbs0"); got != "(hidden) 1234567 abc severity uverbs0" {
-		t.Error(got)
-	}
+	test.Eq(t, "(hidden) 1234567 abc severity uverbs0", scrubber.Text("s3cr3t value 1234567 abc severity uverbs0"))
 	if scrubber.LeakOfText("x s3cr3t value") == "" || scrubber.LeakOfText("severity uverbs0 abc") != "" {
 		t.Error("the search for hidden values is wrong")
 	}
@@ -295,14 +274,10 @@ func TestScrubSwitch(t *testing.T) {
 		"sys/class/net/r0/phys_switch_id":            "3c2ba10003d23fb8\n",
 		"sys/class/net/q0/phys_switch_id":            "4d2ba10003d23fb8\n",
 	} {
-		if err := x.Write(tree.Entry{Path: name, Data: data}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.Write(tree.Entry{Path: name, Data: data}))
 	}
 	got, err := capture.NewScrubber(x, capture.Names{}).Tree(x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	id := func(netdev string) string { return read(t, got, "sys/class/net/"+netdev+"/phys_switch_id") }
 	if strings.Contains(format(t, got), "2ba1") || id("p0") != id("r0") || id("p0") == id("q0") || len(id("p0")) != 16 {
 		t.Errorf("the switches are %s %s %s", id("p0"), id("r0"), id("q0"))
@@ -312,9 +287,7 @@ func TestScrubSwitch(t *testing.T) {
 // TestSaysNothing: a host may have the name of a part of sysfs, which is no secret then.
 func TestSaysNothing(t *testing.T) {
 	m, err := fixture.Load("roce-sriov")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, name := range []string{"net", "node", "pci", "mlx5", "infiniband", "active", "ubuntu", "host", "host1", "xhostx",
 		"port", "devices", "class", "report", "localhost.localdomain", "a", "1", ""} {
 		names := capture.Names{Hosts: []string{name + ".rack.example.com"}, Users: []string{name}}
@@ -323,9 +296,7 @@ func TestSaysNothing(t *testing.T) {
 			t.Errorf("a host %q: %v", name, err)
 			continue
 		}
-		if shape(t, got) != shape(t, m.Tree()) {
-			t.Errorf("a host %q changes the machine", name)
-		}
+		test.Eq(t, shape(t, m.Tree()), shape(t, got), test.Sprintf("a host %q changes the machine", name))
 	}
 }
 

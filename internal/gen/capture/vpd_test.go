@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -27,9 +30,7 @@ const boardUUID = "f13a7bda2bb4e8118000e4434b9ef4ae"
 func TestVPD(t *testing.T) {
 	const card9 = "/0000:00:00.0/0000:01:00.0/0000:02:00.0/0000:03:00."
 	m, err := fixture.Load("gb300-cx8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	x := m.Tree().Clone()
 	for _, e := range m.Tree().Entries() {
 		dir, ok := strings.CutSuffix(e.Path, "/vpd")
@@ -38,26 +39,18 @@ func TestVPD(t *testing.T) {
 		} else if ok {
 			e.Data = wholeVPD("other"+dir[len(dir)-12:], "")
 		}
-		if err := x.Replace(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.Replace(e))
 	}
 	// A function whose VPD nobody needs.
 	gpu := "sys/devices/pci0008:00/0008:00:00.0/0008:01:00.0/0008:02:01.0/0008:04:00.0/0008:05:00.0/0008:06:00.0/vpd"
-	if err := x.Write(tree.Entry{Path: gpu, Data: wholeVPD("gpu", "")}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, x.Write(tree.Entry{Path: gpu, Data: wholeVPD("gpu", "")}))
 	host := fixture.New("host", "", x)
 	captured, err := capture.Host(host.FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	// Somebody else's tar, or an old capture, may have whole VPD.
 	for name, got := range map[string]*tree.Tree{"capture": captured, "whole VPD": x} {
 		scrubbed, err := capture.NewScrubber(got, capture.Names{}).Tree(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range scrubbed.Entries() {
 			if strings.Contains(e.Data, "SECRET") || strings.Contains(e.Data, boardUUID) {
 				t.Errorf("%s, scrubbed: %s has %q", name, e.Path, e.Data)
@@ -70,9 +63,7 @@ func TestVPD(t *testing.T) {
 		}
 	}
 	for _, e := range captured.Entries() {
-		if strings.Contains(e.Data, "SECRET") {
-			t.Errorf("%s has a serial number: %q", e.Path, e.Data)
-		}
+		test.StrNotContains(t, e.Data, "SECRET", test.Sprintf("%s has a serial number", e.Path))
 	}
 	if _, ok := captured.Lookup(gpu); ok {
 		t.Error("the VPD of a GPU is captured")

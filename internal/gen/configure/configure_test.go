@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/configure"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
@@ -34,9 +36,7 @@ func (s state) make(t testing.TB) string {
 	root := t.TempDir()
 	for name, text := range s {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o640)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o640)))
 	}
 	return root
 }
@@ -54,18 +54,14 @@ func stateOf(t testing.TB, root string) state {
 		s[name] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return s
 }
 
 func lookup(t testing.TB, name string) runtimes.Target {
 	t.Helper()
 	target, err := runtimes.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return target
 }
 
@@ -141,23 +137,15 @@ func TestConfigure(t *testing.T) {
 			before := stateOf(t, root)
 			target := lookup(t, c.target)
 			plan, err := configure.New(root, target, runtimeconf.User{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, stateOf(t, root)); diff != "" {
-				t.Errorf("the plan writes: %s", diff)
-			}
+			must.NoError(t, err)
+			test.Eq(t, before, stateOf(t, root), test.Sprint("the plan writes"))
 			if c.file == "" && (plan.Path != "" || len(plan.Notes) == 0) {
 				t.Errorf("plan %+v; want no change, and why", plan)
 			}
-			if err := plan.Apply(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, plan.Apply())
 			after := stateOf(t, root)
 			if c.file != "" {
-				if diff := cmp.Diff(c.want, after[c.file]); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", c.file, diff)
-				}
+				test.Eq(t, c.want, after[c.file], test.Sprintf("%s", c.file))
 			}
 			if again, err := configure.New(root, target, runtimeconf.User{}); err != nil || again.Path != "" {
 				t.Errorf("a second plan %+v, %v; want no change", again, err)
@@ -166,12 +154,8 @@ func TestConfigure(t *testing.T) {
 			if err != nil || (undo.Path == "") != (c.file == "") {
 				t.Fatalf("undo %+v, %v", undo, err)
 			}
-			if err := undo.Apply(); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, stateOf(t, root)); diff != "" {
-				t.Errorf("after undo (-before +after):\n%s", diff)
-			}
+			must.NoError(t, undo.Apply())
+			test.Eq(t, before, stateOf(t, root), test.Sprint("after undo"))
 		})
 	}
 }
@@ -209,16 +193,12 @@ func TestRefused(t *testing.T) {
 		}
 		root := before.make(t)
 		target, err := runtimes.Lookup(c.target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_, err = configure.New(root, target, runtimeconf.User{})
 		if !errors.Is(err, configure.ErrRefused) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s with %q: %v; want it to be refused with %q", c.target, c.text, err, c.says)
 		}
-		if diff := cmp.Diff(before, stateOf(t, root)); diff != "" {
-			t.Errorf("%s: the host changed: %s", c.target, diff)
-		}
+		test.Eq(t, before, stateOf(t, root), test.Sprintf("%s: the host changed", c.target))
 	}
 }
 
@@ -259,22 +239,14 @@ func TestUndoEdited(t *testing.T) {
 		if err == nil {
 			err = plan.Apply()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, c.file), []byte(c.edited), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, os.WriteFile(filepath.Join(root, c.file), []byte(c.edited), 0o640))
 		undo, err := configure.NewUndo(root, target.Runtime)
 		if err == nil {
 			err = undo.Apply()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(state{c.file: c.want}, stateOf(t, root)); diff != "" {
-			t.Errorf("%s edited to %q (-want +got):\n%s", c.target, c.edited, diff)
-		}
+		must.NoError(t, err)
+		test.Eq(t, state{c.file: c.want}, stateOf(t, root), test.Sprintf("%s edited to %q", c.target, c.edited))
 	}
 }
 
@@ -288,32 +260,22 @@ func TestKeepsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(target, 7, 8); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chown(target, 7, 8))
 	}
 	before, err := os.Stat(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	plan, err := configure.New(root, lookup(t, "docker-27"), runtimeconf.User{})
 	if err == nil {
 		err = plan.Apply()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if to, err := os.Readlink(link); err != nil || to != "/opt/daemon.json" {
 		t.Errorf("the link leads to %q, %v", to, err)
 	}
 	for _, file := range []string{target, target + ".cdi-gen-backup"} {
 		after, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if owner(before) != owner(after) {
-			t.Errorf("%s has owner %s, want %s", file, owner(after), owner(before))
-		}
+		must.NoError(t, err)
+		test.Eq(t, owner(after), owner(before), test.Sprintf("%s has owner", file))
 	}
 }
 
@@ -330,9 +292,7 @@ func TestContainerdReads(t *testing.T) {
 		if err == nil {
 			err = plan.Apply()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		out, err := exec.Command(program, "--config", filepath.Join(root, containerdFile), "config", "dump").Output()
 		if err != nil || strings.Contains(string(out), "SystemdCgroup = true") != (before != "") {
 			t.Errorf("%v: containerd reads %s", err, out)

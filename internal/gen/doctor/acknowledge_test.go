@@ -1,8 +1,9 @@
 package doctor
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 func TestAcknowledge(t *testing.T) {
@@ -34,21 +35,15 @@ func TestAcknowledge(t *testing.T) {
 		}
 	}
 	text := render(t, r.Acknowledge([]string{"port-down"}))
-	if !strings.Contains(text, "\nACKNOWLEDGED\n  port-down            2 ports down\n    on:  mlx5_1/1, mlx5_2/1\n") {
-		t.Error(text)
-	}
+	test.StrContains(t, text, "\nACKNOWLEDGED\n  port-down            2 ports down\n    on:  mlx5_1/1, mlx5_2/1\n")
 	if r.Worst() != Error || r.Findings[1].Severity != Warning {
 		t.Error("the report itself has changed")
 	}
 }
 
 func TestCheckAcknowledged(t *testing.T) {
-	if err := CheckAcknowledged([]string{"guid-zero", "port-down=mlx5_1/1"}); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, CheckAcknowledged([]string{"guid-zero", "port-down=mlx5_1/1"}))
 	for _, e := range []string{"", "port-dwon", "port-down=", "=mlx5_1/1", "mlx5_1/1"} {
-		if err := CheckAcknowledged([]string{"guid-zero", e}); err == nil || !strings.Contains(err.Error(), `"`+e+`"`) {
-			t.Errorf("%q: error %v", e, err)
-		}
+		test.ErrorContains(t, CheckAcknowledged([]string{"guid-zero", e}), `"`+e+`"`, test.Sprintf("%q", e))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -47,9 +48,7 @@ const (
 func newFake(t testing.TB, name string) *fake {
 	t.Helper()
 	shared, err := fixture.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m := fixture.New(name, shared.Description, shared.Tree().Clone()) // to be changed
 	f := &fake{t: t, machine: m, root: fstest.MapFS{}, failing: map[string]error{}, output: map[string]string{
 		"podman":     "podman version 4.3.1\n",
@@ -87,9 +86,7 @@ func (f *fake) kernel() {
 	f.file(osrelease, release+"\n")
 	for _, name := range []string{"modules.alias", "modules.dep"} {
 		data, err := os.ReadFile("testdata/modules/" + name)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.NoError(f.t, err)
 		f.file("/lib/modules/"+release+"/"+name, string(data))
 	}
 }
@@ -119,9 +116,7 @@ func (f *fake) node(name string, major, minor uint32, mode fs.FileMode) {
 
 // sys puts an attribute into /sys; unsys removes an entry and what is below.
 func (f *fake) sys(name, content string) {
-	if err := f.machine.Tree().Replace(tree.Entry{Path: "sys/" + name, Kind: tree.File, Data: content}); err != nil {
-		f.t.Fatal(err)
-	}
+	must.NoError(f.t, f.machine.Tree().Replace(tree.Entry{Path: "sys/" + name, Kind: tree.File, Data: content}))
 }
 
 func (f *fake) unsys(name string) { f.machine.Tree().Remove("sys/" + name) }
@@ -129,9 +124,7 @@ func (f *fake) unsys(name string) { f.machine.Tree().Remove("sys/" + name) }
 // port sets a file of port 1 of an HCA, wherever its class link leads.
 func (f *fake) port(ibdev, name, content string) {
 	e, err := f.machine.Tree().Resolve("sys/class/infiniband/" + ibdev)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.NoError(f.t, err)
 	f.sys(strings.TrimPrefix(e.Path, "sys/")+"/ports/1/"+name, content)
 }
 
@@ -164,9 +157,7 @@ const allCapabilities = "000001ffffffffff"
 // replace changes a text in a file.
 func (f *fake) replace(name, from, to string) {
 	data := string(f.root[strings.TrimPrefix(name, "/")].Data)
-	if !strings.Contains(data, from) {
-		f.t.Fatalf("%s has no %q", name, from)
-	}
+	must.StrContains(f.t, data, from, must.Sprintf("%s has no", name))
 	f.file(name, strings.Replace(data, from, to, 1))
 }
 
@@ -177,9 +168,7 @@ func (f *fake) program(name string, machine elf.Machine, segment elf.ProgType) {
 		Ehsize: 64, Phentsize: 56, Phnum: 1}
 	copy(header.Ident[:], elf.ELFMAG+string([]byte{byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}))
 	for _, part := range []any{header, elf.Prog64{Type: uint32(segment)}} {
-		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
-			f.t.Fatal(err)
-		}
+		must.NoError(f.t, binary.Write(&b, binary.LittleEndian, part))
 	}
 	f.put(name, &fstest.MapFile{Data: b.Bytes(), Mode: 0o755})
 }
@@ -215,9 +204,7 @@ func (f *fake) newSpec(kind string, nodes ...string) *specs.Spec {
 
 func (f *fake) spec(name string, spec *specs.Spec) {
 	data, err := cdi.Encode(spec, cdi.Format(path.Ext(name)[1:]))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.NoError(f.t, err)
 	f.file(name, string(data))
 }
 
@@ -247,9 +234,7 @@ func (f *fake) diagnose() *Report {
 		f.host.SecondOpinion = agreeing(f.t, f.host.Sys)
 	}
 	r, err := Diagnose(f.t.Context(), &f.host)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.NoError(f.t, err)
 	return r
 }
 
@@ -265,9 +250,7 @@ func (o opinion) CharDevices(ibdev string) ([]string, error) { return o.nodes[ib
 // agreeing is the opinion that our own index has.
 func agreeing(t testing.TB, sys fs.ReadLinkFS) opinion {
 	snap, err := rdma.Discover(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	o := opinion{nodes: map[string][]string{}}
 	for _, h := range snap.HCAs {
 		nodes := []string{"/dev/infiniband/rdma_cm"}

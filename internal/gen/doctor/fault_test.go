@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
@@ -51,9 +53,7 @@ func TestFaults(t *testing.T) {
 	entries := documented(t)
 	for _, e := range entries {
 		for _, s := range e.severities {
-			if !slices.Contains(seen[e.id], s) {
-				t.Errorf("no fault is %s with severity %s", e.id, s)
-			}
+			test.True(t, slices.Contains(seen[e.id], s), test.Sprintf("no fault is %s with severity %s", e.id, s))
 		}
 	}
 	for id, severities := range seen {
@@ -71,17 +71,13 @@ func (c fault) check(t *testing.T, r *Report) {
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool {
 		return f.ID == c.id && f.Severity == c.severity && strings.Contains(f.Title, c.title)
 	})
-	if i < 0 {
-		t.Fatalf("no %s %s with title %q in %s", c.severity, c.id, c.title, render(t, r))
-	}
+	must.GreaterEq(t, 0, i, must.Sprintf("no %s %s with title %q in %s", c.severity, c.id, c.title, render(t, r)))
 	f := r.Findings[i]
 	if c.subject != "" && !strings.Contains(strings.Join(f.Subjects, "\n"), c.subject) {
 		t.Errorf("subjects %q, want %q", f.Subjects, c.subject)
 	}
 	for _, part := range []struct{ what, got, want string }{{"reason", f.Reason, c.reason}, {"fix", f.Fix, c.fix}} {
-		if !strings.Contains(part.got, part.want) {
-			t.Errorf("%s %q, want %q", part.what, part.got, part.want)
-		}
+		test.StrContains(t, part.got, part.want, test.Sprintf("%s", part.what))
 	}
 	want := slices.Clone(c.also)
 	if c.severity == Error || c.severity == Warning {
@@ -106,9 +102,7 @@ func troubles(r *Report) []ID {
 func render(t *testing.T, r *Report) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.WriteText(&b, false); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.WriteText(&b, false))
 	return b.String()
 }
 

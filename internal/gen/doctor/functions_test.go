@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -24,9 +25,7 @@ func (f *fake) pci(address, vendor, device, class, driver string) {
 
 // syslink puts a link into /sys.
 func (f *fake) syslink(name, target string) {
-	if err := f.machine.Tree().Replace(tree.Entry{Path: "sys/" + name, Kind: tree.Link, Target: target}); err != nil {
-		f.t.Fatal(err)
-	}
+	must.NoError(f.t, f.machine.Tree().Replace(tree.Entry{Path: "sys/" + name, Kind: tree.Link, Target: target}))
 }
 
 // auxiliary puts an auxiliary device of a PCI function, and binds it to a driver unless that is "".
@@ -62,9 +61,7 @@ func (f *fake) interrupt(ibdev string) { f.sys(f.function(ibdev)+"/msi_irqs/80",
 // function returns the directory below /sys of the function of an HCA.
 func (f *fake) function(ibdev string) string {
 	e, err := f.machine.Tree().Resolve("sys/class/infiniband/" + ibdev)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.NoError(f.t, err)
 	function, _, _ := strings.Cut(strings.TrimPrefix(e.Path, "sys/"), "/infiniband/")
 	return function
 }
@@ -316,9 +313,7 @@ func TestTwoVendors(t *testing.T) {
 		}
 	}
 	slices.Sort(subjects)
-	if diff := cmp.Diff([]string{"0000:4b:00.0", "0000:71:00.1"}, subjects); diff != "" {
-		t.Errorf("lost (-want +got):\n%s", diff)
-	}
+	test.Eq(t, []string{"0000:4b:00.0", "0000:71:00.1"}, subjects, test.Sprint("lost"))
 }
 
 // The modalias of the kernel and the IDs of an incomplete sysfs say the same.

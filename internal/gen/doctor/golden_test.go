@@ -3,7 +3,7 @@ package doctor
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test/must"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -76,8 +76,6 @@ func TestDeterministic(t *testing.T) {
 	f := newFake(t, "misbehaving")
 	first := render(t, f.diagnose())
 	for range 5 {
-		if diff := cmp.Diff(first, render(t, f.diagnose())); diff != "" {
-			t.Fatal(diff)
-		}
+		must.Eq(t, first, render(t, f.diagnose()))
 	}
 }

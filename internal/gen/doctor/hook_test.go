@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
 	"tags.cncf.io/container-device-interface/specs-go"
 )
 
@@ -89,8 +90,6 @@ garbage
 		"/usr/bin/rdma-hook": "", "/run/hook": "/run", "/run/exec/hook": "", "/runaway/hook": "", "/mnt/a b/hook": "/mnt/a b",
 		"/opt/hook": "",
 	} {
-		if got := findNoexec(table, name); got != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
+		test.Eq(t, want, findNoexec(table, name), test.Sprintf("%s", name))
 	}
 }

@@ -2,9 +2,9 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
@@ -193,9 +193,7 @@ func TestParseUnitSize(t *testing.T) {
 func TestParseLimits(t *testing.T) {
 	for _, in := range []string{"", "Max cpu time unlimited unlimited seconds\n", "Max locked memory\n",
 		"Max locked memory  many  many  bytes\n"} {
-		if got := parseLimits(in); got != nil {
-			t.Errorf("%q: got %+v", in, got)
-		}
+		test.Nil(t, parseLimits(in), test.Sprintf("%q", in))
 	}
 	got := parseLimits("Max locked memory         65536                unlimited            bytes     \n")
 	if got == nil || got.soft != 65536 || got.hard != args.Unlimited {
@@ -245,9 +243,7 @@ func TestForeignDaemon(t *testing.T) {
 		f := newFake(t, "roce-lag")
 		plant(f)
 		for _, finding := range f.diagnose().Findings {
-			if text := fmt.Sprint(finding); strings.Contains(text, "900") {
-				t.Errorf("%s: %s", name, text)
-			}
+			test.StrNotContains(t, fmt.Sprint(finding), "900", test.Sprintf("%s", name))
 		}
 	}
 	// A service of podman is a user's own, but root must not be sent to run its program.
@@ -256,8 +252,6 @@ func TestForeignDaemon(t *testing.T) {
 	f.file("/proc/900/cmdline", "podman\x00system\x00service\x00")
 	delete(f.output, "podman")
 	for _, finding := range f.diagnose().Findings {
-		if strings.Contains(finding.Fix, "/proc/900") {
-			t.Errorf("root is to run a user's program: %s", finding.Fix)
-		}
+		test.StrNotContains(t, finding.Fix, "/proc/900", test.Sprint("root is to run a user's program"))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"tags.cncf.io/container-device-interface/specs-go"
 )
 
@@ -139,8 +140,6 @@ func TestPSMNodeGiven(t *testing.T) {
 		e.DeviceNodes = append(e.DeviceNodes, &specs.DeviceNode{Path: "/dev/hfi1_0"})
 	})
 	for _, finding := range f.diagnose().Findings {
-		if finding.ID == "psm-node" {
-			t.Errorf("found %+v", finding)
-		}
+		test.NotEq(t, "psm-node", finding.ID, test.Sprintf("found %+v", finding))
 	}
 }

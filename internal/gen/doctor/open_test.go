@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -24,15 +27,11 @@ func TestOpen(t *testing.T) {
 	h := Open(dir)
 	h.Run = func(context.Context, string, ...string) (string, error) { panic("a program is run") }
 	r, err := Diagnose(t.Context(), h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text := render(t, r)
 	for _, want := range []string{"spec-extension", "spec-none", "rdmamap finds the same 4 devices",
 		"/dev is not below the host root"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		test.StrContains(t, text, want, test.Sprint("no"))
 	}
 }
 
@@ -47,14 +46,10 @@ func TestSpecsOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Diagnose(t.Context(), Open(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text := render(t, r)
 	for _, want := range []string{"/etc/cdi/large.json", "/proc/meminfo: not a regular file"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		test.StrContains(t, text, want, test.Sprint("no"))
 	}
 }
 
@@ -62,32 +57,20 @@ func TestSpecsOnDisk(t *testing.T) {
 func TestRealNodes(t *testing.T) {
 	dir := rdmatest.Root(t, "soft")
 	m, err := fixture.Load("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	needs.Root(t, "device nodes")
-	if err := m.MakeNodes(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.MakeNodes(dir))
 	look := func() string {
 		r, err := Diagnose(t.Context(), Open(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return render(t, r)
 	}
-	if text := look(); !strings.Contains(text, "9 nodes in /dev/infiniband, as in the kernel") {
-		t.Errorf("well nodes: %s", text)
-	}
+	test.StrContains(t, look(), "9 nodes in /dev/infiniband, as in the kernel", test.Sprint("well nodes"))
 	nodes := filepath.Join(dir, "dev/infiniband")
-	if err := os.Rename(filepath.Join(nodes, "uverbs1"), filepath.Join(nodes, "uverbs0")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(filepath.Join(nodes, "uverbs1"), filepath.Join(nodes, "uverbs0")))
 	text := look()
 	for _, want := range []string{"/dev/infiniband/uverbs0 (is 231:193, the kernel has 231:192)", "node-missing"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		test.StrContains(t, text, want, test.Sprint("no"))
 	}
 }
 
@@ -96,18 +79,12 @@ func TestSecondOpinion(t *testing.T) {
 	for _, machine := range []string{"soft", "mlx4-dual-port", "smi-multiplane"} {
 		dir := rdmatest.Root(t, machine)
 		oracle, err := rdmamap.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		h := &Host{Root: os.DirFS(dir).(fs.ReadLinkFS), Sys: os.DirFS(filepath.Join(dir, "sys")).(fs.ReadLinkFS),
 			SecondOpinion: oracle}
 		r, err := Diagnose(t.Context(), h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text := render(t, r); !strings.Contains(text, "rdmamap-agrees") {
-			t.Errorf("%s: %s", machine, text)
-		}
+		must.NoError(t, err)
+		test.StrContains(t, render(t, r), "rdmamap-agrees", test.Sprintf("%s", machine))
 	}
 }
 
@@ -115,20 +92,14 @@ func TestSecondOpinion(t *testing.T) {
 // devices only, and says so.
 func TestSecondOpinionOfLargeHost(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 64: 64, 128: 32, 1016: 8} {
-		if got := toCompare(n); got != want {
-			t.Errorf("of %d devices %d are compared, want %d", n, got, want)
-		}
+		test.Eq(t, want, toCompare(n), test.Sprintf("of %d devices", n))
 	}
 	m, err := fixture.Large(128)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	sys := m.OpenFS()
 	o := &counting{opinion: agreeing(t, sys)}
 	r, err := Diagnose(t.Context(), &Host{Root: os.DirFS(t.TempDir()).(fs.ReadLinkFS), Sys: sys, SecondOpinion: o})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if o.asked != 32 || !strings.Contains(render(t, r), "rdmamap: nodes of 96 of 128 devices") {
 		t.Errorf("rdmamap was asked %d times, and the report is\n%s", o.asked, render(t, r))
 	}
@@ -179,9 +150,7 @@ func TestWithoutRoot(t *testing.T) {
 	f.host.Root = forbidding{f.root, []string{"etc/containerd/config.toml", specPath[1:], "proc/812/limits",
 		"proc/self/mountinfo"}}
 	r, err := Diagnose(t.Context(), &f.host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text := render(t, r)
 	for _, what := range []string{"/etc/containerd/config.toml", specPath, "/proc/812/limits"} {
 		if i := indexUnseen(r, what); i < 0 || !strings.Contains(r.Unseen[i].Reason, "run as root") {
@@ -222,14 +191,10 @@ func TestRun(t *testing.T) {
 func script(t *testing.T, name, body string) {
 	t.Helper()
 	write(t, name, "#!/bin/sh\n"+body+"\n")
-	if err := os.Chmod(name, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chmod(name, 0o755))
 }
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)))
 }

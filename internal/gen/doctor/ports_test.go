@@ -3,6 +3,8 @@ package doctor
 import (
 	"strconv"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 var portFaults = []fault{
@@ -49,9 +51,7 @@ var portFaults = []fault{
 		name: "InfiniBand VF without a GUID", machine: "many-uverbs",
 		plant: func(f *fake) {
 			e, err := f.machine.Tree().Resolve("sys/class/infiniband/mlx5_5")
-			if err != nil {
-				f.t.Fatal(err)
-			}
+			must.NoError(f.t, err)
 			f.sys(e.Path[len("sys/"):]+"/node_guid", "0000:0000:0000:0000\n")
 		},
 		id: "guid-zero", severity: Warning, subject: "mlx5_5", fix: "node_guid GUID port_guid GUID",
@@ -82,9 +82,7 @@ func TestNoGUIDToSet(t *testing.T) {
 	} {
 		f := newFake(t, machine)
 		e, err := f.machine.Tree().Resolve("sys/class/infiniband/" + ibdev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		f.sys(e.Path[len("sys/"):]+"/node_guid", "0000:0000:0000:0000\n")
 		if got := troubles(f.diagnose()); len(got) > 0 {
 			t.Errorf("%s: found %v", machine, got)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
@@ -24,9 +26,7 @@ import (
 func startProcess(t *testing.T, image *rdmaimage.Image, nodes ...string) usable.Running {
 	t.Helper()
 	busybox, err := os.ReadFile(needs.Program(t, "busybox", "apt-get install busybox-static"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
 	image.Files["bin/busybox"] = string(busybox)
 	for _, name := range nodes {
@@ -34,9 +34,7 @@ func startProcess(t *testing.T, image *rdmaimage.Image, nodes ...string) usable.
 	}
 	image.Make(t, dir)
 	for _, name := range nodes {
-		if err := os.Chmod(filepath.Join(dir, "dev", name), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chmod(filepath.Join(dir, "dev", name), 0o666))
 	}
 	cmd := exec.Command("/bin/busybox", "cat")
 	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: dir}, "/"
@@ -44,9 +42,7 @@ func startProcess(t *testing.T, image *rdmaimage.Image, nodes ...string) usable.
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { stdin.Close(); cmd.Wait() })
 	return usable.Running{ID: fmt.Sprintf("%012x%052x", cmd.Process.Pid, 0), PID: cmd.Process.Pid}
 }
@@ -87,14 +83,11 @@ func TestRunningContainers(t *testing.T) {
 		t.Errorf("well are %+v, want %s", ok, of(good))
 	}
 	for _, u := range r.Unseen {
-		if strings.Contains(u.What, "container") {
-			t.Errorf("not seen: %v", u)
-		}
+		test.StrNotContains(t, u.What, "container", test.Sprintf("not seen: %v", u))
 	}
 	f.host.Containers = func() ([]usable.Running, error) { return []usable.Running{good}, errors.New("no /proc") }
-	if r := f.diagnose(); !slices.Contains(r.Unseen, Unseen{"running containers", "no /proc"}) {
-		t.Errorf("not seen are %v", r.Unseen)
-	}
+	test.True(t, slices.Contains(f.diagnose().Unseen, Unseen{"running containers", "no /proc"}),
+		test.Sprint("not seen"))
 	f.host.Container = strconv.Itoa(bad.PID)
 	if r := f.diagnose(); !slices.ContainsFunc(r.Findings, func(f Finding) bool {
 		return f.ID == "container-unusable" && slices.Contains(f.Subjects, "container "+strconv.Itoa(bad.PID))

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 func TestText(t *testing.T) {
@@ -18,9 +19,7 @@ func TestText(t *testing.T) {
 			because("%s", strings.Repeat("because ", 20)).fix("one", "two"),
 	}, []Unseen{{"the sea", "no window"}})
 	var plain, colour strings.Builder
-	if err := errors.Join(r.WriteText(&plain, false), r.WriteText(&colour, true)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(r.WriteText(&plain, false), r.WriteText(&colour, true)))
 	for _, want := range []string{
 		"WARNINGS\n  port-down            1 port down\n",
 		"    on:  a/1, b/1, c/1, d/1, e/1, f/1 and 2 more\n",
@@ -29,13 +28,9 @@ func TestText(t *testing.T) {
 		"NOT SEEN\n  the sea: no window\n",
 		"\n0 errors, 1 warning, 0 notes, 1 ok\n",
 	} {
-		if !strings.Contains(plain.String(), want) {
-			t.Errorf("no %q in\n%s", want, plain.String())
-		}
+		test.StrContains(t, plain.String(), want, test.Sprint("no"))
 	}
-	if strings.Contains(plain.String(), "\x1b") {
-		t.Error("a plain report has escape sequences")
-	}
+	test.StrNotContains(t, plain.String(), "\x1b", test.Sprint("a plain report has escape sequences"))
 	if stripped := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colour.String(),
 		""); stripped != plain.String() || stripped == colour.String() {
 		t.Errorf("the coloured report differs in more than colour:\n%q", colour.String())
@@ -54,9 +49,7 @@ type brokenPipe struct{}
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestTextError(t *testing.T) {
-	if err := newReport(nil, nil).WriteText(brokenPipe{}, false); err == nil {
-		t.Error("a failed write is no error")
-	}
+	test.Error(t, newReport(nil, nil).WriteText(brokenPipe{}, false), test.Sprint("a failed write is no"))
 }
 
 // entry is a row of the table in docs/doctor.md.
@@ -70,13 +63,9 @@ type entry struct {
 func documented(t *testing.T) (entries []entry) {
 	t.Helper()
 	doc, err := os.ReadFile("../../../docs/doctor.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, table, found := strings.Cut(string(doc), "\n| finding | severity | meaning | remedy |\n|---|---|---|---|\n")
-	if !found {
-		t.Fatal("docs/doctor.md has no table of findings")
-	}
+	must.True(t, found, must.Sprint("docs/doctor.md has no table of findings"))
 	for row := range strings.Lines(table) {
 		cells := strings.Split(strings.Trim(row, "| \n"), " | ")
 		if len(cells) != 4 {
@@ -103,17 +92,11 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s: meaning %q, remedy %q", e.id, e.meaning, e.remedy)
 		}
 		for _, s := range e.severities {
-			if s.rank() < 0 {
-				t.Errorf("%s: unknown severity %q", e.id, s)
-			}
+			test.GreaterEq(t, 0, s.rank(), test.Sprintf("%s: unknown severity %q", e.id, s))
 		}
 	}
-	if diff := cmp.Diff(inCatalog, inDocs); diff != "" {
-		t.Errorf("findings in docs/doctor.md (-want +got):\n%s", diff)
-	}
-	if got := len(unique(slices.Clone(inCatalog))); got != len(inCatalog) {
-		t.Errorf("%d different findings among the %d of the catalogue", got, len(inCatalog))
-	}
+	test.Eq(t, inCatalog, inDocs, test.Sprint("findings in docs/doctor.md"))
+	test.Eq(t, len(inCatalog), len(unique(slices.Clone(inCatalog))), test.Sprint("different findings among"))
 }
 
 // TestLongFix: a command with a thousand names does not fill the screen. Programs have it whole.
@@ -121,9 +104,7 @@ func TestLongFix(t *testing.T) {
 	r := &Report{Findings: []Finding{{ID: "node-stale", Severity: Error, Title: "x",
 		Fix: "rm" + strings.Repeat(" /dev/infiniband/uverbs0", 3000) + "\nsystemctl restart x"}}}
 	var out strings.Builder
-	if err := r.WriteText(&out, false); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.WriteText(&out, false))
 	if text := out.String(); len(text) > 400 || !strings.Contains(text, "systemctl restart x") ||
 		!strings.Contains(text, `cdi-gen doctor -o json | jq -r '.findings[] | select(.id == "node-stale") | .fix'`) {
 		t.Errorf("the text is %s", text)

@@ -12,6 +12,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
@@ -23,9 +25,7 @@ import (
 func lookup(t testing.TB, name string) runtimes.Target {
 	t.Helper()
 	target, err := runtimes.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return target
 }
 
@@ -133,9 +133,8 @@ func TestContainerd(t *testing.T) {
 			if want == "" {
 				want = fmt.Sprint(target.OnByDefault)
 			}
-			if got != want {
-				t.Errorf("%s, containerd %s: %s, want %s (%v)", c.name, release, got, want, err)
-			}
+			test.Eq(t, want, got,
+				test.Sprintf("%s, containerd %s: %s, want %s (%v)", c.name, release, got, want, err))
 		}
 		// From 2.3 on there is nothing to switch off.
 		if config, err := runtimeconf.Read(host, lookup(t, "containerd-2.4"), runtimeconf.User{}); err == nil && !config.On {
@@ -161,23 +160,18 @@ func TestContainerdItself(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(root, "program"), data, 0o755)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			out, err := exec.Command("chroot", root, "/program", "/"+main).Output()
 			got := broken
 			if err == nil {
 				var section map[string]any
-				if err := json.Unmarshal(out, &section); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, json.Unmarshal(out, &section))
 				if got = fmt.Sprint(section["enable_cdi"]); got == "<nil>" {
 					got = ""
 				}
 			}
-			if got != want {
-				t.Errorf("%s: containerd %s itself says %q, and the table %q (%v)", c.name, release, got, want, err)
-			}
+			test.Eq(t, want, got,
+				test.Sprintf("%s: containerd %s itself says %q, and the table %q (%v)", c.name, release, got, want, err))
 		}
 	}
 }
@@ -289,9 +283,7 @@ func TestBounds(t *testing.T) {
 		files[fmt.Sprintf("etc/containerd/d%d/%d", i%50, i)] = &fstest.MapFile{}
 	}
 	_, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: files}, lookup(t, "containerd-1.7"), runtimeconf.User{})
-	if !errors.Is(err, runtimeconf.ErrBroken) {
-		t.Errorf("3,000 imports: %v", err)
-	}
+	test.ErrorIs(t, err, runtimeconf.ErrBroken, test.Sprint("3,000 imports"))
 }
 
 // TestElsewhere: a runtime that is told to read other directories, and none that reads the default ones.
@@ -304,17 +296,14 @@ func TestElsewhere(t *testing.T) {
 			"containerd does not read /etc/cdi: /etc/containerd/config.toml names /run/cdi for CDI specs",
 		"/var/run/cdi": "docker does not read /var/run/cdi: /etc/docker/daemon.json names /opt/cdi for CDI specs",
 	} {
-		if got := strings.Join(runtimeconf.Elsewhere(host, runtimeconf.User{}, dir), "\n"); got != want {
-			t.Errorf("%s: %q, want %q", dir, got, want)
-		}
+		test.Eq(t, want, strings.Join(runtimeconf.Elsewhere(host, runtimeconf.User{}, dir), "\n"),
+			test.Sprintf("%s", dir))
 	}
 	for dir, want := range map[string]string{
 		"/opt/cdi": "", "/run/cdi": "",
 		"/srv/cdi": "no container runtime here reads /srv/cdi: they read /etc/cdi and /var/run/cdi, or what their configuration names",
 	} {
-		if got := runtimeconf.Unread(host, runtimeconf.User{}, dir); got != want {
-			t.Errorf("%s: %q, want %q", dir, got, want)
-		}
+		test.Eq(t, want, runtimeconf.Unread(host, runtimeconf.User{}, dir), test.Sprintf("%s", dir))
 	}
 	if got := runtimeconf.Elsewhere(fstest.MapFS{}, runtimeconf.User{}, "/etc/cdi"); len(got) > 0 {
 		t.Errorf("a host without configuration: %q", got)

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
@@ -38,9 +39,7 @@ func TestLibraries(t *testing.T) {
 	asked := map[string]bool{}
 	for _, name := range runtimes.Known() {
 		target, err := runtimes.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		library := target.Library
 		if library == "" || asked[library] || os.Getenv("TEST_LONG") == "" && !slices.Contains(short, library) {
 			continue
@@ -51,17 +50,13 @@ func TestLibraries(t *testing.T) {
 				t.Skip("the checksum database does not know this release")
 			}
 			answers := ask(t, library, input.String())
-			if len(answers) != len(cases) {
-				t.Fatalf("%d answers to %d questions", len(answers), len(cases))
-			}
+			must.Eq(t, len(cases), len(answers), must.Sprint("answers"))
 			for i, c := range cases {
 				c.compare(t, target, answers[i])
 			}
 		})
 	}
-	if len(asked) < len(short) {
-		t.Errorf("the table has only the libraries %v", asked)
-	}
+	test.GreaterEq(t, len(short), len(asked), test.Sprintf("the table has only the libraries %v", asked))
 }
 
 // answer is what testdata/library prints.
@@ -86,9 +81,7 @@ func ask(t *testing.T, library, input string) (answers []answer) {
 	mod := fmt.Sprintf("module library\n\ngo 1.24\n\nrequire %s v%s\n", module, library)
 	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o644),
 		os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	program := filepath.Join(dir, "library")
 	build := exec.Command("go", "build", "-mod=mod", "-modfile="+filepath.Join(dir, "go.mod"), "-tags="+tags,
 		"-ldflags=-s -w", "-o", program, ".")
@@ -99,14 +92,10 @@ func ask(t *testing.T, library, input string) (answers []answer) {
 	cmd := exec.Command(program)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for in := json.NewDecoder(strings.NewReader(string(out))); in.More(); {
 		var a answer
-		if err := in.Decode(&a); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, in.Decode(&a))
 		answers = append(answers, a)
 	}
 	return answers
@@ -126,13 +115,9 @@ func (q *question) dirs() []string {
 func (q *question) make(t *testing.T, dir string, input *strings.Builder) {
 	t.Helper()
 	q.dir = dir
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dir, 0o755))
 	fixture.WriteFiles(t, dir, q.files)
-	if err := json.NewEncoder(input).Encode(q.dirs()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.NewEncoder(input).Encode(q.dirs()))
 }
 
 // compare compares the answer of a library with what we say of it. Of a file that we reject for all runtimes, we say
@@ -177,9 +162,8 @@ func (q *question) compare(t *testing.T, target runtimes.Target, got answer) {
 		return
 	}
 	slices.Sort(want.Devices)
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("%s (-what we say +what the library does):\n%s", q.name, diff)
-	}
+	test.Eq(t, want, got, test.Cmp(cmpopts.EquateEmpty()),
+		test.Sprintf("%s (-what we say +what the library does)", q.name))
 }
 
 func devices(spec *specs.Spec) []string {

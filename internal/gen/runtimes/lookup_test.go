@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"tags.cncf.io/container-device-interface/specs-go"
 )
 
@@ -61,9 +63,8 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: got %s, max %q, on %v; want %s, max %q, on %v", c.target, got, got.MaxCDI, got.OnByDefault, c.name,
 				c.max, c.on)
 		}
-		if (got.MaxCDI == "") != (len(got.Dirs) == 0) {
-			t.Errorf("%s: reads CDI %q from %v", c.target, got.MaxCDI, got.Dirs)
-		}
+		test.Eq(t, (len(got.Dirs) == 0), (got.MaxCDI == ""),
+			test.Sprintf("%s: reads CDI %q from %v", c.target, got.MaxCDI, got.Dirs))
 		if !got.OnByDefault && got.Note == "" {
 			t.Errorf("%s: CDI is not on, and nothing says what to do", c.target)
 		}
@@ -107,9 +108,8 @@ func TestLookupUnknown(t *testing.T) {
 			continue
 		}
 		for _, known := range []string{"podman-4.3", "containerd-1.7.12", "docker-28.2", "crio-1.31", "podman-main"} {
-			if !strings.Contains(err.Error(), known) {
-				t.Errorf("%q: error does not list %s: %v", target, known, err)
-			}
+			test.StrContains(t, err.Error(), known,
+				test.Sprintf("%q: error does not list %s: %v", target, known, err))
 		}
 	}
 }
@@ -126,9 +126,8 @@ func TestTable(t *testing.T) {
 				continue
 			}
 			// The library takes a bare declaration of each version it knows.
-			if err := specs.ValidateVersion(&specs.Spec{Version: r.max}); err != nil {
-				t.Errorf("%s %s: %v", r.runtime, r.from, err)
-			}
+			test.NoError(t, specs.ValidateVersion(&specs.Spec{Version: r.max}),
+				test.Sprintf("%s %s", r.runtime, r.from))
 		}
 	}
 	for _, target := range Known() {
@@ -141,12 +140,8 @@ func TestTable(t *testing.T) {
 // docs/runtimes.md has the table as it is here.
 func TestDocs(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/runtimes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(doc), markdown()) {
-		t.Errorf("docs/runtimes.md does not have this table:\n%s", markdown())
-	}
+	must.NoError(t, err)
+	test.StrContains(t, string(doc), markdown(), test.Sprint("docs/runtimes.md does not have this table"))
 }
 
 // markdown is the table in docs/runtimes.md.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"tags.cncf.io/container-device-interface/specs-go"
 )
 
@@ -54,9 +56,7 @@ func TestNeeds(t *testing.T) {
 	for _, c := range edits {
 		spec := newSpec(c.apply)
 		library, err := specs.MinimumRequiredVersion(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if got := Lowest(spec); got != c.version || got != library {
 			t.Errorf("%s: needs %s, want %s; the library says %s", c.name, got, c.version, library)
 		}
@@ -75,17 +75,13 @@ func TestNeeds(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for _, name := range Known() {
 		target, err := Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, c := range edits {
 			spec := newSpec(c.apply)
 			spec.Version = c.version
 			err := target.Check(spec)
 			want := target.MaxCDI == "" || tooNew(c.version, target.MaxCDI)
-			if (err != nil) != want {
-				t.Errorf("%s, %s: %v, want an error: %v", name, c.name, err, want)
-			}
+			test.Eq(t, want, (err != nil), test.Sprintf("%s, %s: %v", name, c.name, err))
 			if err != nil && target.MaxCDI != "" && !strings.Contains(err.Error(), c.field+" needs CDI "+c.version) {
 				t.Errorf("%s, %s: error names no field: %v", name, c.name, err)
 			}
@@ -121,21 +117,15 @@ func TestCheckDeclared(t *testing.T) {
 		if err := target.Check(spec); err != nil {
 			got = err.Error()
 		}
-		if got != want {
-			t.Errorf("cdiVersion %q: got %q, want %q", declared, got, want)
-		}
+		test.Eq(t, want, got, test.Sprintf("cdiVersion %q", declared))
 	}
 }
 
 func TestCheckWithoutCDI(t *testing.T) {
 	target, err := Lookup("containerd-1.6")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	err = target.Check(newSpec(func(*specs.Spec) {}))
-	if err == nil || !strings.Contains(err.Error(), "upgrade to 1.7 or 2.x") {
-		t.Errorf("got %v", err)
-	}
+	test.ErrorContains(t, err, "upgrade to 1.7 or 2.x")
 }
 
 // Every device counts. The CDI library (specs-go v1.1.1) is built with the loop
@@ -146,7 +136,5 @@ func TestNeedsOfEveryDevice(t *testing.T) {
 		s.Devices = append(s.Devices, specs.Device{Name: "b"})
 		s.Devices[0].ContainerEdits.DeviceNodes = []*specs.DeviceNode{{Path: "/dev/b", HostPath: "/dev/c"}}
 	})
-	if got := Lowest(spec); got != "0.5.0" {
-		t.Errorf("needs %s, want 0.5.0", got)
-	}
+	test.Eq(t, "0.5.0", Lowest(spec), test.Sprint("needs"))
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -45,9 +47,7 @@ func TestContainer(t *testing.T) {
 	app := compileHost(t, hostRoot, here)
 	plan, err := Find(os.DirFS(hostRoot).(fs.ReadLinkFS),
 		Options{Machine: here.machine, Drivers: []string{"mlx5_core", "rxe"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, tt := range []struct {
 		name, image string
 		dir         string // where the image's dynamic linker looks
@@ -127,9 +127,7 @@ func compileHost(t *testing.T, root string, here machine) string {
 	shared("libmlx5.so.1", "provider.c", `-DNAME="mlx5"`, lib("libibverbs.so.1"))
 	shared("librxe.so", "provider.c", `-DNAME="rxe"`, lib("libibverbs.so.1"))
 	symlink(t, "../libmlx5.so.1", filepath.Join(root, provider, "libmlx5-rdmav34.so"))
-	if err := os.Rename(lib("librxe.so"), filepath.Join(root, provider, "librxe-rdmav34.so")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(lib("librxe.so"), filepath.Join(root, provider, "librxe-rdmav34.so")))
 	for _, name := range []string{"mlx5", "rxe"} {
 		write(t, filepath.Join(root, "etc/libibverbs.d", name+".driver"), "driver "+name+"\n")
 	}
@@ -232,9 +230,7 @@ func (c container) run(t *testing.T) (output string, err error) {
 	t.Helper()
 	bundle := t.TempDir()
 	config, err := json.Marshal(c.config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	write(t, filepath.Join(bundle, "config.json"), string(config))
 	// The name is short and unique: the directories of a test are.
 	id := "userspace" + strings.Map(func(r rune) rune {
@@ -279,37 +275,27 @@ func (c container) config() oci {
 func mkdir(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(dir, 0o755))
 	}
 }
 
 func symlink(t *testing.T, target, name string) {
 	t.Helper()
-	if err := os.Symlink(target, name); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(target, name))
 }
 
 func write(t *testing.T, name, data string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(data), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(name, []byte(data), 0o644))
 }
 
 // copyFile copies a program or library, through edit if there is one.
 func copyFile(t *testing.T, from, to string, edit func([]byte) []byte) {
 	t.Helper()
 	data, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if edit != nil {
 		data = edit(data)
 	}
-	if err := os.WriteFile(to, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(to, data, 0o755))
 }

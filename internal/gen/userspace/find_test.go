@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -22,9 +25,7 @@ func TestFind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opt := Options{Machine: h.machine, Drivers: []string{"mlx5_core", "rxe"}, MAD: name == "rhel-arm64"}
 			plan, err := Find(h.files, opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			golden.Bytes(t, "golden/"+name+".json", encode(t, plan))
 			again, err := Find(h.files, opt)
 			if err != nil || !bytes.Equal(encode(t, plan), encode(t, again)) {
@@ -37,9 +38,7 @@ func TestFind(t *testing.T) {
 func encode(t *testing.T, plan *Plan) []byte {
 	t.Helper()
 	data, err := json.MarshalIndent(plan, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return append(data, '\n')
 }
 
@@ -134,9 +133,7 @@ func TestFindRefuses(t *testing.T) {
 				t.Fatalf("plan %v, error %v; want an error alone", plan, err)
 			}
 			for _, s := range tt.say {
-				if !strings.Contains(err.Error(), s) {
-					t.Errorf("error %q does not say %q", err, s)
-				}
+				test.StrContains(t, err.Error(), s, test.Sprintf("error %q does not say", err))
 			}
 		})
 	}
@@ -145,17 +142,11 @@ func TestFindRefuses(t *testing.T) {
 // TestFindRefusesDrivers says which HCAs have no provider, all at once.
 func TestFindRefusesDrivers(t *testing.T) {
 	_, err := debian().find("usnic_verbs", "bnxt_en", "mlx5_core", "", "bnxt_re")
-	if err == nil {
-		t.Fatal("found a plan")
-	}
+	must.Error(t, err, must.Sprint("found a plan"))
 	for _, s := range []string{"driver usnic_verbs: ", "driver bnxt_en, bnxt_re: ", "driver unknown to sysfs: "} {
-		if !strings.Contains(err.Error(), s) {
-			t.Errorf("error %q does not say %q", err, s)
-		}
+		test.StrContains(t, err.Error(), s, test.Sprintf("error %q does not say", err))
 	}
-	if strings.Contains(err.Error(), "mlx5") {
-		t.Errorf("error %q names mlx5, which has a provider", err)
-	}
+	test.StrNotContains(t, err.Error(), "mlx5", test.Sprintf("error %q names mlx5, which has a provider", err))
 	if _, err := Find(debian().files, Options{Machine: elf.EM_S390}); err == nil ||
 		!strings.Contains(err.Error(), "only x86-64 and arm64") {
 		t.Errorf("error %v for a machine without a layout", err)
@@ -196,15 +187,10 @@ func TestFindWarns(t *testing.T) {
 			h := debian()
 			tt.plant(h)
 			plan, err := h.find("mlx5_core")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if all := strings.Join(plan.Warnings, "\n"); !strings.Contains(all, tt.say) {
-				t.Errorf("warnings %q do not say %q", all, tt.say)
-			}
-			if slices.Contains(plan.Drivers, tt.without) {
-				t.Errorf("drivers %v have %s", plan.Drivers, tt.without)
-			}
+			must.NoError(t, err)
+			test.StrContains(t, strings.Join(plan.Warnings, "\n"), tt.say, test.Sprint("warnings"))
+			test.False(t, slices.Contains(plan.Drivers, tt.without),
+				test.Sprintf("drivers %v have %s", plan.Drivers, tt.without))
 			if !slices.ContainsFunc(plan.Mounts,
 				func(m cdi.Mount) bool { return m.ContainerPath == "/usr/lib64/libefa.so.1" }) {
 				t.Errorf("no libefa.so.1 in %v", plan.Mounts)
@@ -230,13 +216,9 @@ func TestFindPlaces(t *testing.T) {
 		h.write("opt/rdma/lib/libibverbs.so.1", h.verbs())
 		h.put("etc/ld.so.cache", elftest.LDConfig([][2]string{{"libibverbs.so.1", "/opt/rdma/lib/libibverbs.so.1"}}))
 		plan, err := h.find("mlx5_core")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want := cdi.Mount{HostPath: "/opt/rdma/lib/libibverbs.so.1", ContainerPath: "/usr/lib64/libibverbs.so.1"}
-		if !slices.Contains(plan.Mounts, want) {
-			t.Errorf("no mount %v in %v", want, plan.Mounts)
-		}
+		test.True(t, slices.Contains(plan.Mounts, want), test.Sprintf("no mount %v in %v", want, plan.Mounts))
 	})
 	t.Run("32 bit first", func(t *testing.T) {
 		h := rhel()
@@ -244,40 +226,28 @@ func TestFindPlaces(t *testing.T) {
 		h.put("etc/ld.so.cache", elftest.LDConfig([][2]string{{"libibverbs.so.1", "/usr/lib/libibverbs.so.1"},
 			{"libibverbs.so.1", "/lib64/libibverbs.so.1"}}))
 		plan, err := h.find("mlx5_core")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want := cdi.Mount{HostPath: "/usr/lib64/libibverbs.so.1", ContainerPath: "/usr/lib/aarch64-linux-gnu/libibverbs.so.1"}
-		if !slices.Contains(plan.Mounts, want) {
-			t.Errorf("no mount %v in %v", want, plan.Mounts)
-		}
+		test.True(t, slices.Contains(plan.Mounts, want), test.Sprintf("no mount %v in %v", want, plan.Mounts))
 	})
 	t.Run("provider by search", func(t *testing.T) {
 		h := debian()
 		h.remove(h.provider("rxe"))
 		h.write("usr/lib/x86_64-linux-gnu/librxe-rdmav34.so", h.client("IBVERBS_PRIVATE_34"))
 		plan, err := h.find("rxe")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want := cdi.Mount{
 			HostPath: "/usr/lib/x86_64-linux-gnu/librxe-rdmav34.so", ContainerPath: "/usr/lib64/librxe-rdmav34.so",
 		}
-		if !slices.Contains(plan.Mounts, want) {
-			t.Errorf("no mount %v in %v", want, plan.Mounts)
-		}
+		test.True(t, slices.Contains(plan.Mounts, want), test.Sprintf("no mount %v in %v", want, plan.Mounts))
 	})
 	t.Run("provider by path", func(t *testing.T) {
 		h := debian()
 		h.write("opt/vendor/libnew-rdmav34.so", h.client("IBVERBS_PRIVATE_34"))
 		h.put("etc/libibverbs.d/new.driver", []byte("# vendor\n\n driver\t/opt/vendor/libnew \n"))
 		plan, err := h.find("mlx5_core")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want := cdi.Mount{HostPath: "/opt/vendor/libnew-rdmav34.so", ContainerPath: "/opt/vendor/libnew-rdmav34.so"}
-		if !slices.Contains(plan.Mounts, want) {
-			t.Errorf("no mount %v in %v", want, plan.Mounts)
-		}
+		test.True(t, slices.Contains(plan.Mounts, want), test.Sprintf("no mount %v in %v", want, plan.Mounts))
 	})
 }

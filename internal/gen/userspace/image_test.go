@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
@@ -127,14 +129,10 @@ func TestCheckImage(t *testing.T) {
 			h := debian()
 			h.name("gone") // named, but not installed
 			plan, err := h.find("mlx5_core")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			problems := CheckImage(tt.image().files, plan)
 			if tt.say == "" {
-				if len(problems) > 0 {
-					t.Errorf("problems %v, want none", problems)
-				}
+				test.Eq(t, 0, len(problems), test.Sprintf("problems %v, want none", problems))
 				return
 			}
 			if len(problems) == 0 || !strings.Contains(problems[0].String(), tt.say) {
@@ -148,9 +146,7 @@ func TestCheckImage(t *testing.T) {
 // problem of the image, and costs neither memory nor time.
 func TestCheckImageOnDisk(t *testing.T) {
 	plan, err := debian().find("mlx5_core")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	fifo := func(at string) error { return unix.Mkfifo(at, 0o644) }
 	sparse := func(at string) error { return errors.Join(os.WriteFile(at, nil, 0o644), os.Truncate(at, 4<<30)) }
 	for name, c := range map[string]struct {
@@ -168,9 +164,7 @@ func TestCheckImageOnDisk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, debianImage().files); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.CopyFS(dir, debianImage().files))
 			at := filepath.Join(dir, c.file)
 			if err := errors.Join(os.RemoveAll(at), os.MkdirAll(filepath.Dir(at), 0o755), os.MkdirAll(dir+"/dev", 0o755),
 				c.plant(at)); err != nil {
@@ -196,9 +190,7 @@ func TestCheckImageFeatures(t *testing.T) {
 	l.Needs["libc.so.6"] = []string{"GLIBC_2.34", "GLIBC_ABI_DT_RELR"}
 	h.install("librdmacm.so.1", l)
 	plan, err := h.find("mlx5_core")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	problems := CheckImage(debianImage().files, plan)
 	const want = "the image's glibc lacks GLIBC_ABI_DT_RELR, which librdmacm.so.1 needs"
 	if len(problems) != 1 || problems[0].String() != want {

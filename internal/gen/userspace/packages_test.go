@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -36,9 +39,7 @@ func TestFindHost(t *testing.T) {
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("this machine has no rdma-core: ", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, m := range plan.Mounts {
 		if _, err := os.Stat(m.HostPath); err != nil {
 			t.Error(err)
@@ -86,9 +87,7 @@ func TestContainerPackages(t *testing.T) {
 	for _, hostName := range []string{"bookworm-amd64", "trixie-amd64"} {
 		hostRoot := filepath.Join(dir, hostName)
 		plan, err := Find(dirFS(hostRoot), Options{Machine: elf.EM_X86_64, Drivers: []string{"mlx5_core", "rxe"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, tt := range []struct{ image, problem string }{
 			{"bookworm-amd64", map[string]string{"trixie-amd64": "glibc 2.36 is older than 2.38"}[hostName]},
 			{"trixie-amd64", ""},
@@ -115,9 +114,7 @@ func TestContainerPackages(t *testing.T) {
 						t.Errorf("run %v, output %q; want %s in it", err, out, want)
 					}
 				}
-				if len(problems) > 0 {
-					t.Errorf("problems %v, but it runs", problems)
-				}
+				test.Eq(t, 0, len(problems), test.Sprintf("problems %v, but it runs", problems))
 			})
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 )
 
@@ -16,9 +19,7 @@ func TestGLIBC(t *testing.T) {
 			t.Errorf("%s is %q, want %q", version, got, want)
 		}
 	}
-	if got := newestGLIBC([]string{"GLIBC_2.4", "GLIBC_2.34", "GLIBC_2.9"}).String(); got != "2.34" {
-		t.Errorf("newest is %q", got)
-	}
+	test.Eq(t, "2.34", newestGLIBC([]string{"GLIBC_2.4", "GLIBC_2.34", "GLIBC_2.9"}).String(), test.Sprint("newest"))
 }
 
 // FuzzFind gives Find and CheckImage a damaged libibverbs, cache and list of names.
@@ -27,9 +28,7 @@ func FuzzFind(f *testing.F) {
 	f.Add(h.verbs().Build(), elftest.LDConfig([][2]string{{"libibverbs.so.1", "/lib/x"}}), "driver mlx5\n")
 	f.Add([]byte("\x7fELF"), []byte{}, " driver /x\n#\n")
 	fits, err := h.find("rxe")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	whole := h.files
 	f.Fuzz(func(t *testing.T, library, cache []byte, names string) {
 		h.files = maps.Clone(whole)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
@@ -29,9 +31,7 @@ func TestTrees(t *testing.T) {
 		file := filepath.Join("testdata", "trees", name+".tar")
 		got := h.archive(t)
 		if *golden.Update {
-			if err := os.WriteFile(file, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(file, got, 0o644))
 			continue
 		}
 		want, err := os.ReadFile(file)
@@ -52,17 +52,13 @@ func (h *host) archive(t *testing.T) []byte {
 		if f.Mode&fs.ModeSymlink != 0 {
 			header.Typeflag, header.Linkname, header.Size = tar.TypeSymlink, string(f.Data), 0
 		}
-		if err := w.WriteHeader(header); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.WriteHeader(header))
 		if header.Typeflag == tar.TypeReg {
 			if _, err := w.Write(f.Data); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.Close())
 	return b.Bytes()
 }

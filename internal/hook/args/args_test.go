@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 func TestParse(t *testing.T) {
@@ -62,18 +65,14 @@ func TestParseRefusesValues(t *testing.T) {
 		"--timeout --memlock":          "flag --timeout: time: invalid duration",
 	} {
 		_, _, err := Parse(strings.Fields(args))
-		if err == nil || !strings.Contains(err.Error(), inError) {
-			t.Errorf("Parse(%s): %v, want an error with %q", args, err, inError)
-		}
+		test.ErrorContains(t, err, inError, test.Sprintf("Parse(%s)", args))
 	}
 }
 
 // Every flag is in the help.
 func TestUsageIsComplete(t *testing.T) {
 	for _, word := range []string{"--memlock", "--limit", "--on-denied", "--report", "--timeout", "--version", "--hca", "--on-unusable"} {
-		if !strings.Contains(Usage, "  "+word) {
-			t.Errorf("usage lacks %s", word)
-		}
+		test.StrContains(t, Usage, "  "+word, test.Sprintf("usage lacks %s", word))
 	}
 }
 
@@ -105,9 +104,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil || len(warnings) > 0 || !reflect.DeepEqual(got, o) {
 			t.Fatalf("%q is read as\n%+v, %q, %v; it was\n%+v", o.Args(), got, warnings, err, o)
 		}
-		if err := o.Check(); err != nil {
-			t.Fatalf("%+v: %v", o, err)
-		}
+		must.NoError(t, o.Check(), must.Sprintf("%+v", o))
 		v := reflect.ValueOf(o)
 		for i := range v.NumField() {
 			seen[v.Type().Field(i).Name] = seen[v.Type().Field(i).Name] || !v.Field(i).IsZero()
@@ -133,11 +130,8 @@ func TestCheck(t *testing.T) {
 		"no driver":               {HCAs: []HCA{{IBDev: "mlx5_0", Node: "uverbs0"}}},
 		"a colon in a name":       {Interfaces: []Interface{{"a:b", "c"}}},
 	} {
-		if err := o.Check(); err == nil {
-			t.Errorf("%s: %q is accepted", name, o.Args())
-		}
+		test.Error(t, o.Check(), test.Sprintf("%s: %q is accepted", name, o.Args()))
 	}
-	if err := (Options{Limits: []Limit{{"mlx5_0", Wanted{Handles: 1 << 40}}}}).Check(); err != nil {
-		t.Errorf("more than the kernel counts is no limit: %v", err)
-	}
+	test.NoError(t, (Options{Limits: []Limit{{"mlx5_0", Wanted{Handles: 1 << 40}}}}).Check(),
+		test.Sprint("more than the kernel counts is no limit"))
 }

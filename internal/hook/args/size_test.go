@@ -1,8 +1,9 @@
 package args
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 func TestParseSize(t *testing.T) {
@@ -45,9 +46,7 @@ func TestParseSizeRefuses(t *testing.T) {
 		{"16777216Ti", "64 bits"},
 	} {
 		got, err := ParseSize(tt.in)
-		if err == nil || !strings.Contains(err.Error(), tt.inError) {
-			t.Errorf("ParseSize(%q) = %d, %v; want an error with %q", tt.in, got, err, tt.inError)
-		}
+		test.ErrorContains(t, err, tt.inError, test.Sprintf("ParseSize(%q) = %d", tt.in, got))
 	}
 }
 
@@ -63,8 +62,6 @@ func TestSizeString(t *testing.T) {
 		1025 << 20:    "1025 MiB",
 		2 << 40:       "2048 GiB",
 	} {
-		if got := size.String(); got != want {
-			t.Errorf("Size(%d).String() = %q, want %q", uint64(size), got, want)
-		}
+		test.Eq(t, want, size.String(), test.Sprintf("Size(%d).String()", uint64(size)))
 	}
 }

@@ -3,6 +3,8 @@ package args
 import (
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 func TestParseLimit(t *testing.T) {
@@ -52,9 +54,7 @@ func FuzzParseLimit(f *testing.F) {
 			max(l.Want.Handles, l.Want.Objects) > NoLimit {
 			t.Errorf("%q is read as %+v", s, l)
 		}
-		if !strings.HasPrefix(s, l.IBDev+":") {
-			t.Errorf("%q has the device %q", s, l.IBDev)
-		}
+		test.StrHasPrefix(t, l.IBDev+":", s, test.Sprintf("%q has the device %q", s, l.IBDev))
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
@@ -23,9 +25,7 @@ import (
 func source(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rdma-hook")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -37,9 +37,7 @@ func identity(t *testing.T, path string) (inode uint64, mode fs.FileMode) {
 	if err == nil {
 		err = unix.Stat(path, &st)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return st.Ino, info.Mode()
 }
 
@@ -52,9 +50,7 @@ func TestInstall(t *testing.T) {
 		t.Fatalf("Install = %q, %v", path, err)
 	}
 	first, mode := identity(t, path)
-	if mode != 0o755 {
-		t.Errorf("mode %v, want 0755 under any umask", mode)
-	}
+	test.Eq(t, 0o755, mode, test.Sprint("mode"))
 	if _, err := Install(src, dir, "v1.2.3-rc.1+dirty"); err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +64,7 @@ func TestInstall(t *testing.T) {
 	if changed, _ := identity(t, path); changed == first || string(content) != "two" {
 		t.Errorf("a changed binary of the same length: inode %d, was %d, content %q", changed, first, content)
 	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chmod(path, 0o644))
 	if _, err := Install(source(t, "two"), dir, "v1.2.3-rc.1+dirty"); err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +79,7 @@ func TestInstall(t *testing.T) {
 // A symbolic link under our name is replaced, not followed.
 func TestInstallReplacesLink(t *testing.T) {
 	dir, target := t.TempDir(), source(t, "target")
-	if err := os.Symlink(target, Path(dir, "v1")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(target, Path(dir, "v1")))
 	if _, err := Install(source(t, "hook"), dir, "v1"); err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +100,7 @@ func TestInstallReplaceable(t *testing.T) {
 		"parent of a user":      func(dir string) error { return os.Chown(filepath.Dir(dir), user, 0) },
 	} {
 		dir := filepath.Join(t.TempDir(), "opt", "bin")
-		if err := errors.Join(os.MkdirAll(dir, 0o755), change(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.MkdirAll(dir, 0o755), change(dir)))
 		path, err := Install(source(t, "hook"), dir, "v1")
 		if !errors.Is(err, hostfs.ErrReplaceable) || path != "" || !strings.Contains(err.Error(), "install hook: ") {
 			t.Errorf("%s: Install = %q, %v", name, path, err)
@@ -121,9 +111,7 @@ func TestInstallReplaceable(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path, err := Install(source(t, "hook"), dir, "v1")
-	if err := errors.Join(err, os.Chown(path, user, user)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(err, os.Chown(path, user, user)))
 	if _, err := Install(source(t, "hook"), dir, "v1"); err != nil {
 		t.Fatal(err)
 	}
@@ -135,9 +123,7 @@ func TestInstallReplaceable(t *testing.T) {
 
 func TestInstallErrors(t *testing.T) {
 	dir, src := t.TempDir(), source(t, "hook")
-	if err := os.Mkdir(Path(dir, "taken"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(Path(dir, "taken"), 0o755))
 	for name, tt := range map[string]struct{ src, dir, version, inError string }{
 		"no version":    {src, dir, "", `version "" is not usable`},
 		"path":          {src, dir, "../../bin/sh", "is not usable in a file name"},
@@ -206,9 +192,7 @@ func onMount(t *testing.T, dir string, flags uintptr, f func()) {
 
 func TestInstallRefusesNoexec(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "with space")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(dir, 0o755))
 	src := source(t, "hook")
 	onMount(t, dir, unix.MS_NOEXEC, func() {
 		_, err := Install(src, dir+"/bin", "v1")
@@ -237,9 +221,7 @@ short line
 32 22 0:25 / /mnt/a\040b\134c rw - tmpfs tmpfs rw
 `
 	for id, want := range map[uint64]string{22: "/", 31: "/run", 32: `/mnt/a b\c`, 33: ""} {
-		if got := findMount(mountinfo, id); got != want {
-			t.Errorf("findMount(%d) = %q, want %q", id, got, want)
-		}
+		test.Eq(t, want, findMount(mountinfo, id), test.Sprintf("findMount(%d)", id))
 	}
 }
 
@@ -250,21 +232,13 @@ func TestPrune(t *testing.T) {
 		".rdma.dev-123.tmp", "nvidia-cdi-hook", "rdma-hook-.hidden", ".other.1.tmp"}
 	goes, temporary := []string{"rdma-hook-v1", "rdma-hook-v1.0.0_a+b"}, ".rdma.dev-77.tmp"
 	for _, name := range slices.Concat(stays, goes, []string{temporary}) {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o755))
 	}
 	for _, name := range []string{temporary, ".other.1.tmp"} {
-		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chtimes(filepath.Join(dir, name), old, old))
 	}
-	if err := os.Mkdir(dir+"/rdma-hook-directory", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("rdma-hook-v3", dir+"/rdma-hook-link"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(dir+"/rdma-hook-directory", 0o755))
+	must.NoError(t, os.Symlink("rdma-hook-v3", dir+"/rdma-hook-link"))
 	removed, err := Prune(dir, func(path string) bool { return path == Path(dir, "v3") })
 	for i := range removed {
 		removed[i] = filepath.Base(removed[i])
@@ -287,12 +261,8 @@ func TestPruneErrors(t *testing.T) {
 	}
 	dir := t.TempDir()
 	onMount(t, dir, 0, func() {
-		if err := os.WriteFile(Path(dir, "v1"), nil, 0o755); err != nil {
-			t.Error(err)
-		}
-		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, os.WriteFile(Path(dir, "v1"), nil, 0o755))
+		test.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		if removed, err := Prune(dir, keepNone); len(removed) > 0 || !errors.Is(err, unix.EROFS) {
 			t.Errorf("read-only directory: %v, %v", removed, err)
 		}

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 )
 
@@ -20,12 +23,9 @@ func TestParseCache(t *testing.T) {
 	old := slices.Concat([]byte("ld.so-1.7.0\x00\x00\x00\x00\x00"), whole) // both formats in one file
 	for name, data := range map[string][]byte{"new": whole, "behind the old": old} {
 		cache, err := ParseCache(data)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if got := cache["liba.so.1"]; !slices.Equal(got, []string{"lib/liba.so.1", "usr/lib/liba.so.1"}) {
-			t.Errorf("%s: liba.so.1 at %v", name, got)
-		}
+		must.NoError(t, err, must.Sprintf("%s", name))
+		test.SliceEqOp(t, []string{"lib/liba.so.1", "usr/lib/liba.so.1"}, cache["liba.so.1"],
+			test.Sprintf("%s: liba.so.1", name))
 	}
 	for n := range whole[:len(whole)-1] {
 		if _, err := ParseCache(whole[:n]); !errors.Is(err, errCache) {
@@ -41,17 +41,13 @@ func TestCacheOfHost(t *testing.T) {
 		t.Skip("this machine has no glibc:", err)
 	}
 	cache, err := ParseCache(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, p := range cache["libc.so.6"] {
 		if _, err := os.Stat("/" + p); err != nil {
 			t.Error(err)
 		}
 	}
-	if len(cache["libc.so.6"]) == 0 {
-		t.Errorf("no libc.so.6 among %d names", len(cache))
-	}
+	test.NotEq(t, 0, len(cache["libc.so.6"]), test.Sprintf("no libc.so.6 among %d names", len(cache)))
 }
 
 func TestParseObject(t *testing.T) {
@@ -61,9 +57,7 @@ func TestParseObject(t *testing.T) {
 		Defines: []string{"IBVERBS_1.0", "IBVERBS_1.1"},
 	}
 	o, err := ParseObject(bytes.NewReader(l.Build()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if o.Machine != l.Machine || o.Class != elf.ELFCLASS64 || o.SOName != l.SOName || string(o.ROData) != l.ROData ||
 		!slices.Equal(o.Needed, l.Needed) || !slices.Equal(o.Defines, l.Defines) ||
 		!slices.Equal(o.Needs["liba.so"], l.Needs["liba.so"]) || !slices.Equal(o.Needs["libc.so.6"], l.Needs["libc.so.6"]) {
@@ -124,9 +118,8 @@ func FuzzObject(f *testing.F) {
 		for _, versions := range o.Needs {
 			n += len(versions)
 		}
-		if n+len(o.Defines) > len(data) {
-			t.Errorf("%d versions from %d bytes", n+len(o.Defines), len(data))
-		}
+		test.LessEq(t, len(data), n+len(o.Defines),
+			test.Sprintf("%d versions from %d bytes", n+len(o.Defines), len(data)))
 	})
 }
 
@@ -164,8 +157,6 @@ func FuzzCache(f *testing.F) {
 	f.Add(elftest.LDConfig([][2]string{{"liba.so", "/lib/liba.so"}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		cache, err := ParseCache(data)
-		if (cache == nil) == (err == nil) {
-			t.Errorf("cache %v, error %v", cache, err)
-		}
+		test.NotEq(t, (err == nil), (cache == nil), test.Sprintf("cache %v, error %v", cache, err))
 	})
 }

@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
@@ -28,23 +30,17 @@ func TestTakeRecords(t *testing.T) {
 		if device != "" {
 			r.Limits = []hook.LimitResult{{Device: device, Outcome: hook.Limited}}
 		}
-		if err := hook.WriteReport(dir, r); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, hook.WriteReport(dir, r))
 	}
 	pending := func(claim string) bool {
 		t.Helper()
 		is, err := Pending(dir, claim)
-		if err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, err)
 		return is
 	}
 	full := errors.New("no space left on device")
 	found, err := Take(dir, func(r hook.Report) error {
-		if !pending(r.Claim) {
-			t.Error("the report is not pending as it is recorded")
-		}
+		test.True(t, pending(r.Claim), test.Sprint("the report is not pending as it is recorded"))
 		if len(r.Limits) > 0 {
 			return full
 		}
@@ -72,18 +68,12 @@ func TestTake(t *testing.T) {
 		Before: &hook.Resources{Handles: args.NoLimit, Objects: args.NoLimit},
 		After:  &hook.Resources{Handles: 64, Objects: args.NoLimit},
 	}, {Device: "mlx5_1", Want: args.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"}}
-	if err := errors.Join(hook.WriteReport(dir, memlock), hook.WriteReport(dir, limits)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(hook.WriteReport(dir, memlock), hook.WriteReport(dir, limits)))
 	for name, text := range map[string]string{"garbage.json": "{", ".web.77.tmp": "{"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	found, err := Take(dir, nothing)
-	if err == nil || !strings.Contains(err.Error(), `read the hook's report "garbage.json"`) {
-		t.Errorf("error %v; want one about garbage.json", err)
-	}
+	test.ErrorContains(t, err, `read the hook's report "garbage.json"`)
 	if len(found) != 2 || len(found[0].Limits)+len(found[1].Limits) != 2 {
 		t.Fatalf("found %+v", found)
 	}
@@ -136,13 +126,9 @@ func FuzzTake(f *testing.F) {
 		said := hook.Report{ReportVersion: hook.ReportVersion, ID: id, Message: message, Outcome: hook.Raised,
 			Warnings: []string{warning}}
 		text, err := json.Marshal(said)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for name, data := range map[string][]byte{"one.json": text, "two.json": garbage} {
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 		}
 		found, _ := Take(dir, nothing)                              // of the garbage it may say anything
 		valid := func(s string) string { return string([]rune(s)) } // each byte that is none of UTF-8 is U+FFFD

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
@@ -23,16 +25,10 @@ var mlx5 = []args.HCA{{IBDev: "mlx5_0", Node: "uverbs0", Driver: "mlx5_core"}}
 func containerOf(t testing.TB, dir string, env ...string) *Container {
 	t.Helper()
 	node := filepath.Join(dir, nodeDir, "uverbs0")
-	if err := os.MkdirAll(filepath.Dir(node), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(node, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Dir(node), 0o755))
+	must.NoError(t, os.WriteFile(node, nil, 0o666))
 	root, err := OpenRoot(os.Getpid(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(root.Close)
 	return &Container{Root: root, Process: Process{Env: env, Cwd: "/"}, Sys: t.TempDir()}
 }
@@ -58,9 +54,7 @@ const secret = "the-secret-of-the-host"
 // long.
 func TestHostile(t *testing.T) {
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "mlx5.driver"), []byte("driver mlx5 "+secret+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(outside, "mlx5.driver"), []byte("driver mlx5 "+secret+"\n"), 0o644))
 	lib := func(name string) string { return "usr/lib/" + rdmaimage.Triplet + "/" + name }
 	debian := func() *rdmaimage.Image { return rdmaimage.Debian("mlx5", "rxe") }
 	escape := func(text string) *rdmaimage.Image {
@@ -122,9 +116,7 @@ func TestHostile(t *testing.T) {
 			dir := t.TempDir()
 			tt.image.Make(t, dir)
 			if tt.change != nil {
-				if err := tt.change(dir); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, tt.change(dir))
 			}
 			c := containerOf(t, dir, tt.env, "NCCL_IB_HCA=\x1b[1m", "UCX_NET_DEVICES=a\x07:1")
 			checks := c.Check(mlx5)
@@ -136,13 +128,10 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%d bytes, %v: %s", len(text), err, text)
 			}
 			for _, check := range checks {
-				if strings.IndexFunc(check.String(), func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
-					t.Errorf("printed raw: %q", check)
-				}
+				test.Less(t, 0, strings.IndexFunc(check.String(), func(r rune) bool { return r < ' ' || r > '~' }),
+					test.Sprintf("printed raw: %q", check))
 			}
-			if used := maxOpens - c.Root.opens; used > 500 {
-				t.Errorf("%d files were looked at", used)
-			}
+			test.LessEq(t, 500, maxOpens-c.Root.opens, test.Sprint("files were looked"))
 		})
 	}
 }
@@ -155,9 +144,7 @@ func TestOpens(t *testing.T) {
 	if got := provider(c.Check(mlx5)); got.Result != OK {
 		t.Errorf("%v", got)
 	}
-	if used := maxOpens - c.Root.opens; used > 20 {
-		t.Errorf("%d files were looked at, want at most 20", used)
-	}
+	test.LessEq(t, 20, maxOpens-c.Root.opens, test.Sprint("files were looked"))
 }
 
 // TestRemote: nothing on a file system that may not answer is opened, not even by a link, and what does not lead
@@ -168,9 +155,7 @@ func TestRemote(t *testing.T) {
 	i.Files["net/x"] = ""
 	i.Files["etc/ld.so.cache"] = string(elftest.LDConfig([][2]string{{"libother.so", "/x"}}))
 	i.Make(t, dir)
-	if err := os.Symlink("../net/../net/x", filepath.Join(dir, "etc/away")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink("../net/../net/x", filepath.Join(dir, "etc/away")))
 	c := containerOf(t, dir)
 	c.Root.remote = []string{"/net"}
 	if got := provider(c.Check(mlx5)); got.Result != OK {
@@ -200,9 +185,7 @@ damaged
 `
 	m := parseMounts(text)
 	want := "/net fs /run/c2/rootfs /run/c3/rootfs /lazy/snapshots/l/1 /run/c1/rootfs/data /auto"
-	if got := strings.Join(m.remote(m), " "); got != want {
-		t.Errorf("remote are %q, want %q", got, want)
-	}
+	test.Eq(t, want, strings.Join(m.remote(m), " "), test.Sprint("remote"))
 }
 
 func FuzzBundle(f *testing.F) {

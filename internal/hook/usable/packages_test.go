@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
 
@@ -40,15 +42,11 @@ func TestPackages(t *testing.T) {
 			if err != nil || len(files) != 1 {
 				t.Fatalf("%s: %s has files %v", name, provider, files)
 			}
-			if err := os.Rename(files[0], files[0]+".away"); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Rename(files[0], files[0]+".away"))
 			if got := check(); got.Result != Unusable || !strings.Contains(got.Message, provider) {
 				t.Errorf("%s without %s: %v", name, provider, got)
 			}
-			if err := os.Rename(files[0]+".away", files[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Rename(files[0]+".away", files[0]))
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -23,38 +25,26 @@ func TestRunning(t *testing.T) {
 	dir := t.TempDir()
 	i := rdmaimage.Debian("rxe")
 	data, err := os.ReadFile(busybox)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	i.Files["bin/busybox"] = string(data)
 	i.Make(t, dir)
 	node := filepath.Join(dir, nodeDir, "uverbs0")
-	if err := os.MkdirAll(filepath.Dir(node), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mknod(node, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Dir(node), 0o755))
+	must.NoError(t, unix.Mknod(node, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))))
 	for _, p := range []string{dir, filepath.Dir(dir), filepath.Join(dir, "dev"), filepath.Dir(node)} {
-		if err := os.Chmod(p, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chmod(p, 0o755))
 	}
 	cmd := exec.Command("/bin/busybox", "cat")
 	cmd.Env = []string{"NCCL_IB_HCA=mlx5_3"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
 	cmd.Dir = "/"
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer cmd.Wait()
 	defer stdin.Close()
 	// Start returns before the kernel has put the environment of the program into its new memory (begin_new_exec and
@@ -66,13 +56,9 @@ func TestRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid, err := FindContainer(strconv.Itoa(cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c, err := OpenRunning(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	var kinds []Kind
 	for _, check := range c.Check(mlx5) {
@@ -98,9 +84,7 @@ func TestFindContainer(t *testing.T) {
 		"0::/kubepods.slice/crio-conmon-" + id + ".scope\n":                        nil,
 		"0::/user.slice/user-1000.slice\n":                                         nil,
 	} {
-		if got := containerIDs(cgroup); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", cgroup, got, want)
-		}
+		test.SliceEqOp(t, want, containerIDs(cgroup), test.Sprintf("%s", cgroup))
 	}
 	for _, name := range []string{"", "web", "0123", "../../1", "0123456789ABCDEF"} {
 		if pid, err := FindContainer(name); err == nil {
@@ -110,8 +94,6 @@ func TestFindContainer(t *testing.T) {
 	for stat, want := range map[string]uint64{
 		"7 (a) b) 1) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 99 1": 4711, "": math.MaxUint64, "7 (x) S 1": math.MaxUint64,
 	} {
-		if got := startOf(stat); got != want {
-			t.Errorf("%q: began at %d, want %d", stat, got, want)
-		}
+		test.Eq(t, want, startOf(stat), test.Sprintf("%q: began", stat))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,16 +76,13 @@ func source() *bundle.Source {
 func TestFiles(t *testing.T) {
 	s := source()
 	files, err := s.Files()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all := map[string]string{}
 	for _, f := range files {
 		all[f.Name] = string(f.Data)
 		for _, secret := range secrets {
-			if strings.Contains(strings.ToLower(f.Name+string(f.Data)), strings.ToLower(secret)) {
-				t.Errorf("%s has %q:\n%s", f.Name, secret, f.Data)
-			}
+			test.StrNotContains(t, strings.ToLower(f.Name+string(f.Data)), strings.ToLower(secret),
+				test.Sprintf("%s has %q:\n%s", f.Name, secret, f.Data))
 		}
 		if strings.HasSuffix(f.Name, ".json") && !json.Valid(f.Data) {
 			t.Errorf("%s is not JSON: %s", f.Name, f.Data)
@@ -99,9 +98,7 @@ func TestFiles(t *testing.T) {
 		"drivers/1-node-1/status.json": {"(node 1)", "(namespace 1)/(claim 1)"},
 	} {
 		for _, w := range words {
-			if !strings.Contains(all[name], w) {
-				t.Errorf("%s lacks %q:\n%s", name, w, all[name])
-			}
+			test.StrContains(t, all[name], w, test.Sprintf("%s lacks", name))
 		}
 	}
 	again, err := source().Files()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,9 +41,8 @@ func TestPages(t *testing.T) {
 		if err != nil || len(c.Nodes) != 2 || c.Nodes[0].Name != "a" || c.Nodes[1].Name != "b" {
 			t.Errorf("expires %t: %v, %v; want a and b", expires, c, err)
 		}
-		if want := map[bool]string{false: "[500  500 more]", true: "[500  500 more 0 ]"}[expires]; fmt.Sprint(asked) != want {
-			t.Errorf("asked for %v, want %s", asked, want)
-		}
+		test.Eq(t, map[bool]string{false: "[500  500 more]", true: "[500  500 more 0 ]"}[expires], fmt.Sprint(asked),
+			test.Sprintf("asked for %v", asked))
 	}
 }
 
@@ -65,8 +65,6 @@ func TestNotServed(t *testing.T) {
 		{apierrors.NewForbidden(corev1.Resource("pods"), "", nil), false},
 		{context.Canceled, false},
 	} {
-		if got := collect.NotServed(fmt.Errorf("list: %w", tc.err)); got != tc.want {
-			t.Errorf("%v: %t, want %t", tc.err, got, tc.want)
-		}
+		test.Eq(t, tc.want, collect.NotServed(fmt.Errorf("list: %w", tc.err)), test.Sprintf("%v", tc.err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -42,13 +43,9 @@ func ask(t *testing.T, answers map[string]string) *inspect.Cluster {
 	}))
 	t.Cleanup(server.Close)
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c, err := collect.Reader{Client: client}.Read(context.Background(), collect.Slices, collect.Rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return c
 }
 

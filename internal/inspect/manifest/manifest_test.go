@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/manifest"
 )
 
@@ -15,9 +18,7 @@ import (
 func pods(t *testing.T, r *manifest.Reader) (out []string) {
 	t.Helper()
 	m, err := r.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, p := range m.Pods {
 		out = append(out, fmt.Sprintf("%s/%s %s", p.Pod.Namespace, p.Pod.Name, p.Of))
 	}
@@ -55,17 +56,13 @@ func TestExamples(t *testing.T) {
 	var files []string
 	for _, dir := range []string{"", "jobs", "rails-gpu"} {
 		found, err := filepath.Glob(filepath.Join("../../../examples", dir, "*.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		files = append(files, found...)
 	}
 	with := 0
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if !strings.Contains(string(data), "apiVersion: ") { // values of the chart
 			continue
 		}
@@ -80,9 +77,7 @@ func TestExamples(t *testing.T) {
 			with++
 		}
 	}
-	if with < 15 {
-		t.Errorf("%d of %d files have pods", with, len(files))
-	}
+	test.GreaterEq(t, 15, with, test.Sprintf("%d of %d files have pods", with, len(files)))
 }
 
 // TestDefaults: what the API server would set is set, since the allocator sees it.
@@ -108,9 +103,7 @@ spec:
 		t.Fatal(err)
 	}
 	m, err := r.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	requests := m.Pods[0].Pod.Spec.Containers[0].Resources.Requests
 	if hca, cpu := requests["rdma/hca"], requests["cpu"]; hca.Value() != 2 || cpu.Value() != 1 {
 		t.Errorf("requests %v", requests)
@@ -153,9 +146,7 @@ func TestRefused(t *testing.T) {
 		if err == nil {
 			_, err = r.Manifest()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", file, err, want)
-		}
+		test.ErrorContains(t, err, want, test.Sprintf("%s", file))
 	}
 	r := &manifest.Reader{Namespace: "mine"}
 	if err := r.Read([]byte(pod + "spec: {resourceClaim: []}")); err != nil || len(r.Warnings) != 1 ||
@@ -163,10 +154,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("a field that nobody knows: %v, %q", err, r.Warnings)
 	}
 	many := strings.Repeat("---\na: [1, 2, 3, 4, 5, 6, 7, 8, 9]\n", manifest.Limits.Values/10)
-	if err := r.Read([]byte(many)); err == nil ||
-		!strings.Contains(err.Error(), "it has more than 500000 keys and values") {
-		t.Errorf("many documents: %v", err)
-	}
+	test.ErrorContains(t, r.Read([]byte(many)), "it has more than 500000 keys and values",
+		test.Sprint("many documents"))
 }
 
 // FuzzRead: no file makes it panic, and what it takes can be asked about.

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 const least = 0.85
@@ -50,9 +53,7 @@ func TestJudge(t *testing.T) {
 		}
 		got := Judge(hcas, results, least)
 		for i, want := range tc.states {
-			if got[i].State != want {
-				t.Errorf("%s: %s is %s, want %s", tc.name, got[i].String(), got[i].State, want)
-			}
+			test.Eq(t, want, got[i].State, test.Sprintf("%s: %s", tc.name, got[i].String()))
 		}
 	}
 }
@@ -70,17 +71,13 @@ func TestJudgeKinds(t *testing.T) {
 			Result{Pair: Pair{3 + i, 3 + (i+1)%3}, Gbps: [2]float64{390, 390}},
 			Result{Pair: Pair{3 + i, 3 + (i+1)%3}, Together: true, Gbps: [2]float64{300, 300}})
 	}
-	if got := named(Judge(hcas, results, least)); got != nil {
-		t.Errorf("slow: %v", got)
-	}
+	test.Nil(t, named(Judge(hcas, results, least)), test.Sprint("slow"))
 	for i := range results {
 		if r := &results[i]; r.Together && (r.A == 4 || r.B == 4) {
 			r.Gbps[0] = 90
 		}
 	}
-	if got := named(Judge(hcas, results, least)); !slices.Equal(got, []string{"n4/mlx5_0"}) {
-		t.Errorf("slow: %v, want n4/mlx5_0", got)
-	}
+	test.SliceEqOp(t, []string{"n4/mlx5_0"}, named(Judge(hcas, results, least)), test.Sprint("slow"))
 }
 
 // TestJudgeFleets: of 1,000 random fleets with noise, no healthy HCA is named, whatever share of them is ill, and an
@@ -124,9 +121,8 @@ func TestJudgeFleets(t *testing.T) {
 		verdicts := Judge(hcas, results, least)
 		for i, v := range verdicts {
 			if !sick[i] {
-				if v.State == Slow {
-					t.Fatalf("fleet %d: the healthy %s is named: %+v", fleet, v.String(), v)
-				}
+				must.NotEq(t, Slow, v.State,
+					must.Sprintf("fleet %d: the healthy %s is named: %+v", fleet, v.String(), v))
 				continue
 			}
 			ill++

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shoenig/test"
 )
 
 // printed is what the script prints: the counters at seconds 10, 11, ..., and then perftest's words.
@@ -64,9 +66,7 @@ func TestReading(t *testing.T) {
 		printed("4", nil, "exit 1"):                     "perftest failed with the exit code 1",
 		printed("4", nil, "Couldn't connect", "exit 1"): "perftest failed with the exit code 1: Couldn't connect",
 	} {
-		if got := parse(text).complaint(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		test.Eq(t, want, parse(text).complaint())
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -104,17 +106,11 @@ func (o *objects) owned(by types.UID) map[string][]string {
 func (o *objects) left(t *testing.T) (n int) {
 	t.Helper()
 	pods, err := o.CoreV1().Pods("tests").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	claims, err := o.ResourceV1().ResourceClaims("tests").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	jobs, err := o.BatchV1().Jobs("tests").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return len(pods.Items) + len(claims.Items) + len(jobs.Items)
 }
 
@@ -126,9 +122,7 @@ func TestStart(t *testing.T) {
 		c := &Cluster{Client: o, Namespace: "tests", Image: "image", Class: "hca.rdma.dev"}
 		hcas := append(machines(2, 3, true), inspect.HCA{Node: "lazy", Name: "pci-0", IBDev: "mlx5_0"})
 		ready, leftOut, err := c.Start(t.Context(), hcas, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(ready) != 6 || len(leftOut) != 1 || !strings.Contains(leftOut[0].Busy, "0/1 nodes are available") {
 			t.Errorf("ready %v, left out %v", ready, leftOut)
 		}
@@ -145,9 +139,7 @@ func TestStart(t *testing.T) {
 		if err != nil || len(claim.Spec.Devices.Requests) != 3 || claim.Spec.Devices.Requests[2].Exactly.DeviceClassName != "hca.rdma.dev" {
 			t.Errorf("%+v, %v", claim, err)
 		}
-		if err := c.Renew(t.Context(), 70*time.Second); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, c.Renew(t.Context(), 70*time.Second))
 		job, err = o.BatchV1().Jobs("tests").Get(t.Context(), "rdma-test-x", metav1.GetOptions{})
 		if err != nil || *job.Spec.ActiveDeadlineSeconds != 60+70+120 { // it waited a minute for lazy
 			t.Errorf("%d s, %v", *job.Spec.ActiveDeadlineSeconds, err)
@@ -155,9 +147,7 @@ func TestStart(t *testing.T) {
 		if err := c.Stop(t.Context()); err != nil || o.left(t) != 0 {
 			t.Errorf("%d objects are left, %v", o.left(t), err)
 		}
-		if err := c.Renew(t.Context(), time.Second); err == nil {
-			t.Error("a deadline of a Job that is gone was moved")
-		}
+		test.Error(t, c.Renew(t.Context(), time.Second), test.Sprint("a deadline of a Job that is gone was moved"))
 	})
 }
 
@@ -168,9 +158,7 @@ func TestImageOf(t *testing.T) {
 		"devel": "", "": "", "v1.2.3-4-gabcdef0": "", "v1.2.3-dirty": "", "v1.2.3+dirty": "", "1.2.3": "",
 		"v0.0.0-20260101000000-abcdefabcdef": "",
 	} {
-		if got := ImageOf(version); got != want {
-			t.Errorf("%q has %q, want %q", version, got, want)
-		}
+		test.Eq(t, want, ImageOf(version), test.Sprintf("%q", version))
 	}
 }
 
@@ -191,9 +179,7 @@ func TestAwaitLimited(t *testing.T) {
 	}))
 	defer server.Close()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: 2, Burst: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c := &Cluster{
 		Client: client, Namespace: "tests", job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "u"}},
 		pods: map[string]string{"node": "p"},
@@ -203,9 +189,7 @@ func TestAwaitLimited(t *testing.T) {
 		t.Errorf("await: %v, %v", why, err)
 	}
 	err = c.stop(t.Context(), lookEvery*5)
-	if err == nil || !strings.Contains(err.Error(), "1 pod and 0 claims are still there") {
-		t.Errorf("stop: %v", err)
-	}
+	test.ErrorContains(t, err, "1 pod and 0 claims are still there", test.Sprint("stop"))
 }
 
 // TestStopInterrupted: interrupted before any write, and at 20 random moments, nothing is left. And killed there, all
@@ -249,17 +233,14 @@ func TestSave(t *testing.T) {
 	c := &Cluster{Client: o, Namespace: "tests"}
 	for _, state := range []State{Slow, Good} {
 		r := &Record{Node: "n0", Time: time.Unix(0, 0).UTC(), HCAs: []RecordedHCA{{Name: "pci-0", State: state}}}
-		if err := c.Save(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.Save(t.Context(), r))
 	}
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "rdma-test.n1", Namespace: "tests"}, Data: map[string]string{"a": "b"}}
 	if _, err := o.CoreV1().ConfigMaps("tests").Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Save(t.Context(), &Record{Node: "n1"}); err == nil || !strings.Contains(err.Error(), "stays as it is") {
-		t.Errorf("a foreign ConfigMap: %v", err)
-	}
+	test.ErrorContains(t, c.Save(t.Context(), &Record{Node: "n1"}), "stays as it is",
+		test.Sprint("a foreign ConfigMap"))
 	broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "rdma-test.n2", Namespace: "tests", Labels: map[string]string{Label: labelResults}}}
 	if _, err := o.CoreV1().ConfigMaps("tests").Create(t.Context(), broken, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

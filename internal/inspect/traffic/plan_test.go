@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 )
@@ -81,9 +83,7 @@ func TestPlan(t *testing.T) {
 			"all rails at once: n0/mlx5_0=n1/mlx5_0", "all rails at once: n1/mlx5_0=n0/mlx5_8"}},
 		{"one node", machines(1, 8, true), 16, nil},
 	} {
-		if got := texts(tc.hcas, Plan(tc.hcas, tc.limit)); !slices.Equal(got, tc.want) {
-			t.Errorf("%s:\n%q, want\n%q", tc.name, got, tc.want)
-		}
+		test.SliceEqOp(t, tc.want, texts(tc.hcas, Plan(tc.hcas, tc.limit)), test.Sprintf("%s", tc.name))
 	}
 }
 
@@ -140,9 +140,8 @@ func TestPlanProperties(t *testing.T) {
 					others[j] = true
 				}
 			}
-			if len(alone[i]) < min(peersWanted, len(others)) {
-				t.Fatalf("%s has %d peers, and %d are possible", hcas[i].String(), len(alone[i]), len(others))
-			}
+			must.GreaterEq(t, min(peersWanted, len(others)), len(alone[i]),
+				must.Sprintf("%s has %d peers, and %d are possible", hcas[i].String(), len(alone[i]), len(others)))
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
@@ -35,23 +37,13 @@ func someReport() *Report {
 func TestReport(t *testing.T) {
 	r := someReport()
 	var words, junit bytes.Buffer
-	if err := r.WriteText(&words); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.WriteText(&words))
 	golden.Bytes(t, "report.txt", words.Bytes())
-	if err := r.WriteJUnit(&junit); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.WriteJUnit(&junit))
 	golden.Bytes(t, "report.xml", junit.Bytes())
-	if err := xml.Unmarshal(junit.Bytes(), &suites{}); err != nil {
-		t.Error(err)
-	}
-	if strings.Contains(words.String()+junit.String(), "\x1b") {
-		t.Error("a pod's words reach the terminal")
-	}
-	if r.Complete() {
-		t.Error("it is complete")
-	}
+	test.NoError(t, xml.Unmarshal(junit.Bytes(), &suites{}))
+	test.StrNotContains(t, words.String()+junit.String(), "\x1b", test.Sprint("a pod's words reach the terminal"))
+	test.False(t, r.Complete(), test.Sprint("it is complete"))
 	if slow := Slowest(r.HCAs); len(slow) != 1 || slow[0].String() != "n2/mlx5_0" {
 		t.Errorf("slow: %+v", slow)
 	}
@@ -65,13 +57,9 @@ func TestRecord(t *testing.T) {
 	}
 	for _, r := range records {
 		object, err := r.ConfigMap()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		got, err := ReadRecord(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		a, _ := json.Marshal(got)
 		if b, _ := json.Marshal(r); !bytes.Equal(a, b) {
 			t.Errorf("%s, want %s", a, b)
@@ -100,9 +88,7 @@ func TestRecord(t *testing.T) {
 func FuzzReadRecord(f *testing.F) {
 	records := someReport().Records(nil, "")
 	object, err := records[0].ConfigMap()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Add(object.Data[recordKey])
 	f.Fuzz(func(t *testing.T, data string) {
 		object := &corev1.ConfigMap{Data: map[string]string{recordKey: data}}

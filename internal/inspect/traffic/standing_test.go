@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 func TestStand(t *testing.T) {
@@ -18,13 +21,9 @@ func TestStand(t *testing.T) {
 	}
 	s := Stand(hcas, records)
 	var b strings.Builder
-	if err := s.WriteText(&b, now); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.WriteText(&b, now))
 	want := "Tests by traffic: 1 good, 1 failed, 2 untested (n2/mlx5_0, n3/mlx5_0); results are 3h to 3d old\n" +
 		"FAILED        RESULT   ALONE    ALL-RAILS   AGE   DRIVER\n" +
 		"n1/pci-0 ()   slow     39Gb/s   -           3d    v1\\x1b\n"
-	if b.String() != want {
-		t.Errorf("\n%s, want\n%s", &b, want)
-	}
+	test.Eq(t, want, b.String(), test.Sprintf("\n%s", &b))
 }

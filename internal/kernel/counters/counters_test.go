@@ -8,7 +8,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -17,9 +18,7 @@ import (
 func sysOf(t testing.TB, machine string) fs.FS {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m.FS(t)
 }
 
@@ -67,12 +66,9 @@ func TestMachines(t *testing.T) {
 		t.Run(tc.machine+" "+tc.ibdev, func(t *testing.T) {
 			sys := sysOf(t, tc.machine)
 			p, d := counters.ReadPort(sys, tc.ibdev, 1), counters.ReadDevice(sys, tc.ibdev)
-			if diff := cmp.Diff(tc.want, describe(p, d)); diff != "" {
-				t.Errorf("counters (-want +got):\n%s", diff)
-			}
-			if p.Unreadable+d.Unreadable > 0 {
-				t.Errorf("%d files are unreadable", p.Unreadable+d.Unreadable)
-			}
+			test.Eq(t, tc.want, describe(p, d), test.Sprint("counters"))
+			test.LessEq(t, 0, p.Unreadable+d.Unreadable,
+				test.Sprintf("%d files are unreadable", p.Unreadable+d.Unreadable))
 		})
 	}
 }
@@ -107,9 +103,8 @@ func TestUnits(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			traffic := counters.ReadPort(port1(tc.files), "x_0", 1).Traffic()
-			if got := number(traffic.ReceivedBytes) + " " + number(traffic.TransmittedBytes); got != tc.want {
-				t.Errorf("received and transmitted %s, want %s", got, tc.want)
-			}
+			test.Eq(t, tc.want, number(traffic.ReceivedBytes)+" "+number(traffic.TransmittedBytes),
+				test.Sprint("received and transmitted"))
 		})
 	}
 }
@@ -133,9 +128,7 @@ func TestAbsent(t *testing.T) {
 		Hardware:   []counters.Counter{{Name: "cnpSent", Value: 0}},
 		Unreadable: 4,
 	}
-	if diff := cmp.Diff(want, p); diff != "" {
-		t.Errorf("counters (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, p, test.Sprint("counters"))
 }
 
 func TestIsGauge(t *testing.T) {
@@ -143,9 +136,7 @@ func TestIsGauge(t *testing.T) {
 		"active_qps": true, "watermark_mrs": true, "db_fifo_register": true,
 		"port_rcv_data": false, "out_of_buffer": false, "pacing_alerts": false,
 	} {
-		if got := counters.IsGauge(name); got != want {
-			t.Errorf("%s is a gauge: %v", name, got)
-		}
+		test.Eq(t, want, counters.IsGauge(name), test.Sprintf("%s is a gauge", name))
 	}
 }
 

@@ -7,24 +7,22 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // recorded returns the attributes of an answer of a real kernel. The directory's README says how they were recorded.
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	content, err := os.ReadFile("testdata/" + name + ".hex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return unhex(t, string(content))
 }
 
 func unhex(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 
@@ -101,8 +99,6 @@ func FuzzAnswers(f *testing.F) {
 		decodeFEC(b)
 		decodePHY(b)
 		decodeNoCable(b)
-		if string(b) != before {
-			t.Errorf("%x has become %x", before, b)
-		}
+		test.Eq(t, before, string(b), test.Sprintf("%x has become %x", before, b))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
@@ -62,14 +63,10 @@ func TestDaemonOfVarlink(t *testing.T) {
 func listen(t *testing.T, command ...string) {
 	t.Helper()
 	runtime.LockOSThread() // until the process ends: it has another network namespace
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
 	mounttest.Tmpfs(t, "/run", "mode=0755")
 	// networkd asks udev about links, unless /sys is read-only, as in containers.
-	if err := unix.Mount("sysfs", "/sys", "sysfs", unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Mount("sysfs", "/sys", "sysfs", unix.MS_RDONLY, ""))
 	for i := range 2 {
 		number := strconv.Itoa(i)
 		run(t, "ip", "link", "add", "eth"+number, "type", "veth", "peer", "name", "sw"+number)
@@ -96,9 +93,7 @@ func listen(t *testing.T, command ...string) {
 		if diff == "" {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("neighbors differ (-want +got):\n%s", diff)
-		}
+		must.False(t, time.Now().After(deadline), must.Sprintf("neighbors differ (-want +got):\n%s", diff))
 		time.Sleep(200 * time.Millisecond) // between two frames
 	}
 }
@@ -116,9 +111,7 @@ func hear(t *testing.T, netdevs ...string) map[string][]networkd.Neighbor {
 	names, indexes := map[int]string{}, []int{}
 	for _, name := range netdevs {
 		link, err := net.InterfaceByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		names[link.Index], indexes = name, append(indexes, link.Index)
 	}
 	dir := "/" + networkd.Dir

@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
@@ -66,9 +67,7 @@ func TestParseFile(t *testing.T) {
 			if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("neighbors differ (-want +got):\n%s", diff)
-			}
+			test.Eq(t, c.want, got, test.Sprint("neighbors differ"))
 		})
 	}
 }
@@ -80,9 +79,7 @@ func netif(t *testing.T, files map[string]string) fs.ReadLinkFS {
 	for name, content := range files {
 		path := filepath.Join(dir, name)
 		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	return hostfs.DirFS(dir)
 }
@@ -153,9 +150,7 @@ func TestRead(t *testing.T) {
 				heard.At = time.Time{}
 				got[index] = heard
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("neighbors differ (-want +got):\n%s", diff)
-			}
+			test.Eq(t, c.want, got, test.Sprint("neighbors differ"))
 		})
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/pcie"
 )
@@ -60,7 +60,5 @@ func TestErrors(t *testing.T) {
 		"port/aer_dev_nonfatal":    "MalfTLP 2\nDLP x\n",
 	}), "card", "port", "none")
 	want := map[string]uint64{pcie.Correctable: 7, pcie.Nonfatal: 3}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("errors (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, got, test.Sprint("errors"))
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 const (
@@ -30,9 +32,7 @@ func TestOfProcess(t *testing.T) {
 		"":                                      "",
 		"garbage":                               "",
 	} {
-		if got := OfProcess(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
+		test.Eq(t, want, OfProcess(text), test.Sprintf("%q", text))
 	}
 }
 
@@ -49,8 +49,6 @@ func FuzzUID(f *testing.F) {
 		if m := pattern.FindStringSubmatch(name); m != nil {
 			want = strings.ReplaceAll(m[1], "_", "-")
 		}
-		if got := UID(name); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
+		test.Eq(t, want, UID(name), test.Sprintf("%q", name))
 	})
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -50,12 +51,8 @@ func TestReplaced(t *testing.T) {
 			for _, c := range commands {
 				pod.IP(strings.NewReplacer("ALIAS", w.Alias, "MAC", s.MAC, "TRANSIT", fmt.Sprint("_rdma", o.Index)).Replace(c))
 			}
-			if err := h.Detach(pod.Path(), o, w); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, whole(t, host, "ens1")); diff != "" {
-				t.Errorf("the host's interface (-before +after):\n%s", diff)
-			}
+			must.NoError(t, h.Detach(pod.Path(), o, w))
+			test.Eq(t, before, whole(t, host, "ens1"), test.Sprint("the host's interface"))
 			if after := host.IP("-br link"); strings.Count(after, "\n") != strings.Count(links, "\n") {
 				t.Errorf("the host had\n%s\nand has\n%s", links, after)
 			}
@@ -77,12 +74,8 @@ func TestDestroyed(t *testing.T) {
 			pod.IP(strings.ReplaceAll(fmt.Sprintf("link add rdma0 index %d address %s type veth peer name fake %s", o.Index,
 				s.MAC, peer), "PEER", number))
 			pod.IP("link set rdma0 alias " + w.Alias)
-			if err := h.Detach(pod.Path(), o, w); !errors.Is(err, podnet.ErrNotBack) {
-				t.Errorf("error %v", err)
-			}
-			if after := host.IP("-br link"); after != links {
-				t.Errorf("the host had\n%s\nand has\n%s", links, after)
-			}
+			test.ErrorIs(t, h.Detach(pod.Path(), o, w), podnet.ErrNotBack)
+			test.Eq(t, links, host.IP("-br link"), test.Sprint("the host"))
 		})
 	}
 }
@@ -97,9 +90,7 @@ func TestNotTakenForIt(t *testing.T) {
 			pod.IP("link add rdma0 type veth peer name other")
 			pod.IP("link set rdma0 alias " + w.Alias)
 			o, err := h.Inspect("ens1", "", mode)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if _, err := h.Attach(pod.Path(), o, w); !errors.Is(err, podnet.ErrTaken) {
 				t.Errorf("error %v", err)
 			}
@@ -135,12 +126,8 @@ func TestChanged(t *testing.T) {
 			for _, c := range commands {
 				pod.IP(c)
 			}
-			if err := h.Detach(pod.Path(), o, w); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, whole(t, host, "ens1")); diff != "" {
-				t.Errorf("the host's interface (-before +after):\n%s", diff)
-			}
+			must.NoError(t, h.Detach(pod.Path(), o, w))
+			test.Eq(t, before, whole(t, host, "ens1"), test.Sprint("the host's interface"))
 		})
 	}
 }
@@ -152,17 +139,14 @@ func TestLargeInterface(t *testing.T) {
 	host.Wire("ens2")
 	w := want(podnet.Move, nil)
 	o, err := h.Inspect("ens1", "", w.Mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	before := whole(t, host, "ens1")
 	host.AltNames(600, "ens1")
 	err = host.Do(func() error {
 		links, err := netlink.LinkList()
 		for _, l := range links {
-			if l.Attrs().Name == "ens1" {
-				t.Error("the netlink library reads the interface: it is too small for this test")
-			}
+			test.NotEq(t, "ens1", l.Attrs().Name,
+				test.Sprint("the netlink library reads the interface: it is too small for this test"))
 		}
 		return err
 	})
@@ -178,12 +162,8 @@ func TestLargeInterface(t *testing.T) {
 	if _, err := h.Attach(pod.Path(), o, w); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Detach(pod.Path(), o, w); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, whole(t, host, "ens1")); diff != "" {
-		t.Errorf("the host's interface (-before +after):\n%s", diff)
-	}
+	must.NoError(t, h.Detach(pod.Path(), o, w))
+	test.Eq(t, before, whole(t, host, "ens1"), test.Sprint("the host's interface"))
 }
 
 // TestRulesOfThePod: when a pod goes on, the driver removes the rules that it made, each by its value, and leaves those
@@ -203,11 +183,8 @@ func TestRulesOfThePod(t *testing.T) {
 			want += strings.Count(pod.IP("-4 rule"), "from 10.9.0.2 lookup")
 			w.Addresses = nil
 		}
-		if err := h.Detach(pod.Path(), o, w); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Count(pod.IP("-4 rule"), "lookup "+strconv.Itoa(1_000_000+i)); got != want {
-			t.Errorf("the pod goes on: %v; it has %d rules at the table, want %d", goesOn, got, want)
-		}
+		must.NoError(t, h.Detach(pod.Path(), o, w))
+		test.Eq(t, want, strings.Count(pod.IP("-4 rule"), "lookup "+strconv.Itoa(1_000_000+i)),
+			test.Sprintf("the pod goes on: %v; it", goesOn))
 	}
 }

@@ -1,12 +1,12 @@
 package podnet
 
 import (
-	"errors"
 	"net"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
 	"github.com/vishvananda/netlink"
 )
 
@@ -80,12 +80,8 @@ func TestFindWithoutPermanent(t *testing.T) {
 			t.Errorf("%s: found %v", name, got)
 		}
 	}
-	if err := checkIdentity(it, []netlink.Link{it, sibling}); !errors.Is(err, errSiblings) {
-		t.Errorf("error %v", err)
-	}
-	if err := checkIdentity(it, []netlink.Link{it, nic("ens2", "0000:4b:00.0", "", nil)}); err != nil {
-		t.Error(err)
-	}
+	test.ErrorIs(t, checkIdentity(it, []netlink.Link{it, sibling}), errSiblings)
+	test.NoError(t, checkIdentity(it, []netlink.Link{it, nic("ens2", "0000:4b:00.0", "", nil)}))
 }
 
 // TestVFs: the number of virtual functions is read where the kernel has it for any number of them.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
@@ -35,15 +37,9 @@ func TestHostLocal(t *testing.T) {
 			Interface: "rdma0"}
 	}
 	got, err := ipam.Add(t.Context(), lease("claim.nic.pod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"10.78.0.1/30", "fd78::2/126"}, texts(got.Addresses)); diff != "" {
-		t.Errorf("addresses (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"10.78.0.2", "fd78::1"}, texts(got.Gateways)); diff != "" {
-		t.Errorf("gateways (-want +got):\n%s", diff)
-	}
+	must.NoError(t, err)
+	test.Eq(t, []string{"10.78.0.1/30", "fd78::2/126"}, texts(got.Addresses), test.Sprint("addresses"))
+	test.Eq(t, []string{"10.78.0.2", "fd78::1"}, texts(got.Gateways), test.Sprint("gateways"))
 	if got, want := fmt.Sprint(got.Routes), "[{10.79.0.0/16 10.78.0.2} {10.80.0.0/16 10.78.0.3}]"; got != want {
 		t.Errorf("routes %s, want %s", got, want)
 	}
@@ -52,9 +48,7 @@ func TestHostLocal(t *testing.T) {
 		t.Errorf("no address is left, and the error is %v", err)
 	}
 	for range 2 {
-		if err := ipam.Del(t.Context(), lease("claim.nic.pod")); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, ipam.Del(t.Context(), lease("claim.nic.pod")))
 	}
 	if _, err := ipam.Add(t.Context(), lease("another")); err != nil {
 		t.Errorf("after the address was given back: %v", err)
@@ -72,24 +66,17 @@ func TestStatic(t *testing.T) {
 				`{"dst": "fd79::/64", "gw": "fd78::1"}, {"dst": "fd80::/64"}]}`)}
 	for range 2 {
 		got, err := ipam.Add(t.Context(), l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]string{"10.78.0.5/24", "fd78::5/64", "10.78.9.5/32"}, texts(got.Addresses)); diff != "" {
-			t.Errorf("addresses (-want +got):\n%s", diff)
-		}
+		must.NoError(t, err)
+		test.Eq(t, []string{"10.78.0.5/24", "fd78::5/64", "10.78.9.5/32"}, texts(got.Addresses),
+			test.Sprint("addresses"))
 		if diff := cmp.Diff([]string{"10.78.0.1"}, texts(got.Gateways)); diff != "" { // not one that is out of reach
 			t.Errorf("gateways (-want +got):\n%s", diff)
 		}
 		const routes = "[{10.79.0.0/16 10.78.0.1} {fd79::/64 fd78::1} {fd80::/64 invalid IP}]"
-		if got := fmt.Sprint(got.Routes); got != routes {
-			t.Errorf("routes %s, want %s", got, routes)
-		}
+		test.Eq(t, routes, fmt.Sprint(got.Routes), test.Sprint("routes"))
 	}
 	for range 2 {
-		if err := ipam.Del(t.Context(), l); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, ipam.Del(t.Context(), l))
 	}
 }
 
@@ -149,9 +136,7 @@ func TestPluginsInTrouble(t *testing.T) {
 			if tc.script == "" {
 				script = []byte{0x7f}
 			}
-			if err := os.WriteFile(filepath.Join(dir, "plugin"), script, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(filepath.Join(dir, "plugin"), script, 0o755))
 			ipam := &podnet.IPAM{Owner: "rdma.dev", Dir: dir, Patience: tc.patience}
 			l := podnet.Lease{Network: "roce", Config: json.RawMessage(`{"type": "plugin"}`), Container: "c", Netns: "/n",
 				Interface: "rdma0"}
@@ -160,17 +145,13 @@ func TestPluginsInTrouble(t *testing.T) {
 				t.Errorf("error %.300v, want %q", err, tc.says)
 			}
 			if fails := strings.Contains(tc.script, "exit ") || tc.patience > 0; fails {
-				if err := ipam.Del(t.Context(), l); err == nil || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("error of DEL %.300v, want %q", err, tc.says)
-				}
+				test.ErrorContains(t, ipam.Del(t.Context(), l), tc.says, test.Sprint("error of DEL"))
 			}
 		})
 	}
 	for _, name := range []string{"child", "left"} {
 		child, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for { // it is killed, and gone when its new parent has heard of it
 			stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
 			if err != nil || strings.Contains(string(stat), ") Z ") {

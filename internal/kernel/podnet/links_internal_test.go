@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -47,9 +49,7 @@ func vfList(vfs int) []byte {
 // sends what no attribute can hold. The driver does not ask for it.
 func TestManyVFs(t *testing.T) {
 	list := vfList(256)
-	if len(list) < 64<<10 {
-		t.Fatalf("the functions have only %d bytes", len(list))
-	}
+	must.GreaterEq(t, 64<<10, len(list), must.Sprintf("the functions have only %d bytes", len(list)))
 	var datagram []byte
 	for _, data := range [][]byte{linkOf(2, "eth0"), linkOf(3, "ens1f0np0", list), linkOf(4, "ens1f0v0")} {
 		datagram = append(datagram, messageOf(unix.RTM_NEWLINK, data)...)
@@ -60,9 +60,7 @@ func TestManyVFs(t *testing.T) {
 	if end, err := a.read(datagram); !end || err != nil {
 		t.Fatal(end, err)
 	}
-	if want := []string{"eth0", "ens1f0np0", "ens1f0v0"}; !slices.Equal(names, want) {
-		t.Errorf("interfaces %q, want %q", names, want)
-	}
+	test.SliceEqOp(t, []string{"eth0", "ens1f0np0", "ens1f0v0"}, names, test.Sprint("interfaces"))
 	for _, req := range []*nl.NetlinkRequest{linkRequest(unix.NLM_F_DUMP, 0), linkRequest(unix.NLM_F_ACK, 3)} {
 		attrs, err := nl.ParseRouteAttrAsMap(req.Serialize()[unix.SizeofNlMsghdr+unix.SizeofIfInfomsg:])
 		mask := nl.NativeEndian().Uint32(attrs[unix.IFLA_EXT_MASK].Value)
@@ -107,7 +105,5 @@ func TestManyInterfaces(t *testing.T) {
 	err := n.Do(func() error {
 		return ask(linkRequest(unix.NLM_F_DUMP, 0), 1<<10, func([]byte) bool { return true })
 	})
-	if !errors.Is(err, errMany) {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorIs(t, err, errMany)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -90,13 +92,9 @@ func kind(t *testing.T, mode string) {
 func attach(t *testing.T, h *podnet.Host, pod *podnettest.Namespace, w podnet.Want) (podnet.Original, podnet.State) {
 	t.Helper()
 	o, err := h.Inspect("ens1", "", w.Mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s, err := h.Attach(pod.Path(), o, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return o, s
 }
 
@@ -132,16 +130,10 @@ func TestAttach(t *testing.T) {
 				t.Errorf("on the host: %s", out)
 			}
 			for range 2 {
-				if err := h.Detach(pod.Path(), o, w); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, h.Detach(pod.Path(), o, w))
 			}
-			if diff := cmp.Diff(before, picture(t, host, "ens1")); diff != "" {
-				t.Errorf("the host's interface (-before +after):\n%s", diff)
-			}
-			if diff := cmp.Diff(rules, rulesOf(pod)); diff != "" {
-				t.Errorf("the pod's rules (-before +after):\n%s", diff)
-			}
+			test.Eq(t, before, picture(t, host, "ens1"), test.Sprint("the host's interface"))
+			test.Eq(t, rules, rulesOf(pod), test.Sprint("the pod's rules"))
 			if left := pod.IP("-br link"); strings.Contains(left, "rdma") || strings.Contains(host.IP("-br link"), "_rdma") {
 				t.Errorf("left in the pod: %s", left)
 			}
@@ -183,19 +175,14 @@ func TestAttachFails(t *testing.T) {
 				inPod, onHost := picture(t, pod, "mine")+rulesOf(pod), picture(t, host, "ens1")
 				w := want(mode, tc.change)
 				o, err := h.Inspect("ens1", "", mode)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				if _, err = h.Attach(pod.Path(), o, w); err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil &&
 					!errors.Is(err, tc.is) {
 					t.Errorf("error %v", err)
 				}
-				if err := h.Detach(pod.Path(), o, w); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(inPod+onHost, picture(t, pod, "mine")+rulesOf(pod)+picture(t, host, "ens1")); diff != "" {
-					t.Errorf("after it (-before +after):\n%s", diff)
-				}
+				must.NoError(t, h.Detach(pod.Path(), o, w))
+				test.Eq(t, inPod+onHost, picture(t, pod, "mine")+rulesOf(pod)+picture(t, host, "ens1"),
+					test.Sprint("after it"))
 			})
 		}
 	}
@@ -275,9 +262,7 @@ func TestHalfWay(t *testing.T) {
 				pod := podnettest.New(t)
 				before := picture(t, host, "ens1")
 				o, err := h.Inspect("ens1", "", podnet.Move)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				leave(host, pod, o.Index)
 				w := want(podnet.Move, nil)
 				if finish && !strings.HasPrefix(name, "back") {
@@ -285,12 +270,8 @@ func TestHalfWay(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := h.Detach(pod.Path(), o, w); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(before, picture(t, host, "ens1")); diff != "" {
-					t.Errorf("the host's interface (-before +after):\n%s", diff)
-				}
+				must.NoError(t, h.Detach(pod.Path(), o, w))
+				test.Eq(t, before, picture(t, host, "ens1"), test.Sprint("the host's interface"))
 			})
 		}
 	}
@@ -302,13 +283,9 @@ func TestNamespaceEnded(t *testing.T) {
 	pod := podnettest.New(t)
 	w := want(podnet.Move, nil)
 	o, _ := attach(t, h, pod, w)
-	if err := h.Detach("/nonexistent", o, w); !errors.Is(err, podnet.ErrNotBack) {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorIs(t, h.Detach("/nonexistent", o, w), podnet.ErrNotBack)
 	w.Mode = podnet.Macvlan
-	if err := h.Detach("/nonexistent", o, w); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, h.Detach("/nonexistent", o, w))
 	if _, err := h.Attach("/proc/self/ns/net", o, w); err == nil {
 		t.Log("the test's own namespace is another one than the host's of the test")
 	}
@@ -340,9 +317,7 @@ func traffic(t *testing.T, h *podnet.Host, mode string, vlan int) {
 func reach(t *testing.T, a, b *podnettest.Namespace, address string) {
 	t.Helper()
 	var listener net.Listener
-	if err := b.Do(func() (err error) { listener, err = net.Listen("tcp", address+":0"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Do(func() (err error) { listener, err = net.Listen("tcp", address+":0"); return err }))
 	defer listener.Close()
 	err := a.Do(func() error {
 		c, err := net.DialTimeout("tcp", listener.Addr().String(), time.Minute)
@@ -351,7 +326,5 @@ func reach(t *testing.T, a, b *podnettest.Namespace, address string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, err)
 }

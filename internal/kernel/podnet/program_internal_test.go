@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -24,9 +26,7 @@ func program(t *testing.T, kind, attach uint32) int {
 	}{kind: kind, count: uint32(len(instructions)), instructions: uint64(uintptr(unsafe.Pointer(&instructions))),
 		license: uint64(uintptr(unsafe.Pointer(&license)))}
 	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
-	if errno != 0 {
-		t.Fatalf("load a program: %v", errno)
-	}
+	must.Eq(t, 0, errno, must.Sprint("load a program"))
 	t.Cleanup(func() { unix.Close(int(fd)) })
 	return int(fd)
 }
@@ -74,9 +74,7 @@ func moved(t *testing.T) (host, pod *podnettest.Namespace, h *Host, o Original, 
 	if err == nil {
 		_, err = h.Attach(pod.Path(), o, w)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return host, pod, h, o, w
 }
 
@@ -95,30 +93,21 @@ func TestPrograms(t *testing.T) {
 					return f(link)
 				})
 			}
-			if err := on(pod, "rdma0", func(l netlink.Link) error { return attachProgram(t, l, how) }); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, on(pod, "rdma0", func(l netlink.Link) error { return attachProgram(t, l, how) }))
 			if how == "link" {
-				if err := h.Detach(pod.Path(), o, w); err == nil ||
-					!strings.Contains(err.Error(), "the kernel keeps 1 of them on it") {
-					t.Errorf("error %v", err)
-				}
+				test.ErrorContains(t, h.Detach(pod.Path(), o, w), "the kernel keeps 1 of them on it")
 				for _, fd := range held { // the process ends
 					unix.Close(fd)
 				}
 			}
-			if err := h.Detach(pod.Path(), o, w); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, h.Detach(pod.Path(), o, w))
 			left := func(l netlink.Link) error {
 				if n, err := programsOf(l); n != 0 || err != nil {
 					t.Errorf("%d programs are on the host's interface, %v", n, err)
 				}
 				return attachProgram(t, l, how)
 			}
-			if err := on(host, "ens1", left); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, on(host, "ens1", left))
 			if _, err := h.Usable("ens1", "", Move, 0); err == nil ||
 				!strings.Contains(err.Error(), "eBPF programs (XDP or tcx)") {
 				t.Errorf("error %v", err)
@@ -171,14 +160,10 @@ func TestEthtool(t *testing.T) {
 				return err
 			}
 			now, err = ethtoolOf(tc.link)
-			if !slices.Equal(now[tc.setting], before[tc.setting]) {
-				t.Errorf("%s is %v, was %v", tc.setting, now[tc.setting], before[tc.setting])
-			}
+			test.SliceEqOp(t, before[tc.setting], now[tc.setting], test.Sprintf("%s", tc.setting))
 			return err
 		})
-		if err != nil {
-			t.Errorf("%s of %s: %v", tc.setting, tc.link, err)
-		}
+		test.NoError(t, err, test.Sprintf("%s of %s", tc.setting, tc.link))
 	}
 }
 
@@ -188,20 +173,12 @@ func TestEthtoolGivenBack(t *testing.T) {
 	before := o.Ethtool["features"]
 	changed := slices.Clone(before)
 	changed[0] &^= 1 // scatter and gather
-	if err := pod.Do(func() error { return setEthtool("rdma0", map[string][]uint32{"features": changed}) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Detach(pod.Path(), o, w); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, pod.Do(func() error { return setEthtool("rdma0", map[string][]uint32{"features": changed}) }))
+	must.NoError(t, h.Detach(pod.Path(), o, w))
 	err := host.Do(func() error {
 		now, err := ethtoolOf("ens1")
-		if !slices.Equal(now["features"], before) {
-			t.Errorf("features are %v, were %v", now["features"], before)
-		}
+		test.SliceEqOp(t, before, now["features"], test.Sprint("features"))
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, err)
 }

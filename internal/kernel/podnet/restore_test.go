@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -47,12 +48,8 @@ func TestRestore(t *testing.T) {
 			before := picture(t, host, "ens1") + host.IP("rule")
 			w := want(podnet.Move, nil)
 			o, _ := attach(t, h, pod, w)
-			if err := h.Detach(pod.Path(), o, w); err != nil {
-				t.Error(err)
-			}
-			if diff := cmp.Diff(before, picture(t, host, "ens1")+host.IP("rule")); diff != "" {
-				t.Errorf("the host's interface (-before +after):\n%s", diff)
-			}
+			test.NoError(t, h.Detach(pod.Path(), o, w))
+			test.Eq(t, before, picture(t, host, "ens1")+host.IP("rule"), test.Sprint("the host's interface"))
 		})
 	}
 }
@@ -75,23 +72,16 @@ func TestSysctls(t *testing.T) {
 		if name == "ipv6/stable_secret" || name == "ipv6/mtu" { // the pod's has no secret, and the MTU of the claim
 			continue
 		}
-		if got := sysctl(t, pod, w.Name, name, ""); got == value {
-			t.Errorf("the pod's interface has the host's %s=%s", name, got)
-		}
+		test.NotEq(t, value, sysctl(t, pod, w.Name, name, ""),
+			test.Sprintf("the pod's interface has the host's %s", name))
 	}
 	for name, value := range map[string]string{"ipv4/arp_ignore": "1", "ipv4/arp_announce": "2", "ipv4/rp_filter": "2",
 		"ipv6/accept_ra": "0"} {
-		if got := sysctl(t, pod, w.Name, name, ""); got != value {
-			t.Errorf("the pod's interface has %s=%s, want %s", name, got, value)
-		}
+		test.Eq(t, value, sysctl(t, pod, w.Name, name, ""), test.Sprintf("the pod's interface has %s", name))
 	}
-	if err := h.Detach(pod.Path(), o, w); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, h.Detach(pod.Path(), o, w))
 	for name, value := range changed {
-		if got := sysctl(t, host, "ens1", name, ""); got != value {
-			t.Errorf("%s is %s, was %s", name, got, value)
-		}
+		test.Eq(t, value, sysctl(t, host, "ens1", name, ""), test.Sprintf("%s", name))
 	}
 }
 
@@ -108,9 +98,7 @@ func sysctl(t *testing.T, n *podnettest.Namespace, link, name, value string) str
 		value = strings.TrimSpace(string(data))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return value
 }
 
@@ -136,12 +124,8 @@ func TestNameTaken(t *testing.T) {
 		said = out
 	}
 	host.IP("link del ens1")
-	if err := h.Restore(o); err != nil {
-		t.Error(err)
-	}
-	if diff := cmp.Diff(before, picture(t, host, "ens1")); diff != "" {
-		t.Errorf("the host's interface (-before +after):\n%s", diff)
-	}
+	test.NoError(t, h.Restore(o))
+	test.Eq(t, before, picture(t, host, "ens1"), test.Sprint("the host's interface"))
 }
 
 // TestImmovable: an interface that the kernel keeps where it is, is as it was.
@@ -151,17 +135,11 @@ func TestImmovable(t *testing.T) {
 	before := picture(t, host, "ens1")
 	w := want(podnet.Move, nil)
 	o, err := h.Inspect("ens1", "", w.Mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	pod.IP(fmt.Sprintf("link add _rdma%d type veth peer name other", o.Index)) // somebody takes the transit name
 	if _, err := h.Attach(pod.Path(), o, w); !errors.Is(err, unix.EEXIST) || !strings.Contains(err.Error(), "move it") {
 		t.Errorf("error %v", err)
 	}
-	if err := h.Detach(pod.Path(), o, w); err != nil {
-		t.Error(err)
-	}
-	if diff := cmp.Diff(before, picture(t, host, "ens1")); diff != "" {
-		t.Errorf("the host's interface (-before +after):\n%s", diff)
-	}
+	test.NoError(t, h.Detach(pod.Path(), o, w))
+	test.Eq(t, before, picture(t, host, "ens1"), test.Sprint("the host's interface"))
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -31,18 +33,14 @@ func TestRouter(t *testing.T) {
 			}
 			announce(t, host, "fd66::")
 			eventually(t, "the announcement arrives", func() bool { return announcements(t, pod) > 0 })
-			if got := announced(); got != "" {
-				t.Errorf("a router has given the pod:\n%s", got)
-			}
+			test.Eq(t, "", announced(), test.Sprint("a router has given the pod"))
 			sysctl(t, pod, "rdma0", "ipv6/accept_ra", "1") // without the setting it does
 			announce(t, host, "fd77::")
 			eventually(t, "the interface accepts an announcement", func() bool {
 				got := announced()
 				return strings.Contains(got, "inet6 fd77:") && strings.Contains(got, "default via fe80::99 dev rdma0")
 			})
-			if got := announced(); strings.Contains(got, "fd66:") {
-				t.Errorf("the first announcement was accepted:\n%s", got)
-			}
+			test.StrNotContains(t, announced(), "fd66:", test.Sprint("the first announcement was accepted"))
 		})
 	}
 }
@@ -74,9 +72,7 @@ func announce(t *testing.T, host *podnettest.Namespace, network string) {
 		to := &unix.SockaddrInet6{Addr: netip.MustParseAddr("ff02::1").As16(), ZoneId: from.ZoneId}
 		return unix.Sendto(s, append([]byte(message), at[:]...), 0, to)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // announcements counts the announcements of routers that the pod's interface has received.
@@ -96,8 +92,6 @@ func announcements(t *testing.T, pod *podnettest.Namespace) (n int) {
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
+		must.False(t, time.Now().After(deadline), must.Sprintf("not within a minute: %s", what))
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -177,9 +179,8 @@ func TestRails(t *testing.T) {
 				f.expect(fmt.Sprintf("10.78.%d.2", i), "10.99.0.1", by)
 				f.expect(fmt.Sprintf("fd78:%d::2", i), "fd99::1", by)
 			}
-			if out := f.pod.IP("route get 10.99.0.1"); !strings.Contains(out, "dev rdma0 src 10.78.0.2") {
-				t.Errorf("without an address the first interface is not the way: %s", out)
-			}
+			test.StrContains(t, f.pod.IP("route get 10.99.0.1"), "dev rdma0 src 10.78.0.2",
+				test.Sprint("without an address the first interface is not the way"))
 			if out, err := f.pod.Try("-6 route get fd99::1"); err == nil {
 				t.Errorf("a gateway is a way for others than the interface's addresses: %s", out)
 			}
@@ -208,16 +209,12 @@ func TestOneSubnet(t *testing.T) {
 			}
 			const times = 20
 			for range times {
-				if by := f.answers(); !slices.Equal(by, []string{"rdma1"}) {
-					t.Fatalf("%v answer for the address of rdma1", by)
-				}
+				must.SliceEqOp(t, []string{"rdma1"}, f.answers(), must.Sprint("answer for the address of rdma1"))
 			}
 			// The controls: with the kernel's own setting both answer (ARP flux), and without the rule both send by rail 0.
 			sysctl(t, f.pod, "rdma0", "ipv4/arp_ignore", "0")
 			for range times {
-				if by := f.answers(); !slices.Equal(by, []string{"rdma0", "rdma1"}) {
-					t.Fatalf("with arp_ignore=0 %v answer", by)
-				}
+				must.SliceEqOp(t, []string{"rdma0", "rdma1"}, f.answers(), must.Sprint("with arp_ignore=0"))
 			}
 			f.pod.IP("rule del from 10.78.0.3")
 			f.expect("10.78.0.3", "10.78.0.11", "rdma0")

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -17,9 +18,7 @@ import (
 func says(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("error %v, want %q", err, text)
-		}
+		test.ErrorContains(t, err, text)
 	}
 }
 
@@ -30,12 +29,8 @@ func TestIpvlan(t *testing.T) {
 	host, h := newHost(t)
 	pod := podnettest.New(t)
 	_, state := attach(t, h, pod, want(podnet.Ipvlan, nil))
-	if mac := strings.Fields(host.IP("-br link show dev ens1"))[2]; state.MAC != mac {
-		t.Errorf("hardware address %s, want %s", state.MAC, mac)
-	}
-	if out := pod.IP("-d link show dev rdma0"); !strings.Contains(out, "ipvlan  mode l2 bridge") {
-		t.Errorf("it is %s", out)
-	}
+	test.Eq(t, strings.Fields(host.IP("-br link show dev ens1"))[2], state.MAC, test.Sprint("hardware address"))
+	test.StrContains(t, pod.IP("-d link show dev rdma0"), "ipvlan  mode l2 bridge", test.Sprint("it"))
 }
 
 // TestOtherKind: macvlans and ipvlans do not share an interface. Who has the other kind is said before a pod waits for
@@ -50,9 +45,7 @@ func TestOtherKind(t *testing.T) {
 				host, h := newHost(t)
 				pod, has := podnettest.New(t), podnettest.New(t)
 				o, err := h.Inspect("ens1", "", mode)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				host.IP("link add link ens1 name there type " + other)
 				if where == "host" {
 					_, err := h.Usable("ens1", "", mode, 0)
@@ -62,9 +55,7 @@ func TestOtherKind(t *testing.T) {
 				}
 				_, err = h.Attach(pod.Path(), o, want(mode, nil))
 				says(t, err, unix.EBUSY.Error(), who, "use network.mode "+other)
-				if err := h.Detach(pod.Path(), o, want(mode, nil)); err != nil {
-					t.Error(err)
-				}
+				test.NoError(t, h.Detach(pod.Path(), o, want(mode, nil)))
 			})
 		}
 	}
@@ -110,15 +101,9 @@ func TestBond(t *testing.T) {
 					t.Fatal(err)
 				}
 				wanted := fmt.Sprintf("rdma0@if%d", o.Index)
-				if out := pod.IP("-br link show dev rdma0"); !strings.HasPrefix(out, wanted) {
-					t.Errorf("it is %s, want %s", out, wanted)
-				}
-				if err := h.Detach(pod.Path(), o, want(mode, nil)); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(before, names(host)); diff != "" {
-					t.Errorf("on the host (-before +after):\n%s", diff)
-				}
+				test.StrHasPrefix(t, wanted, pod.IP("-br link show dev rdma0"), test.Sprint("it"))
+				must.NoError(t, h.Detach(pod.Path(), o, want(mode, nil)))
+				test.Eq(t, before, names(host), test.Sprint("on the host"))
 				_, err = h.Usable(name, "", podnet.Move, 0)
 				says(t, err, "the host uses it: it is a ", "bond")
 				host.IP("link add br0 type bridge")
@@ -159,9 +144,7 @@ func TestVLAN(t *testing.T) {
 				t.Errorf("on top of %q, %v", on, err)
 			}
 			o, err := h.Inspect("ens1", "", mode)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			for range 2 {
 				if _, err := h.Attach(first.Path(), o, w); err != nil {
 					t.Fatal(err)
@@ -182,18 +165,12 @@ func TestVLAN(t *testing.T) {
 				t.Errorf("on top of %q, %v", on, err)
 			}
 			for pod, w := range map[*podnettest.Namespace]podnet.Want{first: w, second: w2} {
-				if err := h.Detach(pod.Path(), o, w); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, h.Detach(pod.Path(), o, w))
 			}
 			for range 2 {
-				if err := h.RemoveVLAN(o, w.VLAN); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, h.RemoveVLAN(o, w.VLAN))
 			}
-			if diff := cmp.Diff(before, names(host)); diff != "" {
-				t.Errorf("on the host (-before +after):\n%s", diff)
-			}
+			test.Eq(t, before, names(host), test.Sprint("on the host"))
 		})
 	}
 }
@@ -213,21 +190,13 @@ func TestVLANOfTheSite(t *testing.T) {
 	if on, err := h.Usable("ens1", "", podnet.Macvlan, 100); on != "storage" || err != nil {
 		t.Errorf("on top of %q, %v", on, err)
 	}
-	if state.MTU != 1280 {
-		t.Errorf("MTU %d, want that of the VLAN interface", state.MTU)
-	}
+	test.Eq(t, 1280, state.MTU, test.Sprint("MTU"))
 	w.MTU = 1300
 	_, err := h.Attach(pod.Path(), o, w)
 	says(t, err, "set its MTU to 1300: that of the host's storage is only 1280")
-	if err := h.Detach(pod.Path(), o, w); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.RemoveVLAN(o, 100); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, picture(t, host, "storage")); diff != "" {
-		t.Errorf("the site's VLAN interface (-before +after):\n%s", diff)
-	}
+	must.NoError(t, h.Detach(pod.Path(), o, w))
+	must.NoError(t, h.RemoveVLAN(o, 100))
+	test.Eq(t, before, picture(t, host, "storage"), test.Sprint("the site's VLAN interface"))
 	host.IP("link add br0 type bridge")
 	host.IP("link set storage master br0")
 	_, err = h.Usable("ens1", "", podnet.Macvlan, 100)
@@ -239,13 +208,9 @@ func TestVLANOfTheSite(t *testing.T) {
 	if _, err := h.Attach(pod.Path(), o, w); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Detach(pod.Path(), o, w); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.Detach(pod.Path(), o, w))
 	host.IP("link add link _rdmavlan0 name above type macvlan")
-	if err := h.RemoveVLAN(o, 300); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.RemoveVLAN(o, 300))
 	host.IP("link show dev above")
 }
 
@@ -255,18 +220,12 @@ func TestVLANFails(t *testing.T) {
 	host, h := newHost(t)
 	before, pod, w := names(host), podnettest.New(t), inVLAN(podnet.Macvlan, nil)
 	o, err := h.Inspect("ens1", "", podnet.Macvlan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	host.IP("link set ens1 down")
 	_, err = h.Attach(pod.Path(), o, w)
 	says(t, err, "make the interface of VLAN 100 on top of it: set it up: network is down", "ip link set ens1 up")
-	if err := h.RemoveVLAN(o, 100); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, names(host)); diff != "" {
-		t.Errorf("on the host (-before +after):\n%s", diff)
-	}
+	must.NoError(t, h.RemoveVLAN(o, 100))
+	test.Eq(t, before, names(host), test.Sprint("on the host"))
 }
 
 // TestVLANTraffic: pods of one VLAN reach each other, also on top of a bond, and their packets carry its tag.

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
@@ -30,17 +33,11 @@ func TestEnforced(t *testing.T) {
 			root := drivertest.TempDir(t)
 			for file, content := range tc.files {
 				path := filepath.Join(root, "sys/fs/cgroup", file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				must.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 			}
 			err := rdmacgroup.Enforced(root)
-			if (err == nil) != tc.want {
-				t.Errorf("error is %v", err)
-			}
+			test.Eq(t, tc.want, (err == nil), test.Sprintf("error is %v", err))
 			if err != nil && !strings.Contains(err.Error(), "CONFIG_CGROUP_RDMA") {
 				t.Errorf("error does not say what is missing: %v", err)
 			}

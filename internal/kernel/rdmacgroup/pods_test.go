@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 )
 
@@ -47,9 +49,7 @@ func TestReadPods(t *testing.T) {
 			}
 			pods, err := rdmacgroup.ReadPods(hiding{cgroups(files), tc.hide}, selfUID)
 			if tc.want != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("error %v, want %q", err, tc.want)
-				}
+				test.ErrorContains(t, err, tc.want)
 				return
 			}
 			if err != nil || !pods.Has(uid) || !pods.Has(selfUID) || pods.Has(otherUID) || pods.Of(id1) != uid ||

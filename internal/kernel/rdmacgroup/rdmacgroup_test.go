@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 )
@@ -52,9 +52,7 @@ func TestLayouts(t *testing.T) {
 				{PodUID: uid, Container: id1, IBDev: "mlx5_0", Handles: 2, Objects: 2000, MaxHandles: &four},
 				{PodUID: uid, Container: id1, IBDev: "mlx5_1"},
 			}
-			if diff := cmp.Diff(want, rdmacgroup.Read(cgroups(files))); diff != "" {
-				t.Errorf("usage (-want +got):\n%s", diff)
-			}
+			test.Eq(t, want, rdmacgroup.Read(cgroups(files)), test.Sprint("usage"))
 		})
 	}
 }
@@ -84,9 +82,7 @@ func TestCrun(t *testing.T) {
 		}))
 		want := []rdmacgroup.Usage{{PodUID: uid, Container: id1, IBDev: "mlx5_0", Handles: 2, Objects: 50,
 			MaxHandles: tc.handles, MaxObjects: tc.objects}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: usage (-want +got):\n%s", name, diff)
-		}
+		test.Eq(t, want, got, test.Sprintf("%s: usage", name))
 	}
 }
 
@@ -104,12 +100,8 @@ func TestNotContainers(t *testing.T) {
 			"hca_handle=1 hca_object=2 more=3\n",
 	}))
 	want := []rdmacgroup.Usage{{PodUID: uid, Container: id2, IBDev: "mlx5_1", Handles: 1, Objects: 2}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("usage (-want +got):\n%s", diff)
-	}
-	if got := rdmacgroup.Read(fstest.MapFS{}); got != nil {
-		t.Errorf("of nothing: %v", got)
-	}
+	test.Eq(t, want, got, test.Sprint("usage"))
+	test.Nil(t, rdmacgroup.Read(fstest.MapFS{}), test.Sprint("of nothing"))
 }
 
 func ExampleRead() {

@@ -7,18 +7,15 @@ import (
 	"testing"
 
 	upstream "github.com/Mellanox/rdmamap"
+	"github.com/shoenig/test/must"
 )
 
 // TestPanicIsAnError makes the library panic the way it does on an empty sysfs file, and calls it again afterwards.
 func TestPanicIsAnError(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "sys"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(root, "sys"), 0o755))
 	m, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	empty := []byte{}
 	if _, err := m.call(func() []string { return []string{string(empty[:len(empty)-1])} }); err == nil ||
 		!strings.Contains(err.Error(), "panicked") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -22,18 +23,12 @@ import (
 func extract(t *testing.T, name string) string {
 	t.Helper()
 	m, err := fixture.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	root := rdmatest.Root(t, name)
 	dev := filepath.Join(root, "dev", "infiniband")
-	if err := os.MkdirAll(dev, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dev, 0o755))
 	for _, n := range m.Nodes() {
-		if err := os.WriteFile(filepath.Join(dev, n.Name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dev, n.Name), nil, 0o600))
 	}
 	return root
 }
@@ -42,9 +37,7 @@ func extract(t *testing.T, name string) string {
 func open(t *testing.T, root string) *rdmamap.Map {
 	t.Helper()
 	m, err := rdmamap.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m
 }
 
@@ -79,9 +72,7 @@ func TestLookups(t *testing.T) {
 		t.Run(c.machine+" "+c.what, func(t *testing.T) {
 			t.Parallel()
 			got, err := c.lookup(open(t, extract(t, c.machine)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if diff := cmp.Diff(c.want, got); diff != "" && len(got)+len(c.want) > 0 {
 				t.Errorf("result differs (-want +got):\n%s", diff)
 			}
@@ -128,12 +119,8 @@ func TestNotThere(t *testing.T) {
 func TestUnreadableDirectory(t *testing.T) {
 	root := t.TempDir()
 	class := filepath.Join(root, "sys", "class")
-	if err := os.MkdirAll(class, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(class, "infiniband"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(class, 0o755))
+	must.NoError(t, os.WriteFile(filepath.Join(class, "infiniband"), nil, 0o600))
 	if devices, err := open(t, root).Devices(); err == nil {
 		t.Errorf("Devices = %v, want an error", devices)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -28,9 +30,7 @@ func newNamespace(t *testing.T) *Namespace {
 			ns, err = Own()
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { ns.Close() })
 	return ns
 }
@@ -39,9 +39,7 @@ func newNamespace(t *testing.T) *Namespace {
 func TestDo(t *testing.T) {
 	ns, other := newNamespace(t), newNamespace(t)
 	own, err := Own()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer own.Close()
 	if ns.Same(other) || ns.Same(own) || !ns.Same(ns) {
 		t.Error("namespaces are not told apart")
@@ -51,17 +49,11 @@ func TestDo(t *testing.T) {
 		attrs.Name = "inside"
 		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "peer"})
 	}
-	if err := ns.do(add); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, ns.do(add))
 	look := func() error { _, err := netlink.LinkByName("inside"); return err }
-	if err := ns.do(look); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, ns.do(look))
 	for _, n := range []*Namespace{other, own} {
-		if err := n.do(look); !errors.As(err, &netlink.LinkNotFoundError{}) {
-			t.Errorf("in %s: %v, want no link", n, err)
-		}
+		test.True(t, errors.As(n.do(look), &netlink.LinkNotFoundError{}), test.Sprintf("in %s", n))
 	}
 }
 
@@ -70,24 +62,18 @@ func TestDo(t *testing.T) {
 func TestThreads(t *testing.T) {
 	ns := newNamespace(t)
 	own, err := Own()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer own.Close()
 	var calls sync.WaitGroup
 	for range 200 {
 		calls.Go(func() {
-			if err := ns.do(func() error { runtime.Gosched(); return nil }); err != nil {
-				t.Error(err)
-			}
+			test.NoError(t, ns.do(func() error { runtime.Gosched(); return nil }))
 		})
 	}
 	calls.Wait()
 	for left := true; left; { // threads end a moment later
 		tasks, err := filepath.Glob("/proc/self/task/*/ns/net")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		left = slices.ContainsFunc(tasks, func(task string) bool {
 			n, err := Open(task)
 			if err != nil {
@@ -103,9 +89,7 @@ func TestThreads(t *testing.T) {
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	ended := filepath.Join(dir, "ended")
-	if err := os.WriteFile(ended, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(ended, nil, 0o644))
 	for _, path := range []string{ended, filepath.Join(dir, "never")} {
 		if _, err := Open(path); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
 			t.Errorf("open %q: %v, want that it does not exist", path, err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
@@ -19,9 +21,7 @@ import (
 func TestEqualsDirFS(t *testing.T) {
 	dir := filepath.Join(rdmatest.Root(t, "misbehaving"), "sys")
 	for size, name := range map[int]string{0: "empty", 4095: "page-1", 4096: "page", 4097: "page+1", 100000: "large"} {
-		if err := os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte("x"), size), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte("x"), size), 0o644))
 	}
 	names := []string{"absent", "../sys/empty", "/empty", "empty/x", "", ".", "class"}
 	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, _ fs.DirEntry, err error) error {
@@ -85,9 +85,7 @@ func ExampleDirFS() {
 
 func BenchmarkReadFile(b *testing.B) {
 	dir := b.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "state"), []byte("4: ACTIVE\n"), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, os.WriteFile(filepath.Join(dir, "state"), []byte("4: ACTIVE\n"), 0o644))
 	for name, sys := range map[string]fs.FS{"os": os.DirFS(dir), "sysfs": sysfs.DirFS(dir)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

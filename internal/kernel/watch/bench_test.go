@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -18,9 +20,7 @@ func BenchmarkEvent(b *testing.B) {
 	for _, n := range []int{8, 64, 1016} {
 		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {
 			host, err := fixture.Large(n)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			sys := &flapping{FS: host.FS(b)}
 			scanner, links := rdma.NewScanner(sys), newClosable()
 			w := Start(b.Context(), Config{
@@ -31,9 +31,7 @@ func BenchmarkEvent(b *testing.B) {
 				Storm:   2 * time.Millisecond, // a flap follows the one before closely here
 			})
 			snap, err := scanner.Update((<-w.Signals()).Changes)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			w.Follow(snap)
 			netdev := snap.HCAs[n/2].Ports[0].Netdev
 			sys.port = "infiniband/" + snap.HCAs[n/2].IBDev + "/ports/1/state"
@@ -45,9 +43,7 @@ func BenchmarkEvent(b *testing.B) {
 				}
 				links.messages <- newLink(2, netdev, state)
 				next, err := scanner.Update((<-w.Signals()).Changes)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.NoError(b, err)
 				if d := rdma.Compare(snap, next); len(d.HCAs) != 1 {
 					b.Fatalf("HCAs %v differ; want one", d.HCAs)
 				}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -63,9 +64,7 @@ func TestUevents(t *testing.T) {
 		if u, ok := ParseUevent([]byte(c.message)); ok {
 			got = u.changes(known).String()
 		}
-		if got != c.want {
-			t.Errorf("%s: %s; want %s", name, got, c.want)
-		}
+		test.Eq(t, c.want, got, test.Sprintf("%s", name))
 	}
 }
 
@@ -107,9 +106,7 @@ func TestLinks(t *testing.T) {
 		{"an address that is too short", message(unix.RTM_NEWADDR, 0, []byte{0, 0, 0, 0}), "nothing"},
 		{"a datagram that is cut off", newLink(2, "eth0", up)[:20], "everything"},
 	} {
-		if got := l.changes([]byte(step.datagram), known).String(); got != step.want {
-			t.Errorf("%s: %s; want %s", step.what, got, step.want)
-		}
+		test.Eq(t, step.want, l.changes([]byte(step.datagram), known).String(), test.Sprintf("%s", step.what))
 	}
 }
 
@@ -130,9 +127,7 @@ func TestRDMAMessages(t *testing.T) {
 		"cut off":         {rdmaMessage(0, device)[:10] + "\xff\xff\xff\xff\xff\xff\xff\xff", "everything"},
 		"empty":           {"", "nothing"},
 	} {
-		if got := rdmaChanges([]byte(c.datagram), nil).String(); got != c.want {
-			t.Errorf("%s: %s; want %s", name, got, c.want)
-		}
+		test.Eq(t, c.want, rdmaChanges([]byte(c.datagram), nil).String(), test.Sprintf("%s", name))
 	}
 }
 
@@ -146,9 +141,7 @@ func TestInterestIn(t *testing.T) {
 		"eth0 eth1 0000:3b:00.0 0000:3b:00.2"; got != want || !i.HCAs {
 		t.Errorf("interest in %s, HCAs %v; want %s", got, i.HCAs, want)
 	}
-	if InterestIn(&rdma.Snapshot{}).HCAs {
-		t.Error("a host without HCAs has some")
-	}
+	test.False(t, InterestIn(&rdma.Snapshot{}).HCAs, test.Sprint("a host without HCAs has some"))
 }
 
 func FuzzParseUevent(f *testing.F) {

@@ -1,27 +1,23 @@
 package watch
 
 import (
-	"errors"
 	"os"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestOpenUevents: the real socket opens without privilege, and closing it ends a
 // Read.
 func TestOpenUevents(t *testing.T) {
 	socket, err := OpenUevents()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	done := make(chan error)
 	go func() {
 		_, err := socket.Read(make([]byte, 1))
 		done <- err
 	}()
-	if err := socket.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; !errors.Is(err, os.ErrClosed) {
-		t.Errorf("error %v, want ErrClosed", err)
-	}
+	must.NoError(t, socket.Close())
+	test.ErrorIs(t, <-done, os.ErrClosed)
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -172,9 +173,7 @@ func TestAgain(t *testing.T) {
 		b.expect("another", "HCAs rxe0, nodes uverbs0", quiet)
 		start := time.Now()
 		b.expect("once more", "HCAs rxe0, interfaces eth0", time.Second+quiet)
-		if early := time.Second - time.Since(start); early > 10*time.Millisecond {
-			t.Errorf("%v too early", early)
-		}
+		test.LessEq(t, 10*time.Millisecond, time.Second-time.Since(start), test.Sprint("too early"))
 		b.silence("and that is all")
 		b.uevent(unix.ENOBUFS)
 		b.expect("an overflow", "everything", quiet)
@@ -265,13 +264,9 @@ func TestOpenFails(t *testing.T) {
 		<-w.Signals()
 		for range 3 {
 			s := <-w.Signals()
-			if !s.All {
-				t.Errorf("a signal about %s", s)
-			}
+			test.True(t, s.All, test.Sprintf("a signal about %s", s))
 		}
-		if n := failed.Load(); n != 3 {
-			t.Errorf("%d failures reported; want 3", n)
-		}
+		test.Eq(t, 3, failed.Load(), test.Sprint("failures reported"))
 		source.messages <- rxeAdd
 		if s := <-w.Signals(); !s.IBDevs.Has("rxe0") {
 			t.Errorf("a signal about %s", s)

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -62,15 +64,11 @@ func TestTokenIsRenewedAtOnce(t *testing.T) {
 	defer front.Close()
 	file := filepath.Join(t.TempDir(), "token")
 	token := func(content string) {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 	}
 	token("first\n")
 	client, err := New(&rest.Config{Host: front.URL, BearerToken: "of the file", BearerTokenFile: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	post := func() error {
 		event := &corev1.Event{Reason: "Body"}
 		_, err := client.CoreV1().Events("default").Create(context.Background(), event, metav1.CreateOptions{})
@@ -97,17 +95,12 @@ func TestTokenIsRenewedAtOnce(t *testing.T) {
 		t.Errorf("the bodies are %q, want the same event twice", bodies)
 	}
 	want(err, false, 1, 1)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(file))
 	server.takes = "third"
 	want(post(), true, 0, 1)
-	if err := post(); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("without the file: %v, want its name", err)
-	}
-	if got := client.Troubles.Failures()[Failure{"post events", Unauthorized}]; got != 2 {
-		t.Errorf("%d requests were refused, want 2: a repeated one is none", got)
-	}
+	test.ErrorContains(t, post(), file, test.Sprint("without the file"))
+	test.Eq(t, 2, client.Troubles.Failures()[Failure{"post events", Unauthorized}],
+		test.Sprint("requests were refused"))
 }
 
 // answering is a transport.
@@ -204,9 +197,7 @@ func TestReasons(t *testing.T) {
 func TestRefusable(t *testing.T) {
 	for code, want := range map[int]int{http.StatusUnprocessableEntity: 0, http.StatusForbidden: 1} {
 		o := &observing{status(code), &Troubles{}, answerTime}
-		if err := send(Refusable(t.Context()), o, "PATCH", claimURL); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, send(Refusable(t.Context()), o, "PATCH", claimURL))
 		if got := o.troubles.Current(); len(got) != want {
 			t.Errorf("%d: troubles are %v, want %d", code, got, want)
 		}
@@ -222,21 +213,13 @@ func TestStreamGoesOn(t *testing.T) {
 			return status(200)(r)
 		}), &Troubles{}, answerTime}
 		r, err := http.NewRequestWithContext(t.Context(), "GET", claimURL, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		resp, err := o.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		time.Sleep(time.Hour)
-		if inner.Err() != nil {
-			t.Error("a stream was cut")
-		}
+		test.NoError(t, inner.Err(), test.Sprint("a stream was cut"))
 		resp.Body.Close()
-		if inner.Err() == nil {
-			t.Error("the context of a stream that is closed stays")
-		}
+		test.Error(t, inner.Err(), test.Sprint("the context of a stream that is closed stays"))
 	})
 }
 
@@ -251,9 +234,7 @@ func TestTroublesPass(t *testing.T) {
 			for _, one := range o.troubles.Current() {
 				got = append(got, fmt.Sprintf("%s %s %d", one.Request, one.Reason, one.Times))
 			}
-			if strings.Join(got, ", ") != want {
-				t.Errorf("troubles are %q, want %q", got, want)
-			}
+			test.Eq(t, want, strings.Join(got, ", "), test.Sprintf("troubles are %q", got))
 		}
 		ask := func(server answering, method, url string) {
 			o.next = server
@@ -298,8 +279,6 @@ func TestRequests(t *testing.T) {
 		"/version": "get other",
 		"/":        "get other",
 	} {
-		if got := requestOf(httptest.NewRequest("GET", url, http.NoBody)); got != want {
-			t.Errorf("GET %s is %q, want %q", url, got, want)
-		}
+		test.Eq(t, want, requestOf(httptest.NewRequest("GET", url, http.NoBody)), test.Sprintf("GET %s", url))
 	}
 }

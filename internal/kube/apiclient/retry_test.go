@@ -5,6 +5,9 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestRetriesAreSpread: a server that is too busy wants all nodes to wait equally long. They come back at different
@@ -20,13 +23,9 @@ func TestRetriesAreSpread(t *testing.T) {
 	retryAfter := func() string {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/nodes/a", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		resp, err := through.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		resp.Body.Close()
 		return resp.Header.Get("Retry-After")
 	}
@@ -38,12 +37,8 @@ func TestRetriesAreSpread(t *testing.T) {
 		}
 		seen[seconds]++
 	}
-	if len(seen) < 5 {
-		t.Errorf("300 answers had the waits %v", seen)
-	}
+	test.GreaterEq(t, 5, len(seen), test.Sprintf("300 answers had the waits %v", seen))
 	for _, wait = range []string{"0", "Wed, 21 Oct 2026 07:28:00 GMT"} {
-		if got := retryAfter(); got != wait {
-			t.Errorf("%q became %q", wait, got)
-		}
+		test.Eq(t, wait, retryAfter(), test.Sprint("became"))
 	}
 }

@@ -1,14 +1,14 @@
 package deviceinfo_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/deviceinfo"
 )
@@ -18,14 +18,10 @@ func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		out[e.Name()] = string(data)
 	}
 	return out
@@ -44,9 +40,7 @@ func TestSync(t *testing.T) {
 	theirs := []string{"example.com-vf-pf1-0000:3b:00.7-device.json", "other.com-vf-0000:3b:00.7-device.json",
 		"example.com-vf-0000:3b:00.7", "README"}
 	for _, name := range append(theirs, "example.com-vf-0000:3b:00.7-device.json") {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	s := deviceinfo.Store{Dir: dir}
 	want := map[string]string{"example.com-vf-0000:3b:00.2-device.json": content}
@@ -66,12 +60,8 @@ func TestSync(t *testing.T) {
 			func() { delete(want, "example.com-ib-0000:3b:00.2-device.json") }},
 		{nil, func() {}},
 	} {
-		if err := s.Sync(step.devices); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, files(t, dir)); diff != "" {
-			t.Fatalf("with %+v (-want +got):\n%s", step.devices, diff)
-		}
+		must.NoError(t, s.Sync(step.devices))
+		must.Eq(t, want, files(t, dir), must.Sprintf("with %+v", step.devices))
 		step.then()
 	}
 }
@@ -79,9 +69,7 @@ func TestSync(t *testing.T) {
 // TestSyncErrors: a file that cannot be written does not keep the others away.
 func TestSyncErrors(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "example.com-vf-0000:3b:00.1-device.json"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(dir, "example.com-vf-0000:3b:00.1-device.json"), 0o755))
 	s := deviceinfo.Store{Dir: dir}
 	if err := s.Sync([]deviceinfo.Device{vf("example.com/vf", "0000:3b:00.1"),
 		vf("example.com/vf", "0000:3b:00.2")}); err == nil {
@@ -92,12 +80,9 @@ func TestSyncErrors(t *testing.T) {
 		t.Errorf("the other file: %s, %v", data, err)
 	}
 	missing := deviceinfo.Store{Dir: filepath.Join(dir, "missing")}
-	if err := missing.Sync([]deviceinfo.Device{vf("a/b", "0000:3b:00.2")}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a directory: %v", err)
-	}
-	if err := missing.Sync(nil); err == nil {
-		t.Error("what may be left of a device cannot be removed, and that is no error")
-	}
+	test.ErrorIs(t, missing.Sync([]deviceinfo.Device{vf("a/b", "0000:3b:00.2")}), fs.ErrNotExist,
+		test.Sprint("without a directory"))
+	test.Error(t, missing.Sync(nil), test.Sprint("what may be left of a device cannot be removed, and that is no"))
 }
 
 func ExampleStore() {

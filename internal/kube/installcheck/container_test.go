@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/installcheck"
@@ -30,23 +32,15 @@ func TestContainer(t *testing.T) {
 	c := installcheck.Container{Dir: dir, Memlock: "inherit"}
 	check(t, c, false, "no uverbs node in "+dir+": the container runtime did not read")
 	node := filepath.Join(dir, "uverbs3")
-	if err := os.WriteFile(node, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(node, nil, 0o600))
 	check(t, c, true, "uverbs3, locked memory ")
 
 	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &before))
 	t.Cleanup(func() {
-		if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &before); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &before))
 	})
-	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: before.Max}))
 	c.Memlock = "unlimited"
 	check(t, c, false, "locked memory is limited to 64 KiB, want unlimited: the hook could not raise the limit")
 	c.Memlock = "65537"

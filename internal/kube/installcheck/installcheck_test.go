@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -121,9 +122,7 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%+v, want final %t, %d that work", got, c.final, c.works)
 			}
 			for words := range strings.SplitSeq(c.problem, "|") {
-				if !strings.Contains(got.Problem, words) {
-					t.Errorf("%q does not say %q", got.Problem, words)
-				}
+				test.StrContains(t, got.Problem, words, test.Sprint("does not say"))
 			}
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nodefeature"
 )
 
@@ -40,7 +42,6 @@ func TestWrite(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	if err := nodefeature.Write(filepath.Join(dir, "missing"), "leaf-1", now); err == nil {
-		t.Error("a missing directory is no error")
-	}
+	test.Error(t, nodefeature.Write(filepath.Join(dir, "missing"), "leaf-1", now),
+		test.Sprint("a missing directory is no"))
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 )
@@ -78,9 +80,7 @@ func eventually(t *testing.T, try func() error) {
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+		must.False(t, time.Now().After(deadline), must.Sprint(err))
 	}
 }
 
@@ -140,9 +140,7 @@ func runtimeProcess(t *testing.T, socket string) (kill func()) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), runtimeSocket+"="+socket)
 	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Start())
 	kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -168,9 +166,7 @@ func connect(t *testing.T, h nri.Handler, socket string) (*nri.Plugin, <-chan er
 func TestPlugin(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nri.sock")
 	runtime, err := startRuntime(socket, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer runtime.Stop()
 	limit := uint64(1 << 30)
 	h := &handler{memlock: &limit, env: map[string]string{"RDMA_GID_INDEX_X": "3"}}
@@ -183,19 +179,13 @@ func TestPlugin(t *testing.T) {
 	// make a sandbox, so that none comes in between.
 	runtime.BlockPluginSync().Unblock()
 	ctx := t.Context()
-	if err := runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("a", "/run/netns/a")}); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("a", "/run/netns/a")}))
 	h.says(t, `started a team-a/name-a in "/run/netns/a"`)
 	h.refuse = errors.New("the device is away")
-	if err := runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("b", "")}); err == nil ||
-		!strings.Contains(err.Error(), "the device is away") {
-		t.Errorf("a sandbox that was refused: %v", err)
-	}
+	test.ErrorContains(t, runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("b", "")}), "the device is away",
+		test.Sprint("a sandbox that was refused"))
 	h.says(t, `started b team-a/name-b in ""`)
-	if err := runtime.StopPodSandbox(ctx, &adaptation.StopPodSandboxRequest{Pod: pod("a", "/run/netns/a")}); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, runtime.StopPodSandbox(ctx, &adaptation.StopPodSandboxRequest{Pod: pod("a", "/run/netns/a")}))
 	h.says(t, "stopped a")
 
 	soft := uint64(64 << 10)
@@ -205,9 +195,7 @@ func TestPlugin(t *testing.T) {
 				{Type: "RLIMIT_MEMLOCK", Hard: 1 << 20, Soft: soft}},
 			Hooks: &api.Hooks{CreateRuntime: []*api.Hook{{Path: "/opt/hook", Args: []string{"hook", "--flag"}}}},
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got := response.GetAdjust().GetRlimits()
 	if len(got) != 1 || got[0].GetType() != "RLIMIT_MEMLOCK" || got[0].GetHard() != limit || got[0].GetSoft() != limit {
 		t.Errorf("limits are %v", got)
@@ -227,15 +215,11 @@ func TestPlugin(t *testing.T) {
 func TestSandboxes(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nri.sock")
 	runtime, err := startRuntime(socket, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer runtime.Stop()
 	h := &handler{}
 	p, reports := connect(t, h, socket)
-	if err := <-reports; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-reports)
 	runtime.BlockPluginSync().Unblock()
 	want := func(when string, pods map[string]string) {
 		t.Helper()
@@ -255,9 +239,7 @@ func TestSandboxes(t *testing.T) {
 		t.Helper()
 		_, err := runtime.CreateContainer(t.Context(),
 			&adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{Id: id, Name: "app"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	h.env = map[string]string{"RDMA_GID_INDEX_X": "3"}
 	create("c1")
@@ -268,12 +250,8 @@ func TestSandboxes(t *testing.T) {
 		}
 	}
 	want("created", map[string]string{"old": "mainrdma.dev/claim=a", "of-containers": "main", "a": "app"})
-	if err := runtime.StopPodSandbox(t.Context(), &adaptation.StopPodSandboxRequest{Pod: pod("old", "")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := runtime.RemovePodSandbox(t.Context(), &adaptation.RemovePodSandboxRequest{Pod: pod("a", "")}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, runtime.StopPodSandbox(t.Context(), &adaptation.StopPodSandboxRequest{Pod: pod("old", "")}))
+	must.NoError(t, runtime.RemovePodSandbox(t.Context(), &adaptation.RemovePodSandboxRequest{Pod: pod("a", "")}))
 	want("stopped and removed", map[string]string{"of-containers": "main"})
 }
 
@@ -297,9 +275,7 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("connected: known %t, %v", known, pods)
 		}
 		kill()
-		if err := <-reports; err == nil {
-			t.Error("the runtime has gone, and nobody says so")
-		}
+		test.Error(t, <-reports, test.Sprint("the runtime has gone, and nobody says so"))
 		if pods, known := p.Sandboxes(); known || len(pods) > 0 {
 			t.Errorf("after the connection: known %t, %v", known, pods)
 		}

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/podresources"
@@ -29,9 +30,7 @@ func TestList(t *testing.T) {
 	k.AddPod("b", shared, own)
 	k.AddPod("a", shared)
 	listing, err := podresources.List(t.Context(), socket(k), driver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got := listing.Claims
 	name := func(s string) types.NamespacedName { return types.NamespacedName{Namespace: "team-a", Name: s} }
 	want := podresources.Claims{
@@ -42,9 +41,7 @@ func TestList(t *testing.T) {
 		},
 		name("claim-2"): {{Namespace: "team-a", Name: "b", Devices: []string{"c"}}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("claims (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, got, test.Sprint("claims"))
 }
 
 // TestUsers: CDI devices tell claims of one name apart. A pod may use either claim if the kubelet names no CDI devices
@@ -57,9 +54,7 @@ func TestUsers(t *testing.T) {
 	k.AddUsingPod("starting", claim)
 	k.AddUsingPod("other", drivertest.Claim(2, "a"), "rdma.dev/claim=a.r0.old")
 	listing, err := podresources.List(t.Context(), socket(k), driver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	claims := listing.Claims
 	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	for id, want := range map[string][]string{
@@ -71,9 +66,7 @@ func TestUsers(t *testing.T) {
 		for _, pod := range claims.Users(name, []string{id}) {
 			got = append(got, pod.Name)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("users by %s (-want +got):\n%s", id, diff)
-		}
+		test.Eq(t, want, got, test.Sprintf("users by %s", id))
 	}
 	if got := claims.Users(types.NamespacedName{Namespace: "team-b", Name: claim.Name}, nil); len(got) > 0 {
 		t.Errorf("users of a claim of another namespace: %v", got)
@@ -91,9 +84,7 @@ func TestUses(t *testing.T) {
 	k.AddPod("both", claim, other)
 	k.AddPod("none")
 	listing, err := podresources.List(t.Context(), socket(k), driver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	named := func(name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: claim.Namespace, Name: name}
 	}
@@ -102,9 +93,7 @@ func TestUses(t *testing.T) {
 		"unlisted": {false, false},
 	} {
 		uses, known := listing.Uses(named(pod), named(claim.Name), []string{"rdma.dev/claim=a.r0.new"})
-		if got := [2]bool{uses, known}; got != want {
-			t.Errorf("pod %s: uses and known are %v, want %v", pod, got, want)
-		}
+		test.EqOp(t, want, [2]bool{uses, known}, test.Sprintf("pod %s: uses and known", pod))
 	}
 	for of, want := range map[string]int{claim.Name: 2, other.Name: 2, "none": 0} {
 		if got := listing.SharedWith(named(of)); len(got) != want {
@@ -152,13 +141,9 @@ func TestLargeList(t *testing.T) {
 	}
 	add(6)
 	listing, err := podresources.List(t.Context(), socket(k), driver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, users := range listing.Claims {
-		if len(users) != pods {
-			t.Errorf("%d pods, want %d", len(users), pods)
-		}
+		test.Eq(t, pods, len(users), test.Sprint("pods"))
 	}
 	add(17)
 	if _, err := podresources.List(t.Context(), socket(k), driver); err == nil ||

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
@@ -124,9 +127,7 @@ func TestManyConnections(t *testing.T) {
 	}
 	scrape(from(t, "127.0.0.4"))
 	scrape(scraper)
-	if len(ports) != 2 {
-		t.Errorf("the scrapers had the connections %v, want one each", ports)
-	}
+	test.Eq(t, 2, len(ports), test.Sprintf("the scrapers had the connections %v, want one each", ports))
 }
 
 // hold opens a connection, has a request without a token answered on it, and keeps it.
@@ -134,9 +135,7 @@ func hold(t *testing.T, address, port string) *tls.Conn {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	conn, err := tls.DialWithDialer(dialer, "tcp", "127.0.0.1:"+port, &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)

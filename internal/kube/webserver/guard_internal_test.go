@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -32,9 +34,7 @@ func TestReaderAmongJunk(t *testing.T) {
 	api.AddUser("prometheus", "good", "/metrics")
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	g := newGuard(api.Client(t), now)
-	if v := g.judge(request(t.Context(), address, "good")); v != allowed {
-		t.Fatalf("before the flood: %v", v)
-	}
+	must.EqOp(t, allowed, g.judge(request(t.Context(), address, "good")), must.Sprint("before the flood"))
 	ctx, cancel := context.WithCancel(t.Context())
 	var refused atomic.Int32
 	var flooding sync.WaitGroup
@@ -58,12 +58,8 @@ func TestReaderAmongJunk(t *testing.T) {
 		})
 		now.SetTime(now.Now().Add(2 * keepYes))
 		asked := api.Count(drivertest.ReviewAccess)
-		if v := g.judge(request(t.Context(), address, "good")); v != allowed {
-			t.Errorf("during the flood: %v", v)
-		}
-		if api.Count(drivertest.ReviewAccess) == asked {
-			t.Error("the API server was not asked again")
-		}
+		test.EqOp(t, allowed, g.judge(request(t.Context(), address, "good")), test.Sprint("during the flood"))
+		test.NotEq(t, asked, api.Count(drivertest.ReviewAccess), test.Sprint("the API server was not asked again"))
 	}
 }
 
@@ -171,8 +167,6 @@ func TestSource(t *testing.T) {
 		"[2001:db8:0:1:2:3:4:5]:80": "2001:db8:0:1::/64",
 		"[fe80::1%eth0]:80":         "fe80::/64", "@": "invalid Prefix",
 	} {
-		if got := source(address).String(); got != want {
-			t.Errorf("%s counts for %s, want %s", address, got, want)
-		}
+		test.Eq(t, want, source(address).String(), test.Sprintf("%s counts", address))
 	}
 }

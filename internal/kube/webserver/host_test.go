@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
@@ -18,15 +20,11 @@ import (
 func answerFor(t *testing.T, url, host, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	req.Host = host
 	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer resp.Body.Close()
 	var body [1000]byte
 	n, _ := resp.Body.Read(body[:])
@@ -58,15 +56,11 @@ func TestOwnHosts(t *testing.T) {
 // for a request to another host.
 func TestOwnHostsByCertificate(t *testing.T) {
 	cert, key, err := certutil.GenerateSelfSignedCertKey("metrics.site.example", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for file, data := range map[string][]byte{certFile: cert, keyFile: key} {
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, data, 0o600))
 	}
 	api := drivertest.NewAPI(t)
 	api.AddUser("prometheus", "good", "/metrics")
@@ -82,7 +76,5 @@ func TestOwnHostsByCertificate(t *testing.T) {
 		}
 	}
 	answerFor(t, url, "evil.example", "unknown")
-	if now := api.Count(drivertest.ReviewToken); now != asked {
-		t.Errorf("the API server was asked %d times more", now-asked)
-	}
+	test.Eq(t, asked, api.Count(drivertest.ReviewToken), test.Sprint("the API server was asked"))
 }

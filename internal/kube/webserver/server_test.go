@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
@@ -23,23 +25,17 @@ import (
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return port
 }
 
 // start runs a server until the test ends or the function that it returns is called.
 func start(t *testing.T, s *webserver.Server) (stop func()) {
 	t.Helper()
-	if err := s.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Validate())
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { s.Run(ctx) })
@@ -63,9 +59,7 @@ func client() *http.Client {
 func get(t *testing.T, url, token string) string {
 	t.Helper()
 	answer, err := try(http.MethodGet, url, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return answer
 }
 
@@ -121,9 +115,8 @@ func TestGuard(t *testing.T) {
 		{"/other", "good", "403 prometheus may not get /other"},
 		{"/metrics", "good", "200 hello"},
 	} {
-		if got := get(t, url+tc.path, tc.token); !strings.HasPrefix(got, tc.want) {
-			t.Errorf("%s with token %.10s: %q, want %q", tc.path, tc.token, got, tc.want)
-		}
+		test.StrHasPrefix(t, tc.want, get(t, url+tc.path, tc.token),
+			test.Sprintf("%s with token %.10s", tc.path, tc.token))
 	}
 	if got, err := try(http.MethodPost, url+"/metrics", "good"); err != nil || !strings.HasPrefix(got, "405") {
 		t.Errorf("POST: %q, %v", got, err)
@@ -133,16 +126,12 @@ func TestGuard(t *testing.T) {
 	}
 	// A browser is asked for a password, and sends the token as that.
 	req, err := http.NewRequest(http.MethodGet, url+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for password, want := range map[string]int{"good": http.StatusOK, "unknown": http.StatusUnauthorized,
 		"": http.StatusUnauthorized} {
 		req.SetBasicAuth("someone", password)
 		resp, err := client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		resp.Body.Close()
 		challenges := fmt.Sprint(resp.Header.Values("WWW-Authenticate"))
 		if resp.StatusCode != want || want == http.StatusUnauthorized &&
@@ -171,9 +160,7 @@ func TestGuardWithoutAPI(t *testing.T) {
 	url := "https://127.0.0.1:" + port + "/metrics"
 	eventually(t, url, "good", "503 the API server does not say whether this may be read")
 	api.Fail(drivertest.ReviewToken, 0)
-	if got := get(t, url, "good"); got != "200 hello" {
-		t.Errorf("after the trouble: %q", got)
-	}
+	test.Eq(t, "200 hello", get(t, url, "good"), test.Sprint("after the trouble"))
 }
 
 // TestGuardLimit: of one address two requests wait for the API server, and the others are refused meanwhile.
@@ -192,9 +179,7 @@ func TestGuardLimit(t *testing.T) {
 		}()
 	}
 	for range 18 {
-		if answer := <-answers; !strings.HasPrefix(answer, "429 too many requests") {
-			t.Errorf("while the API server is asked: %s", answer)
-		}
+		test.StrHasPrefix(t, "429 too many requests", <-answers, test.Sprint("while the API server is asked"))
 	}
 	release()
 	for range 2 {
@@ -211,9 +196,7 @@ func TestHandOver(t *testing.T) {
 	eventually(t, "http://"+address, "", "200 old")
 	start(t, &webserver.Server{Address: address, Handler: says("new")})
 	for range 3 {
-		if got := get(t, "http://"+address, ""); got != "200 old" {
-			t.Errorf("while the old one serves: %q", got)
-		}
+		test.Eq(t, "200 old", get(t, "http://"+address, ""), test.Sprint("while the old one serves"))
 	}
 	stop()
 	eventually(t, "http://"+address, "", "200 new")
@@ -226,13 +209,9 @@ func TestCertificate(t *testing.T) {
 		Handler: says("hello")}
 	write := func(host string) {
 		cert, key, err := certutil.GenerateSelfSignedCertKey(host, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for name, data := range map[string][]byte{s.CertFile: cert, s.KeyFile: key} {
-			if err := os.WriteFile(name, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(name, data, 0o600))
 		}
 	}
 	write("first.example.com")

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,9 +111,7 @@ func (a *API) Config() *rest.Config { return &rest.Config{Host: a.server.URL, QP
 func (a *API) Client(t testing.TB) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(a.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return client
 }
 
@@ -124,9 +123,7 @@ func (a *API) Kubeconfig(t testing.TB) string {
 "clusters": [{"name": "k", "cluster": {"server": %q}}],
 "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
 "users": [{"name": "u", "user": {}}]}`, a.server.URL)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // staticPod is a pod that each node has: the kubelet made it of a file.
@@ -13,9 +15,7 @@ const staticPod = "0123456789abcdef0123456789abcdef"
 func newCgroups(t testing.TB) string {
 	t.Helper()
 	dir := TempDir(t)
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpu memory pids\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpu memory pids\n"), 0o644))
 	h := &Host{cgroups: dir}
 	h.AddPodCgroup(t, staticPod)
 	return dir
@@ -29,18 +29,14 @@ func (h *Host) Cgroups() string { return h.cgroups }
 func (h *Host) AddPodCgroup(t testing.TB, uid string, containers ...string) {
 	t.Helper()
 	for _, dir := range append(containers, "") {
-		if err := os.MkdirAll(filepath.Join(h.podCgroup(uid), dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Join(h.podCgroup(uid), dir), 0o755))
 	}
 }
 
 // RemovePodCgroup removes them, as a kubelet does when the last process has ended.
 func (h *Host) RemovePodCgroup(t testing.TB, uid string) {
 	t.Helper()
-	if err := os.RemoveAll(h.podCgroup(uid)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(h.podCgroup(uid)))
 }
 
 func (h *Host) podCgroup(uid string) string { return filepath.Join(h.cgroups, "kubepods", "pod"+uid) }
@@ -48,7 +44,5 @@ func (h *Host) podCgroup(uid string) string { return filepath.Join(h.cgroups, "k
 // HideCgroups removes the cgroups of all pods, as of a kubelet that makes none (--cgroups-per-qos=false).
 func (h *Host) HideCgroups(t testing.TB) {
 	t.Helper()
-	if err := os.RemoveAll(filepath.Join(h.cgroups, "kubepods")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(filepath.Join(h.cgroups, "kubepods")))
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
@@ -12,11 +14,7 @@ func TestJumped(t *testing.T) {
 	now := time.Now()
 	for _, by := range []time.Duration{time.Hour, -time.Hour, 0, 87600 * time.Hour} {
 		jumped := drivertest.Jumped(now, by)
-		if got := jumped.Sub(now); got != 0 {
-			t.Errorf("jump by %v: %v passed", by, got)
-		}
-		if got := jumped.Round(0).Sub(now.Round(0)); got != by {
-			t.Errorf("jump by %v: the clock shows %v more", by, got)
-		}
+		test.Eq(t, 0, jumped.Sub(now), test.Sprintf("jump by %v", by))
+		test.Eq(t, by, jumped.Round(0).Sub(now.Round(0)), test.Sprint("jump by"))
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -31,9 +33,7 @@ const patience = 30 * time.Second
 // last error when that takes too long.
 func Eventually(t testing.TB, condition func() error) {
 	t.Helper()
-	if err := Await(patience, condition); err != nil {
-		t.Fatalf("still after %v: %v", patience, err)
-	}
+	must.NoError(t, Await(patience, condition), must.Sprintf("still after %v", patience))
 }
 
 // Await waits until the condition returns nil, for so long. It returns the condition's last
@@ -67,13 +67,9 @@ func TempDir(t testing.TB) string {
 		parent = ""
 	}
 	dir, err := os.MkdirTemp(parent, "rdma-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("clean up: %v", err)
-		}
+		test.NoError(t, os.RemoveAll(dir), test.Sprint("clean up"))
 	})
 	return dir
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
@@ -31,9 +33,7 @@ func NewHost(t testing.TB, machine string) *Host {
 func load(t testing.TB, machine string) *fixture.Machine {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m
 }
 
@@ -43,28 +43,16 @@ func (h *Host) Become(t testing.TB, m *fixture.Machine) {
 	t.Helper()
 	RequireRoot(t)
 	tree := TempDir(t)
-	if err := m.Extract(tree); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.MakeNodes(tree); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Extract(tree))
+	must.NoError(t, m.MakeNodes(tree))
 	for _, dir := range []string{"dev", "sys/fs"} {
-		if err := os.MkdirAll(filepath.Join(tree, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Join(tree, dir), 0o755))
 	}
-	if err := os.Symlink(h.cgroups, filepath.Join(tree, "sys/fs/cgroup")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(h.cgroups, filepath.Join(tree, "sys/fs/cgroup")))
 	for _, dir := range []string{"dev", "sys"} {
 		link := filepath.Join(h.Root, dir)
-		if err := os.Symlink(filepath.Join(tree, dir), link+".new"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(link+".new", link); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Symlink(filepath.Join(tree, dir), link+".new"))
+		must.NoError(t, os.Rename(link+".new", link))
 	}
 }
 
@@ -84,9 +72,7 @@ func Swapped(t testing.TB, machine string, names ...string) *fixture.Machine {
 	var out tree.Tree
 	for _, e := range load(t, machine).Tree().Entries() {
 		e.Path, e.Target, e.Data = swap.Replace(e.Path), swap.Replace(e.Target), swap.Replace(e.Data)
-		if err := out.Write(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, out.Write(e))
 	}
 	return changed(machine, &out)
 }
@@ -104,9 +90,7 @@ func Without(t testing.TB, machine string, texts ...string) *fixture.Machine {
 		if !keep {
 			continue
 		}
-		if err := out.Write(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, out.Write(e))
 	}
 	return changed(machine, &out)
 }

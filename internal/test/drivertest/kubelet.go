@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/shoenig/test/must"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -61,18 +62,12 @@ func NewKubeletAt(t testing.TB, dir string) *Kubelet {
 	t.Helper()
 	k := &Kubelet{Dir: dir, t: t, changed: make(chan struct{})}
 	for _, dir := range []string{k.registry(), filepath.Join(k.Dir, "plugins", driverName), filepath.Join(k.Dir, "pod-resources")} {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(dir, 0o750))
 	}
 	k.servePodResources()
 	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := watcher.Add(k.registry()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, watcher.Add(k.registry()))
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { k.watch(ctx, watcher, &done) })
@@ -183,13 +178,9 @@ func (k *Kubelet) Restart() {
 	k.t.Helper()
 	k.forgetAll()
 	sockets, err := filepath.Glob(filepath.Join(k.registry(), "*.sock"))
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.NoError(k.t, err)
 	for _, socket := range sockets {
-		if err := k.register(Context(k.t), socket); err != nil {
-			k.t.Fatal(err)
-		}
+		must.NoError(k.t, k.register(Context(k.t), socket))
 	}
 }
 
@@ -379,9 +370,7 @@ func (s podServer) List(ctx context.Context, _ *podresources.ListPodResourcesReq
 func (k *Kubelet) servePodResources() {
 	k.t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(k.Dir, "pod-resources", "kubelet.sock"))
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.NoError(k.t, err)
 	server := grpc.NewServer()
 	podresources.RegisterPodResourcesListerServer(server, podServer{kubelet: k})
 	go func() { _ = server.Serve(listener) }()

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // Worker is what a driver meets on its own node: hardware, kubelet and CDI directory.
@@ -76,8 +78,6 @@ func (w *Worker) RecordDir() string { return filepath.Join(w.StateDir, "claims")
 func BootID(t testing.TB) string {
 	t.Helper()
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return strings.TrimSpace(string(id))
 }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/checkout"
 )
 
@@ -37,9 +39,7 @@ var build = sync.OnceValues(func() (string, error) {
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return path
 }
 
@@ -87,9 +87,7 @@ func Launch(t testing.TB, command ...string) *Process {
 	p := &Process{t: t, cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait() // the exit code has it all
 		close(p.ended)
@@ -123,9 +121,7 @@ func (p *Process) Suspend() {
 // Signal sends a signal to the driver.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
 // Wait waits for the end of the driver, and returns its exit code, -1 for a signal.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 )
@@ -67,8 +68,6 @@ func (r *Running) Stop() bool {
 		return false
 	}
 	r.ended = true
-	if err := <-r.done; err != nil {
-		r.t.Errorf("the driver ended with: %v", err)
-	}
+	test.NoError(r.t, <-r.done, test.Sprint("the driver ended"))
 	return true
 }

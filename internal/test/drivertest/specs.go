@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
@@ -47,13 +48,9 @@ func SpecPath(dir string, c *resourceapi.ResourceClaim) string {
 func Spec(t testing.TB, dir string, c *resourceapi.ResourceClaim) *specs.Spec {
 	t.Helper()
 	data, err := os.ReadFile(SpecPath(dir, c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	spec := &specs.Spec{}
-	if err := json.Unmarshal(data, spec); err != nil {
-		t.Fatalf("%s: %v", SpecPath(dir, c), err)
-	}
+	must.NoError(t, json.Unmarshal(data, spec), must.Sprintf("%s", SpecPath(dir, c)))
 	return spec
 }
 
@@ -95,9 +92,7 @@ func CheckSpecs(dir string, devices ...string) error {
 func Files(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	names := []string{}
 	for _, e := range entries {
 		names = append(names, e.Name())

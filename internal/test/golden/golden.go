@@ -15,7 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // Update is the flag -update.
@@ -28,9 +29,7 @@ func JSON(t *testing.T, name string, value any) {
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(value); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, enc.Encode(value))
 	Bytes(t, name+".json", buf.Bytes())
 }
 
@@ -44,24 +43,15 @@ func Bytes(t *testing.T, name string, data []byte) {
 func File(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if *Update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.NoError(t, os.WriteFile(path, data, 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("no golden file %q: write it with go test . -update", path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(data)); diff != "" {
-		t.Errorf("output differs from %s (-want +got):\n%s", path, diff)
-	}
+	must.False(t, errors.Is(err, fs.ErrNotExist),
+		must.Sprintf("no golden file %q: write it with go test . -update", path))
+	must.NoError(t, err)
+	test.Eq(t, string(want), string(data), test.Sprintf("output differs from %s", path))
 }
 
 // Section compares a part of a document with what it should be. It stands between the lines
@@ -69,9 +59,7 @@ func File(t *testing.T, path string, data []byte) {
 func Section(t *testing.T, path, name, text string) {
 	t.Helper()
 	doc, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	begin, end := "<!-- "+name+": made by go test ", "<!-- end of "+name+" -->"
 	before, rest, ok := strings.Cut(string(doc), begin)
 	command, rest, ok2 := strings.Cut(rest, " -update -->\n")

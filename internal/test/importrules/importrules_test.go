@@ -8,7 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/importrules"
 )
@@ -17,9 +18,7 @@ import (
 func load(t *testing.T, patterns ...string) importrules.Graph {
 	t.Helper()
 	graph, err := importrules.Load("../../..", patterns...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return graph
 }
 
@@ -28,9 +27,7 @@ var whole = sync.OnceValues(func() (importrules.Graph, error) { return importrul
 func wholeModule(t *testing.T) importrules.Graph {
 	t.Helper()
 	graph, err := whole()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return graph
 }
 
@@ -50,9 +47,7 @@ func TestCalls(t *testing.T) {
 	graph := wholeModule(t)
 	for _, rule := range calls {
 		violations, err := rule.Violations(graph)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, violation := range violations {
 			t.Errorf("%s: %s", rule.Name, violation)
 		}
@@ -64,9 +59,7 @@ func TestCalls(t *testing.T) {
 func TestMethods(t *testing.T) {
 	graph := wholeModule(t)
 	violations, err := methods.Violations(graph)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, violation := range violations {
 		t.Error(violation)
 	}
@@ -93,9 +86,7 @@ func missing(t *testing.T, graph importrules.Graph, rule string, patterns ...[]s
 // nothing else.
 func TestPlanted(t *testing.T) {
 	dirs, err := os.ReadDir("testdata/planted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var planted, names []string
 	for _, d := range dirs {
 		planted = append(planted, "./internal/test/importrules/testdata/planted/"+d.Name())
@@ -104,14 +95,10 @@ func TestPlanted(t *testing.T) {
 	graph := load(t, planted...)
 	check := func(name, why string, got []string) {
 		want, err := os.ReadFile(filepath.Join("testdata/planted", name, "want.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		text := strings.ReplaceAll(strings.Join(got, "\n")+"\n", module+"/internal/test/importrules/testdata/planted/", "")
 		text = strings.ReplaceAll(text, ": "+why+"\n", "\n")
-		if diff := cmp.Diff(string(want), text); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		test.Eq(t, string(want), text, test.Sprintf("%s", name))
 		names = slices.DeleteFunc(names, func(n string) bool { return n == name })
 	}
 	for _, ban := range slices.Concat(floors, bans) {
@@ -121,22 +108,16 @@ func TestPlanted(t *testing.T) {
 	for _, rule := range calls {
 		rule.Of = []string{module + "/internal/test/importrules/testdata/planted/" + rule.Name}
 		violations, err := rule.Violations(graph)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		check(rule.Name, rule.Why, violations)
 	}
 	rule := methods
 	rule.Of = []string{module + "/internal/test/importrules/testdata/planted/" + rule.Name}
 	rule.But = nil
 	violations, err := rule.Violations(graph)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	check(rule.Name, rule.Why, violations)
-	if len(names) > 0 {
-		t.Errorf("planted for no rule: %s", names)
-	}
+	test.Eq(t, 0, len(names), test.Sprintf("planted for no rule: %s", names))
 }
 
 // TestFree: But and Except make packages free.
@@ -160,20 +141,15 @@ func TestFree(t *testing.T) {
 func TestSizes(t *testing.T) {
 	const maxP90, maxFile = 35, 400
 	sizes, err := importrules.Measure(wholeModule(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p90 := importrules.Percentile(sizes.Functions, 90)
 	t.Logf("%d functions: median %d lines, p90 %d, longest %d (%s); longest file %d (%s)",
 		len(sizes.Functions), importrules.Percentile(sizes.Functions, 50), p90,
 		sizes.Functions[0].Lines, sizes.Functions[0].Name, sizes.Files[0].Lines, sizes.Files[0].Name)
-	if p90 > maxP90 {
-		t.Errorf("one function in ten has more than %d lines; want at most %d. The longest: %+v", p90, maxP90, sizes.Functions[:10])
-	}
+	test.LessEq(t, maxP90, p90,
+		test.Sprintf("one function in ten has more than %d lines; want at most %d. The longest: %+v", p90, maxP90, sizes.Functions[:10]))
 	for _, f := range sizes.Files {
-		if f.Lines > maxFile {
-			t.Errorf("%s has %d lines; want at most %d", f.Name, f.Lines, maxFile)
-		}
+		test.LessEq(t, maxFile, f.Lines, test.Sprintf("%s has %d lines; want at most %d", f.Name, f.Lines, maxFile))
 	}
 }
 
@@ -194,22 +170,16 @@ func TestPackageComments(t *testing.T) {
 
 func TestPercentile(t *testing.T) {
 	var sizes []importrules.Size
-	if got := importrules.Percentile(sizes, 90); got != 0 {
-		t.Errorf("of nothing: %d", got)
-	}
+	test.Eq(t, 0, importrules.Percentile(sizes, 90), test.Sprint("of nothing"))
 	for lines := 20; lines > 0; lines-- {
 		sizes = append(sizes, importrules.Size{Lines: lines})
 	}
 	for p, want := range map[int]int{100: 20, 90: 18, 50: 10} {
-		if got := importrules.Percentile(sizes, p); got != want {
-			t.Errorf("p%d of 1 to 20: %d; want %d", p, got, want)
-		}
+		test.Eq(t, want, importrules.Percentile(sizes, p), test.Sprintf("p%d of 1 to 20", p))
 	}
 }
 
 func TestLoadFails(t *testing.T) {
 	_, err := importrules.Load("../../..", "./no/such/package")
-	if err == nil || !strings.Contains(err.Error(), "no/such/package") {
-		t.Errorf("error %v; want one that names the package", err)
-	}
+	test.ErrorContains(t, err, "no/such/package")
 }

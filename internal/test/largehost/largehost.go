@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -26,14 +28,10 @@ type Host struct {
 func New(t testing.TB, functions int) *Host {
 	t.Helper()
 	m, err := fixture.Large(functions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	sys := m.FS(t)
 	snap, err := rdma.Discover(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return &Host{FS: counted.New(sys), Last: snap.HCAs[functions-1]}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -46,38 +48,26 @@ func Start(t *testing.T, match string, command ...string) {
 	}
 	uid, uidErr := strconv.Atoi(own.Uid)
 	gid, gidErr := strconv.Atoi(own.Gid)
-	if err := errors.Join(uidErr, gidErr); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(uidErr, gidErr))
 	for _, dir := range []string{"", "/network", "/netif", "/netif/links", "/netif/lldp", "/netif/leases"} {
 		path := "/run/systemd" + dir
-		if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o755)))
 		if strings.HasPrefix(dir, "/netif") {
-			if err := os.Chown(path, uid, gid); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.Chown(path, uid, gid))
 		}
 	}
 	const file = "/run/systemd/network/10-lldp.network"
 	text := "[Match]\nName=" + match + "\n[Network]\nLLDP=yes\nLinkLocalAddressing=no\nKeepMaster=yes\n"
-	if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)))
 	if len(command) == 0 {
 		command = []string{Daemon}
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_TARGET=console")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 	})
 }
@@ -86,15 +76,9 @@ func Start(t *testing.T, match string, command ...string) {
 func Send(t *testing.T, netdev, frame string) {
 	t.Helper()
 	link, err := net.InterfaceByName(netdev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer unix.Close(fd)
-	if err := unix.Sendto(fd, []byte(frame), 0, &unix.SockaddrLinklayer{Ifindex: link.Index}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Sendto(fd, []byte(frame), 0, &unix.SockaddrLinklayer{Ifindex: link.Index}))
 }

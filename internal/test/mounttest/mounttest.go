@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -31,9 +33,7 @@ const env = "MOUNTTEST"
 func Isolated(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(env) == t.Name() {
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			t.Fatalf("make mounts private: %v", err)
-		}
+		must.NoError(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), must.Sprint("make mounts private"))
 		return true
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
@@ -56,20 +56,15 @@ func Isolated(t *testing.T) bool {
 // Tmpfs mounts a tmpfs on dir until the test ends.
 func Tmpfs(t *testing.T, dir, options string) {
 	t.Helper()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Fatalf("mount tmpfs on %s: %v", dir, err)
-	}
+	must.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, options), must.Sprintf("mount tmpfs on %s", dir))
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
+		test.NoError(t, unix.Unmount(dir, unix.MNT_DETACH), test.Sprintf("unmount %s", dir))
 	})
 }
 
 // ReadOnly makes the file system mounted on dir read-only.
 func ReadOnly(t *testing.T, dir string) {
 	t.Helper()
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatalf("make %s read-only: %v", dir, err)
-	}
+	must.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""),
+		must.Sprintf("make %s read-only", dir))
 }

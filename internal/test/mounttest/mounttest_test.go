@@ -1,11 +1,13 @@
 package mounttest_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/mounttest"
 )
@@ -22,11 +24,7 @@ func TestIsolated(t *testing.T) {
 	}
 	mounttest.Tmpfs(t, "/dev", "size=64k")
 	name := filepath.Join("/dev", file)
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(name, nil, 0o600))
 	mounttest.ReadOnly(t, "/dev")
-	if err := os.Remove(name); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("error %v; want EROFS", err)
-	}
+	test.ErrorIs(t, os.Remove(name), syscall.EROFS)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -27,9 +29,7 @@ func TestProgram(t *testing.T) {
 		if needs.Program(r, "no-such-program", "install it"); r.ended != want {
 			t.Errorf("CI=%q: %q, want %q", ci, r.ended, want)
 		}
-		if needs.Program(t, "go", "install it") == "" {
-			t.Error("go is not found")
-		}
+		test.NotEq(t, "", needs.Program(t, "go", "install it"), test.Sprint("go is not found"))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -36,9 +37,7 @@ func (n *Namespace) flood(count int, request func(i int) *nl.NetlinkRequest) {
 		}
 		return nil
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, err)
 }
 
 // number makes an address of 10.0.0.0/8.
@@ -132,9 +131,7 @@ func (n *Namespace) make(count int, link func(i int) netlink.Link) {
 		}
 		return nil
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, err)
 }
 
 func (n *Namespace) index(dev string) (index int) {
@@ -146,8 +143,6 @@ func (n *Namespace) index(dev string) (index int) {
 		}
 		return err
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, err)
 	return index
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
@@ -38,14 +39,10 @@ func New(t testing.TB) *Namespace {
 		}
 	}()
 	<-done
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { ns.Close() })
 	n := &Namespace{ns, t}
-	if err := n.Do(setDefaults); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Do(setDefaults))
 	n.IP("link set lo up")
 	return n
 }
@@ -87,9 +84,7 @@ func (n *Namespace) Try(args string) (out string, err error) {
 func (n *Namespace) IP(args string) string {
 	n.t.Helper()
 	out, err := n.Try(args)
-	if err != nil {
-		n.t.Fatalf("ip %s: %v: %s", args, err, out)
-	}
+	must.NoError(n.t, err, must.Sprintf("ip %s: %v: %s", args, err, out))
 	return out
 }
 
@@ -97,9 +92,7 @@ func (n *Namespace) IP(args string) string {
 func (n *Namespace) Process() (pid int) {
 	n.t.Helper()
 	cmd := exec.Command("sleep", "600")
-	if err := n.Do(cmd.Start); err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, n.Do(cmd.Start))
 	n.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	return cmd.Process.Pid
 }

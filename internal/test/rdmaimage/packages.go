@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -64,25 +65,17 @@ func Unpack(t testing.TB, suite string, packages ...string) string {
 		needs.Program(t, program, "Debian and Ubuntu have it")
 	}
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	recipe := sha256.Sum256(fmt.Append(nil, unpack, runtime.GOARCH, packages))
 	cache = filepath.Join(cache, "dra-driver-rdma", fmt.Sprintf("packages-%x", recipe[:6]))
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(cache, 0o755))
 	lock, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer lock.Close()
 	for err = unix.EINTR; err == unix.EINTR; {
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // other tests download the same
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := filepath.Join(cache, suite)
 	if _, err := os.Stat(dir); err == nil {
 		return dir
@@ -92,9 +85,7 @@ func Unpack(t testing.TB, suite string, packages ...string) string {
 	if err == nil {
 		err = os.Rename(dir+".new", dir)
 	}
-	if err != nil {
-		t.Fatalf("unpack Debian's packages of %s: %v\n%s", suite, err, out)
-	}
+	must.NoError(t, err, must.Sprintf("unpack Debian's packages of %s: %v\n%s", suite, err, out))
 	return dir
 }
 
@@ -105,7 +96,5 @@ func CopyPackages(t testing.TB, suite, root string) {
 	if err == nil {
 		err = os.Chmod(root, 0o755) // for the container's user
 	}
-	if err != nil {
-		t.Fatalf("copy Debian's packages: %v: %s", err, out)
-	}
+	must.NoError(t, err, must.Sprintf("copy Debian's packages: %v: %s", err, out))
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 )
 
@@ -131,28 +133,20 @@ func (i *Image) Move(from, to string) *Image {
 func (i *Image) Make(t testing.TB, dir string) {
 	t.Helper()
 	makeDir(t, dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chmod(dir, 0o755))
 	for name, target := range i.Links {
 		at := filepath.Join(dir, name)
 		makeDir(t, filepath.Dir(at))
 		if strings.HasPrefix(target, "usr/") {
 			makeDir(t, filepath.Join(dir, target))
 		}
-		if err := os.Symlink(target, at); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Symlink(target, at))
 	}
 	for name, data := range i.Files {
 		at := filepath.Join(dir, name)
 		makeDir(t, filepath.Dir(at))
-		if err := os.WriteFile(at, []byte(data), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(at, []byte(data), 0o755))
+		must.NoError(t, os.Chmod(at, 0o755))
 	}
 }
 
@@ -163,10 +157,6 @@ func makeDir(t testing.TB, dir string) {
 		return
 	}
 	makeDir(t, filepath.Dir(dir))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(dir, 0o755))
+	must.NoError(t, os.Chmod(dir, 0o755))
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,9 +52,7 @@ type Supervisor struct {
 func New(t testing.TB) *Supervisor {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sysfault-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &Supervisor{t: t, socket: filepath.Join(dir, "socket")}
 	if s.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: s.socket, Net: "unix"}); err != nil {
 		t.Fatal(err)
@@ -86,9 +86,7 @@ func Available() error {
 func (s *Supervisor) Command(program string, args ...string) []string {
 	s.t.Helper()
 	launch, err := launcher()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return append([]string{launch, s.socket, program}, args...)
 }
 
@@ -170,9 +168,7 @@ func (s *Supervisor) answer(fd int, stopped *sync.WaitGroup) error {
 		return send(fd, n.id, 0)
 	}
 	stopped.Go(func() {
-		if err := send(fd, n.id, do(call)); err != nil {
-			s.t.Errorf("supervise a program: %v", err)
-		}
+		test.NoError(s.t, send(fd, n.id, do(call)), test.Sprint("supervise a program"))
 	})
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -25,9 +27,7 @@ func TestFaults(t *testing.T) {
 	s := sysfault.New(t)
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
-	if err := os.WriteFile(from, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(from, []byte("content"), 0o600))
 	faults := 0
 	for n := 1; ; n++ {
 		shot := s.Arm(sysfault.Fault{N: n, Match: sysfault.Below(dir), Do: sysfault.Error(unix.EIO)})
@@ -35,9 +35,7 @@ func TestFaults(t *testing.T) {
 		shot.Disarm()
 		call, fired := shot.Fired()
 		if !fired {
-			if err != nil {
-				t.Fatalf("without a fault: %v: %s", err, out)
-			}
+			must.NoError(t, err, must.Sprintf("without a fault: %v: %s", err, out))
 			break
 		}
 		faults++
@@ -48,9 +46,8 @@ func TestFaults(t *testing.T) {
 	if data, err := os.ReadFile(to); err != nil || string(data) != "content" {
 		t.Errorf("the copy is %q, error %v", data, err)
 	}
-	if faults < 4 {
-		t.Errorf("%d calls failed, want at least two opens, a read and a write", faults)
-	}
+	test.GreaterEq(t, 4, faults,
+		test.Sprintf("%d calls failed, want at least two opens, a read and a write", faults))
 }
 
 // TestLasting: a lasting fault hits all later calls, and another program is left alone
@@ -67,9 +64,7 @@ func TestLasting(t *testing.T) {
 	if err != nil || strings.Count(out, "No space left on device") != 2 {
 		t.Errorf("error %v, output %s", err, out)
 	}
-	if got := len(shot.Calls()); got != 3 {
-		t.Errorf("calls are %v, want 3", shot.Calls())
-	}
+	test.Eq(t, 3, len(shot.Calls()), test.Sprintf("calls are %v, want 3", shot.Calls()))
 	shot.Disarm()
 	if out, err := run(s, "sh", "-c", "echo 4 >> "+file); err != nil {
 		t.Errorf("error %v, output %s", err, out)
@@ -117,17 +112,11 @@ func TestDisarmWaits(t *testing.T) {
 	}})
 	command := s.Command("touch", file)
 	cmd := exec.Command(command[0], command[1:]...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Start())
 	<-begun
 	shot.Disarm()
-	if !done.Load() {
-		t.Error("Disarm has returned before the fault was done")
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	test.True(t, done.Load(), test.Sprint("Disarm has returned before the fault was done"))
+	test.NoError(t, cmd.Wait())
 }
 
 // TestEnded: a fault that is being done stops one thread, and the calls of the others count until it is over.
@@ -145,9 +134,7 @@ func TestEnded(t *testing.T) {
 		for len(shot.Calls()) < 2 {
 			runtime.Gosched()
 		}
-		if ended := shot.Ended(); ended != 0 {
-			t.Errorf("a fault that is being done has ended at call %d", ended)
-		}
+		test.Eq(t, 0, shot.Ended(), test.Sprint("a fault that is being done has ended at call"))
 		return 0
 	}})
 	close(armed)

@@ -1,10 +1,10 @@
 package v1alpha1
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,15 +87,9 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Decode([]byte(tc.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("decoded (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(got, got.DeepCopyObject()); diff != "" {
-				t.Errorf("deep copy differs:\n%s", diff)
-			}
+			must.NoError(t, err)
+			test.Eq(t, tc.want, got, test.Sprint("decoded"))
+			test.Eq(t, got, got.DeepCopyObject(), test.Sprint("deep copy differs"))
 		})
 	}
 }
@@ -210,13 +204,9 @@ func TestDecodeErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Decode([]byte(tc.raw))
-			if err == nil {
-				t.Fatal("decoded without an error")
-			}
+			must.Error(t, err, must.Sprint("decoded without"))
 			for _, part := range tc.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error does not say %q: %v", part, err)
-				}
+				test.StrContains(t, err.Error(), part, test.Sprintf("error does not say %q: %v", part, err))
 			}
 		})
 	}
@@ -242,12 +232,8 @@ func TestDeepCopyIsDeep(t *testing.T) {
 	class.Allow.LimitsMax.Handles.Set(1)
 	class.Defaults.Limits.Objects.Set(1)
 	claim.Limits.Objects.Set(1)
-	if diff := cmp.Diff(want, classCopy); diff != "" {
-		t.Errorf("the copy of a class configuration changed:\n%s", diff)
-	}
-	if diff := cmp.Diff(wantClaim, claimCopy); diff != "" {
-		t.Errorf("the copy of a claim configuration changed:\n%s", diff)
-	}
+	test.Eq(t, want, classCopy, test.Sprint("the copy of a class configuration changed"))
+	test.Eq(t, wantClaim, claimCopy, test.Sprint("the copy of a claim configuration changed"))
 }
 
 // Whatever stands in a claim, decoding it neither panics nor accepts parameters
@@ -277,8 +263,6 @@ func FuzzDecode(f *testing.F) {
 		default:
 			t.Fatalf("decoded a %T", obj)
 		}
-		if invalid != nil {
-			t.Errorf("accepted %q: %v", raw, invalid)
-		}
+		test.NoError(t, invalid, test.Sprintf("accepted %q", raw))
 	})
 }

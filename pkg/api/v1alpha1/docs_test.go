@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,14 +20,10 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 // and the driver would: strictly.
 func TestDocumentedExamples(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/claims.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, resourceapi.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, add(scheme))
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	kinds := map[string]int{}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -44,9 +46,8 @@ func TestLinkTable(t *testing.T) {
 			t.Errorf("%s: the GUID is another one", name)
 		}
 	}
-	if err := (&v1alpha1.LinkTable{Kind: "LinkTable"}).Check(true); err == nil {
-		t.Error("a table without a version is taken")
-	}
+	test.Error(t, (&v1alpha1.LinkTable{Kind: "LinkTable"}).Check(true),
+		test.Sprint("a table without a version is taken"))
 }
 
 func TestSameLeaf(t *testing.T) {
@@ -55,9 +56,8 @@ func TestSameLeaf(t *testing.T) {
 		{"leaf-1.example.com", "leaf-1"}: true, {"leaf-1.a.com", "leaf-1.b.com"}: false, {"leaf-1", "leaf-11"}: false,
 		{"leaf-1", ""}: false,
 	} {
-		if got := v1alpha1.SameLeaf(names[0], names[1]); got != want {
-			t.Errorf("%q and %q are one leaf: %v", names[0], names[1], got)
-		}
+		test.Eq(t, want, v1alpha1.SameLeaf(names[0], names[1]),
+			test.Sprintf("%q and %q are one leaf", names[0], names[1]))
 	}
 }
 
@@ -77,8 +77,6 @@ func TestLinkIsOf(t *testing.T) {
 			Node: "a", Names: []string{"pci-0000-18-00-0", "mlx5_0", "eth0", ""},
 			Number: c.number, First: c.number == 1,
 		}
-		if got := l.IsOf(&port); got != c.want {
-			t.Errorf("%q/%q is that of port %d: %v", c.node, c.hca, c.number, got)
-		}
+		test.Eq(t, c.want, l.IsOf(&port), test.Sprintf("%q/%q is that of port %d", c.node, c.hca, c.number))
 	}
 }

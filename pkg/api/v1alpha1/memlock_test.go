@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -19,9 +21,7 @@ func TestMemlockQuantities(t *testing.T) {
 		text := pick("", "", "", "+", "-") + fmt.Sprint(random.Uint64()>>random.IntN(64)) + pick("", "", ".", ".0", ".5", ".25", ".001") +
 			pick("", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E3", "e+6", "e-2", "E0")
 		q, err := resource.ParseQuantity(text)
-		if err != nil {
-			t.Fatalf("%s is no quantity: %v", text, err)
-		}
+		must.NoError(t, err, must.Sprintf("%s is no quantity", text))
 		want, whole := whole(q)
 		got, err := Memlock(text).Bytes()
 		if whole != (err == nil) || whole && got != want {
@@ -31,9 +31,7 @@ func TestMemlockQuantities(t *testing.T) {
 			good++
 		}
 	}
-	if good < 2000 {
-		t.Errorf("only %d quantities were sizes", good)
-	}
+	test.GreaterEq(t, 2000, good, test.Sprintf("only %d quantities were sizes", good))
 	for text, want := range map[Memlock]int64{"unlimited": math.MaxInt64, "4g": 4 << 30, "4GB": 4 << 30, "4G": 4e9, "64m": 64 << 20, "4gib": 4 << 30} {
 		if got, err := text.Bytes(); err != nil || got != want {
 			t.Errorf("%s is %d, %v; want %d", text, got, err, want)

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // on2 has an interface be one of another HCA of the node.
@@ -63,9 +66,8 @@ func TestAddressGivenTwice(t *testing.T) {
 		"fixed": at(claimed("second", "macvlan"), "10.78.0.1/24"),
 	} {
 		_, err := give(t.Context(), a, second, i)
-		if err == nil || !strings.Contains(err.Error(), "address 10.78.0.1 is in use on this node: pod team-a/a (a) has it") {
-			t.Errorf("%s: error %v", what, err)
-		}
+		test.ErrorContains(t, err, "address 10.78.0.1 is in use on this node: pod team-a/a (a) has it",
+			test.Sprintf("%s", what))
 		undo(t, a, second)
 		if left := records(t, dir); len(left) != 1 {
 			t.Errorf("%s: left are %q", what, left)
@@ -94,9 +96,7 @@ func TestLockOfLease(t *testing.T) {
 	i, p := leased(wants("macvlan"), `{"type": "plugin"}`), pod(t, "a")
 	r := newRecord(a.store.bootID, p, i)
 	unlock, err := a.store.lockRecord(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b := on(t, host, dir, "boot-1") // it leaves that of the first, which is held
 	if left := records(t, dir); len(left) != 1 {
 		t.Errorf("there are %q", left)
@@ -104,9 +104,7 @@ func TestLockOfLease(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- b.Lease(t.Context(), p, i) }()
 	unlock()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, <-done)
 	mustAttach(t, a, p, i)
 	detachAll(t, b, p)
 	if err := os.WriteFile(a.store.path(r)+lockSuffix, nil, 0o600); err != nil { // by the one that was killed
@@ -125,22 +123,17 @@ func TestRecordsUnlisted(t *testing.T) {
 	_, a := node(t, dir, "boot-1")
 	mustAttach(t, a, pod(t, "a"), at(claimed("first", "macvlan"), "10.78.0.2/16"))
 	records, away := filepath.Join(dir, "records"), filepath.Join(dir, "away")
-	if err := os.Rename(records, away); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(records, away))
 	if _, err := a.leases.next("roce", blockOf(t, 0, 24)); !errors.Is(err, errUnlisted) {
 		t.Errorf("the block gives an address: error %v", err)
 	}
 	same := []netip.Prefix{netip.MustParsePrefix("10.78.0.2/16")}
-	if err := a.store.others(&Record{}).checkAddresses(same); !errors.Is(err, errUnlisted) {
-		t.Errorf("an address of a pod is free: error %v", err)
-	}
+	test.ErrorIs(t, a.store.others(&Record{}).checkAddresses(same), errUnlisted,
+		test.Sprint("an address of a pod is free"))
 	if _, err := a.Over(); !errors.Is(err, errUnlisted) {
 		t.Errorf("nothing is left to take back: error %v", err)
 	}
-	if err := os.Rename(away, records); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(away, records))
 	if err := a.store.others(&Record{}).checkAddresses(same); err == nil || errors.Is(err, errUnlisted) {
 		t.Errorf("the records are back: error %v", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -29,9 +31,7 @@ func node(t *testing.T, dir, boot string) (*podnettest.Namespace, *Attacher) {
 func on(t *testing.T, host *podnettest.Namespace, dir, boot string) *Attacher {
 	t.Helper()
 	a, err := New(podnet.On(host.Namespace, "rdma.dev", nil), &podnet.IPAM{Owner: "rdma.dev", Dir: filepath.Join(dir, "plugins")}, filepath.Join(dir, "records"), boot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return a
 }
 
@@ -79,9 +79,7 @@ func TestOneAtATime(t *testing.T) {
 	if err != nil || len(records) != 1 {
 		t.Fatal(records, err)
 	}
-	if err := detachAndRelease(t.Context(), a, records[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, detachAndRelease(t.Context(), a, records[0]))
 	for _, p := range []Pod{first, second} {
 		i := wants("macvlan")
 		i.Device.Network.Addresses = nil
@@ -166,12 +164,8 @@ func anything(Record) bool { return true }
 
 func plugin(t *testing.T, dir, script string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, "plugins"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "plugins", "plugin"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(dir, "plugins"), 0o755))
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "plugins", "plugin"), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 }
 
 // TestNoAddress: without an address nothing is attached, and nothing is left to undo.
@@ -197,15 +191,11 @@ func TestBadRecords(t *testing.T) {
 	dir := t.TempDir()
 	_, a := node(t, dir, "boot-1")
 	for name, text := range map[string]string{"x.y.z.json": "{", "newer.d.p.json": `{"version": 2, "claim": "newer", "device": "d", "pod": {"uid": "p"}}`, "other.json": `{"version": 1, "claim": "c"}`} {
-		if err := os.WriteFile(filepath.Join(dir, "records", name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, "records", name), []byte(text), 0o600))
 	}
 	swept, err := sweep(t, a)
 	for _, says := range []string{"x.y.z.json", "version 2 is not known", "other.json"} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("swept %v, error %v, want %q", swept, err, says)
-		}
+		test.ErrorContains(t, err, says, test.Sprintf("swept %v", swept))
 	}
 	if _, err := a.Attach(t.Context(), pod(t, "a"), wants("macvlan")); err != nil {
 		t.Error(err)
@@ -221,17 +211,13 @@ func TestNotBackYet(t *testing.T) {
 	host, a := node(t, t.TempDir(), "boot-1")
 	netns := filepath.Join(t.TempDir(), "netns")
 	p := pod(t, "a")
-	if err := os.Symlink(p.Netns, netns); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(p.Netns, netns))
 	inPod := p.Netns
 	p.Netns = netns
 	if _, err := a.Attach(t.Context(), p, wants("move")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(netns); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(netns))
 	if _, err := sweep(t, a); !errors.Is(err, podnet.ErrNotBack) {
 		t.Errorf("error %v", err)
 	}
@@ -242,9 +228,7 @@ func TestNotBackYet(t *testing.T) {
 	if err != nil || len(records) != 1 {
 		t.Fatal(records, err)
 	}
-	if err := detachAndRelease(t.Context(), a, records[0]); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, detachAndRelease(t.Context(), a, records[0]))
 	host.IP("link show dev ens1")
 }
 
@@ -267,9 +251,7 @@ func TestAddressesOfOne(t *testing.T) {
 	if err != nil || len(records) != 1 {
 		t.Fatal(records, err)
 	}
-	if err := detachAndRelease(t.Context(), a, records[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, detachAndRelease(t.Context(), a, records[0]))
 	if did, err := a.Attach(t.Context(), second, wants("macvlan")); !did || err != nil {
 		t.Errorf("when the first one has ended: %v, %v", did, err)
 	}
@@ -287,20 +269,14 @@ func TestOtherKind(t *testing.T) {
 	const says = "pod team-a/a (a) by claim team-a/nic has a macvlan there: use network.mode macvlan"
 	_, err := a.Attach(t.Context(), second, other)
 	for when, err := range map[string]error{"attach": err, "before": a.Usable(other)} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want %q", when, err, says)
-		}
+		test.ErrorContains(t, err, says, test.Sprintf("%s", when))
 	}
 	if left := records(t, dir); len(left) != 1 {
 		t.Errorf("records %q", left)
 	}
-	if err := a.Usable(wants("macvlan")); err != nil {
-		t.Errorf("another macvlan: %v", err)
-	}
+	test.NoError(t, a.Usable(wants("macvlan")), test.Sprint("another macvlan"))
 	detachAll(t, a, first)
-	if err := a.Usable(other); err != nil {
-		t.Errorf("without the macvlan: %v", err)
-	}
+	test.NoError(t, a.Usable(other), test.Sprint("without the macvlan"))
 	podnettest.Kind(t, "ipvlan")
 	mustAttach(t, a, second, other)
 }
@@ -319,9 +295,7 @@ func TestLastOfVLAN(t *testing.T) {
 	mustAttach(t, a, second, other)
 	wantVLANs := func(when string, want int) {
 		t.Helper()
-		if got := strings.Count(host.IP("-br link show type vlan"), "@ens1"); got != want {
-			t.Errorf("%s: %d VLAN interfaces, want %d", when, got, want)
-		}
+		test.Eq(t, want, strings.Count(host.IP("-br link show type vlan"), "@ens1"), test.Sprintf("%s", when))
 	}
 	end()
 	if n, err := sweep(t, on(t, host, dir, "boot-1")); n != 1 || err != nil {
@@ -330,24 +304,16 @@ func TestLastOfVLAN(t *testing.T) {
 	wantVLANs("another pod has one", 1)
 	untagged := claimed("third", "ipvlan")
 	untagged.Device.Network.Addresses = nil
-	if err := a.Usable(untagged); err != nil {
-		t.Errorf("another kind without the VLAN: %v", err)
-	}
+	test.NoError(t, a.Usable(untagged), test.Sprint("another kind without the VLAN"))
 	untagged.Device.VLAN = 100
-	if err := a.Usable(untagged); err == nil || !strings.Contains(err.Error(), "pod team-a/b (b)") {
-		t.Errorf("another kind in the VLAN: %v", err)
-	}
+	test.ErrorContains(t, a.Usable(untagged), "pod team-a/b (b)", test.Sprint("another kind in the VLAN"))
 	bad := filepath.Join(dir, "records", "x.y.z.json")
-	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(bad, []byte("{"), 0o600))
 	if n, err := detachMatching(t.Context(), a, second, anything); n != 1 || err == nil || !strings.Contains(err.Error(), bad) {
 		t.Errorf("taken back %d, %v", n, err)
 	}
 	wantVLANs("a record is unreadable", 1)
-	if err := os.Remove(bad); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(bad))
 	mustAttach(t, a, second, other)
 	detachAll(t, a, second)
 	wantVLANs("no pod has one", 0)

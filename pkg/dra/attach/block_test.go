@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,9 +28,7 @@ func blockOf(t *testing.T, number, length int) blocks.Block {
 	pool := blocks.New(blocks.Settings{Subnet: "10.78.0.0/16", PerNode: &bits, Label: label, Gateway: "10.78.0.1"},
 		func(field, format string, args ...any) { t.Fatalf(field+": "+format, args...) })
 	b, err := pool.Of(blocks.Node{Name: "n", Labels: map[string]string{label: fmt.Sprint(number)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 
@@ -70,9 +70,7 @@ func TestBlock(t *testing.T) {
 	detachAll(t, a, pods["a"])
 	// The next driver knows the last address by its file.
 	a, err := New(a.host, a.leases.ipam, filepath.Join(dir, "records"), "boot-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	attach("c", "10.78.0.4/16")
 	attach("d", "10.78.0.5/16")
 	attach("e", "10.78.0.6/16")
@@ -98,16 +96,12 @@ func TestBlockAndNamed(t *testing.T) {
 	taken := pod(t, "taken")
 	const says = "address 10.78.0.3 is in use on this node: pod team-a/a (a) has it by claim team-a/nic"
 	_, err := a.Attach(t.Context(), taken, at(claimed("claim-taken", "macvlan"), "10.78.0.3/24"))
-	if err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("an address that the block has given: error %v", err)
-	}
+	test.ErrorContains(t, err, says, test.Sprint("an address that the block has given"))
 	detachAll(t, a, named)
 	for i, want := range []string{"10.78.0.4", "10.78.0.5", "10.78.0.6", "10.78.0.2"} {
 		uid := types.UID(fmt.Sprint("next-", i))
 		mustAttach(t, a, pod(t, uid), of(b, "claim-"+uid))
-		if got := assigned(a)["team-a/"+string(uid)]; got != want {
-			t.Errorf("%s is given, want %s", got, want)
-		}
+		test.Eq(t, want, assigned(a)["team-a/"+string(uid)], test.Sprint("is given"))
 	}
 }
 
@@ -123,9 +117,7 @@ func TestBlockIPv6(t *testing.T) {
 		}
 	}
 	got := slices.Sorted(maps.Values(assigned(a)))
-	if !slices.Equal(got, []string{"fd00:78:0:4::1", "fd00:78:0:4::2"}) {
-		t.Errorf("given are %v", got)
-	}
+	test.SliceEqOp(t, []string{"fd00:78:0:4::1", "fd00:78:0:4::2"}, got, test.Sprint("given"))
 }
 
 // TestBlockUsedUp: the error says how many addresses there are, and who has them. Nothing is left of the pod, and the
@@ -160,17 +152,13 @@ func TestBlockUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	_, a := node(t, dir, "boot-1")
 	bad := filepath.Join(dir, "records", "x.y.z.json")
-	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(bad, []byte("{"), 0o600))
 	p := pod(t, "a")
 	if _, err := give(t.Context(), a, p, of(blockOf(t, 1, 24), "c")); err == nil || !strings.Contains(err.Error(), bad) ||
 		!strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("error %v", err)
 	}
-	if err := os.Remove(bad); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(bad))
 	mustAttach(t, a, p, of(blockOf(t, 1, 24), "c"))
 }
 
@@ -180,9 +168,7 @@ func TestBlockAndOthers(t *testing.T) {
 	host.IP("addr add 10.78.1.1/16 dev ens1")
 	mustAttach(t, a, pod(t, "fixed"), at(claimed("fixed", "macvlan"), "10.78.1.2/16"))
 	mustAttach(t, a, pod(t, "a"), of(blockOf(t, 1, 24), "a"))
-	if got := assigned(a)["team-a/a"]; got != "10.78.1.3" {
-		t.Errorf("it gave %s", got)
-	}
+	test.Eq(t, "10.78.1.3", assigned(a)["team-a/a"], test.Sprint("it"))
 }
 
 // TestBlockReboot: after a reboot nothing of the earlier boot has an address, and the order goes on.
@@ -199,9 +185,7 @@ func TestBlockReboot(t *testing.T) {
 		t.Errorf("swept %d, %v, left are %v", n, err, assigned(a))
 	}
 	mustAttach(t, a, pod(t, "c"), of(b, "a")) // the pods that the kernel had are gone with their namespaces
-	if got := assigned(a)["team-a/c"]; got != "10.78.1.3" {
-		t.Errorf("it gave %s", got)
-	}
+	test.Eq(t, "10.78.1.3", assigned(a)["team-a/c"], test.Sprint("it"))
 }
 
 // TestPluginThenBlock: a claim that is allocated again after a change of the configuration has its address of the
@@ -217,9 +201,7 @@ func TestPluginThenBlock(t *testing.T) {
 	end()
 	next := pod(t, "a")
 	_, err := give(t.Context(), a, next, of(blockOf(t, 1, 24), "c"))
-	if err == nil || !strings.Contains(err.Error(), "has not taken back the address") {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorContains(t, err, "has not taken back the address")
 	if _, err := sweep(t, a); err != nil {
 		t.Error(err)
 	}
@@ -233,9 +215,7 @@ func TestPluginThenBlock(t *testing.T) {
 func TestAttachedMeanwhile(t *testing.T) {
 	_, a := node(t, t.TempDir(), "boot-1")
 	p, i := pod(t, "a"), of(blockOf(t, 1, 24), "a")
-	if err := a.Lease(t.Context(), p, i); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, a.Lease(t.Context(), p, i))
 	before, err := a.Of(p)
 	if err != nil || len(before) != 1 {
 		t.Fatal(before, err)
@@ -490,15 +470,11 @@ func TestManyAddresses(t *testing.T) {
 		got := map[netip.Addr]bool{}
 		for n := range l.block.Size() { // by records alone
 			p := Pod{UID: types.UID(fmt.Sprint("last-", n)), Name: "team-a/last", Netns: l.free[0].Path()}
-			if err := l.a.Lease(t.Context(), p, of(l.block, types.UID(fmt.Sprint("last-", n)))); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, l.a.Lease(t.Context(), p, of(l.block, types.UID(fmt.Sprint("last-", n)))))
 		}
 		for _, a := range l.a.Addresses() {
 			got[a.Address] = true
 		}
-		if uint64(len(got)) != l.block.Size() {
-			t.Errorf("%d addresses can be given in the end, want %d", len(got), l.block.Size())
-		}
+		test.Eq(t, l.block.Size(), uint64(len(got)), test.Sprintf("%d addresses can be given in the end", len(got)))
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -220,18 +222,14 @@ func cost(t *testing.T, mode, want string) {
 		const other = `{"version": 1, "bootID": "boot-1", "claim": "other-%d", "device": "pci-0000-4b-00-0", ` +
 			`"pod": {"uid": "b", "netns": "/proc"}}`
 		path := filepath.Join(p.dir, "records", fmt.Sprintf("other-%d.pci-0000-4b-00-0.b.json", i))
-		if err := os.WriteFile(path, fmt.Appendf(nil, other, i), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, fmt.Appendf(nil, other, i), 0o600))
 	}
 	var got []string
 	counted := func(c sysfault.Call) bool { return c.Name == "send" || sysfault.Below(p.dir)(c) }
 	for _, do := range []string{"attach", "detach"} {
 		counts := map[string]int{}
 		shot, err := p.run(do, sysfault.Fault{Match: counted})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, c := range shot.Calls() {
 			counts[c.Name]++
 		}
@@ -241,7 +239,5 @@ func cost(t *testing.T, mode, want string) {
 		}
 		got = append(got, do+": "+strings.Join(one, ", "))
 	}
-	if s := strings.Join(got, "; "); s != want {
-		t.Errorf("%s: %s, want %s", mode, s, want)
-	}
+	test.Eq(t, want, strings.Join(got, "; "), test.Sprintf("%s", mode))
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
@@ -30,18 +33,14 @@ func TestEightProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	ns, err := rdmanetns.Open(args[3])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	a, err := New(podnet.On(ns, "rdma.dev", nil), &podnet.IPAM{Owner: "rdma.dev"}, filepath.Join(args[2], "records"), "boot-1")
 	if err == nil && args[0] == "attach" {
 		err = attachEach(a, Pod{UID: "a", Name: "team-a/a", Netns: args[4]}, eachOn(t, count))
 	} else if err == nil {
 		_, err = detachMatching(context.Background(), a, Pod{UID: "a", Name: "team-a/a", Netns: args[4]}, anything)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // attachEach gives a pod its interfaces as the driver does: first all addresses, then all interfaces.
@@ -87,9 +86,7 @@ func TestCostOfEight(t *testing.T) {
 	for _, count := range []int{1, 8} {
 		for _, do := range []string{"attach", "detach"} {
 			name := fmt.Sprint(do, " ", count)
-			if got := p.costOf(do, count); got != want[name] {
-				t.Errorf("%s: %s, want %s", name, got, want[name])
-			}
+			test.Eq(t, want[name], p.costOf(do, count), test.Sprintf("%s", name))
 		}
 	}
 }

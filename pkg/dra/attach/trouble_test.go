@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,13 +40,9 @@ func linked(t *testing.T, uid types.UID) (p Pod, ns *podnettest.Namespace, end f
 	t.Helper()
 	ns = podnettest.New(t)
 	p = Pod{UID: uid, Name: "team-a/" + string(uid), Netns: filepath.Join(t.TempDir(), "netns")}
-	if err := os.Symlink(ns.Path(), p.Netns); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(ns.Path(), p.Netns))
 	return p, ns, func() {
-		if err := os.Remove(p.Netns); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Remove(p.Netns))
 	}
 }
 
@@ -73,9 +71,7 @@ func detachAll(t *testing.T, a *Attacher, p Pod) {
 func records(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "records", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return files
 }
 
@@ -155,9 +151,7 @@ func TestAddressNotGivenBack(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Fatal(left, err)
 	}
-	if err := detachAndRelease(t.Context(), a, left[0]); err == nil || !strings.Contains(err.Error(), "the store is away") {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorContains(t, detachAndRelease(t.Context(), a, left[0]), "the store is away")
 	host.IP("link show dev ens1")
 	mustAttach(t, a, second, claimed("second", "move"))
 	plugin(t, dir, add)
@@ -178,9 +172,7 @@ func TestPathOfAnother(t *testing.T) {
 	ns.IP("link set rdma0 netns " + pid(host)) // as the kernel does
 	end()
 	second, _, _ := linked(t, "b")
-	if err := os.Symlink(second.Netns, first.Netns); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(second.Netns, first.Netns))
 	second.Netns = first.Netns
 	mustAttach(t, a, second, claimed("second", "move"))
 	if left, err := a.Of(second); err != nil || len(left) != 1 || left[0].Original.Name != "ens1" {
@@ -199,9 +191,7 @@ func TestEndedSandbox(t *testing.T) {
 		if _, err := a.Attach(t.Context(), ended, wants(mode)); !errors.Is(err, rdmanetns.ErrEnded) {
 			t.Errorf("error %v", err)
 		}
-		if s := a.State("claim", hca); s == nil {
-			t.Error("the pod has lost its interface")
-		}
+		test.NotNil(t, a.State("claim", hca), test.Sprint("the pod has lost its interface"))
 		detachAll(t, a, now)
 	}
 }
@@ -212,9 +202,7 @@ func TestNotSeen(t *testing.T) {
 	p, _, end := linked(t, "a")
 	mustAttach(t, a, p, wants("macvlan"))
 	end()
-	if err := os.Remove(filepath.Dir(p.Netns)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(filepath.Dir(p.Netns)))
 	if over, err := a.Over(); err != nil || len(over) > 0 {
 		t.Errorf("over are %v, %v", over, err)
 	}
@@ -228,16 +216,12 @@ func TestRecords(t *testing.T) {
 	p := pod(t, "a")
 	i := wants("move")
 	empty := filepath.Join(dir, "records", "claim."+hca+".a.json")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(empty, nil, 0o600))
 	mustAttach(t, a, p, i)
 	detachAll(t, a, p)
 
 	small := filepath.Join(dir, "records")
-	if err := unix.Mount("records", small, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Mount("records", small, "tmpfs", 0, "size=64k"))
 	t.Cleanup(func() { unix.Unmount(small, unix.MNT_DETACH) })
 	plugin(t, dir, `[ $CNI_COMMAND = DEL ] || { dd if=/dev/zero of=`+small+`/full 2>/dev/null; echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'; }`)
 	for range 2 { // the second time it is full from the start
@@ -250,9 +234,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("left are %q", left)
 		}
 	}
-	if err := unix.Mount("", small, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Mount("", small, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	if _, err := give(t.Context(), a, p, i); !errors.Is(err, unix.EROFS) {
 		t.Errorf("error %v", err)
 	}
@@ -271,9 +253,7 @@ func TestTwoDrivers(t *testing.T) {
 		for _, one := range []*Attacher{a, b} {
 			all.Go(func() {
 				did, err := one.Attach(t.Context(), p, wants(mode))
-				if err != nil {
-					t.Error(err)
-				}
+				test.NoError(t, err)
 				done <- did
 			})
 		}
@@ -287,9 +267,7 @@ func TestTwoDrivers(t *testing.T) {
 		}
 		for _, one := range []*Attacher{a, b} {
 			all.Go(func() {
-				if err := detachAndRelease(t.Context(), one, left[0]); err != nil {
-					t.Error(err)
-				}
+				test.NoError(t, detachAndRelease(t.Context(), one, left[0]))
 			})
 		}
 		all.Wait()
@@ -311,9 +289,7 @@ func TestLateNews(t *testing.T) {
 		t.Fatal(old, err)
 	}
 	mustAttach(t, a, now, i)
-	if err := detachAndRelease(t.Context(), a, old[0]); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, detachAndRelease(t.Context(), a, old[0]))
 	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\nADD\n" || a.State("claim", hca) == nil {
 		t.Errorf("the plugin was asked %q, %v", got, err)
 	}
@@ -333,9 +309,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 	inTheWay := "_rdma" + strconv.Itoa(left[0].Original.Index)
 	host.IP("link add " + inTheWay + " type veth peer name other")
-	if err := detachAndRelease(t.Context(), a, left[0]); !errors.Is(err, podnet.ErrInPod) {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorIs(t, detachAndRelease(t.Context(), a, left[0]), podnet.ErrInPod)
 	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\n" {
 		t.Errorf("the plugin was asked %q, %v", got, err)
 	}

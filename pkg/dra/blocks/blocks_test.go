@@ -3,9 +3,11 @@ package blocks_test
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 )
@@ -72,9 +74,7 @@ func TestOf(t *testing.T) {
 		{labelled("10.78.0.0/16", 24, label), nil, "99999999999999999999", "", "want a number"},
 	} {
 		p, problems := pool(tc.settings)
-		if problems != "" {
-			t.Fatalf("%+v: %s", tc.settings, problems)
-		}
+		must.Eq(t, "", problems, must.Sprintf("%+v", tc.settings))
 		node := blocks.Node{Name: "n1", PodCIDRs: tc.pods}
 		if tc.label != "" {
 			node.Labels = map[string]string{label: tc.label, "rdma-block": "7"}
@@ -91,9 +91,7 @@ func TestOf(t *testing.T) {
 // TestDisjoint: no two nodes of a cluster have a common address, and each block is within the subnet.
 func TestDisjoint(t *testing.T) {
 	p, problems := pool(set("10.78.0.0/18", 26, "10.244.0.0/17", "10.9.0.0/17"))
-	if problems != "" {
-		t.Fatal(problems)
-	}
+	must.Eq(t, "", problems)
 	by := map[string]string{}
 	for _, cluster := range []string{"10.244", "10.9"} {
 		for i := range 128 {
@@ -102,9 +100,8 @@ func TestDisjoint(t *testing.T) {
 			if err != nil || !p.Subnet.Overlaps(b.Block) {
 				t.Fatal(b, err)
 			}
-			if by[b.Block.String()] != "" {
-				t.Errorf("%s is of %s and %s", b.Block, by[b.Block.String()], pods)
-			}
+			test.Eq(t, "", by[b.Block.String()],
+				test.Sprintf("%s is of %s and %s", b.Block, by[b.Block.String()], pods))
 			by[b.Block.String()] = pods
 		}
 	}
@@ -163,9 +160,7 @@ func TestNext(t *testing.T) {
 	s := labelled("10.78.0.0/24", 29, label)
 	s.Gateway = "10.78.0.10"
 	p, problems := pool(s)
-	if problems != "" {
-		t.Fatal(problems)
-	}
+	must.Eq(t, "", problems)
 	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
 	if err != nil || b.Size() != 5 {
 		t.Fatalf("%v: %d addresses, %v", b, b.Size(), err)
@@ -186,9 +181,7 @@ func TestNext(t *testing.T) {
 		last = next(last)
 	}
 	want := []string{"10.78.0.9/24", "10.78.0.11/24", "10.78.0.12/24", "10.78.0.13/24", "10.78.0.14/24"}
-	if !slices.Equal(got, want) {
-		t.Errorf("given are %v, want %v", got, want)
-	}
+	test.SliceEqOp(t, want, got, test.Sprint("given"))
 	if a := next(last); a.IsValid() {
 		t.Errorf("the block is used up, and gave %s", a)
 	}
@@ -220,9 +213,7 @@ func TestNextIPv6(t *testing.T) {
 func TestRead(t *testing.T) {
 	p, _ := pool(labelled("10.78.0.0/16", 24, label))
 	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if read, ok, err := blocks.Read(b.Config()); read != b || !ok || err != nil {
 		t.Errorf("%+v, %v, %v, want %+v", read, ok, err, b)
 	}
@@ -297,9 +288,7 @@ func TestReservedIsNotGiven(t *testing.T) {
 			a, ok = b.Next(a, func(netip.Addr) bool { return false })
 		}
 		for a := netip.MustParseAddr("10.78.2.0"); a.Less(netip.MustParseAddr("10.78.4.1")); a = a.Next() {
-			if free := b.Reserved(a) == nil; free != given[a] {
-				t.Errorf("gateway %s: %s is free for claims: %v, and given by IPAM: %v", gateway, a, free, given[a])
-			}
+			test.Eq(t, given[a], b.Reserved(a) == nil, test.Sprintf("gateway %s: %s is free for claims", gateway, a))
 		}
 	}
 }

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
@@ -36,9 +37,8 @@ func TestTake(t *testing.T) {
 		{-time.Hour, 1, false}, // somebody sets a clock: nothing comes back, and nothing breaks
 	} {
 		clock.SetTime(clock.Now().Add(step.after))
-		if got := b.Take(step.requests); got != step.want {
-			t.Errorf("%v later %d requests may go at once: %v", step.after, step.requests, got)
-		}
+		test.Eq(t, step.want, b.Take(step.requests),
+			test.Sprintf("%v later %d requests may go at once", step.after, step.requests))
 	}
 }
 
@@ -70,16 +70,12 @@ func TestReturn(t *testing.T) {
 		b.Turn()
 	}
 	b.Return()
-	if got := b.Turn(); got != 99*limits.Spacing {
-		t.Errorf("the turn given back is in %v", got)
-	}
+	test.Eq(t, 99*limits.Spacing, b.Turn(), test.Sprint("the turn given back"))
 	for range 100 {
 		b.Return()
 	}
 	for i := range 3 {
-		if got := b.Turn(); got != time.Duration(i)*limits.Spacing {
-			t.Errorf("turn %d is in %v", i, got)
-		}
+		test.Eq(t, time.Duration(i)*limits.Spacing, b.Turn(), test.Sprintf("turn %d", i))
 	}
 	clock.SetTime(clock.Now().Add(time.Hour))
 	b.Turn()
@@ -113,9 +109,7 @@ func TestFleet(t *testing.T) {
 // TestDocument: the document that states the budget has its figures.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/performance.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	limits := budget.Default()
 	perMinute := int(time.Minute / limits.Spacing)
 	for _, want := range []string{
@@ -124,11 +118,7 @@ func TestDocument(t *testing.T) {
 		fmt.Sprintf("in its own span of %d s", limits.Spacing/time.Second),
 		fmt.Sprintf("%d,%03d requests a second", 5000*perMinute/60/1000, (5000*perMinute+30)/60%1000),
 	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("docs/performance.md does not say %q", want)
-		}
+		test.StrContains(t, string(text), want, test.Sprint("docs/performance.md does not say"))
 	}
-	if limits.Refill != time.Minute {
-		t.Errorf("what goes at once comes back within %v", limits.Refill)
-	}
+	test.Eq(t, time.Minute, limits.Refill, test.Sprint("what goes at once comes back within"))
 }

@@ -2,9 +2,9 @@ package claims
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,12 +38,8 @@ func TestVerdict(t *testing.T) {
 		{"not known, and a pod runs", evidence{Running: uids, Doubt: doubt}, running, "uid-a"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := tc.usage(); got != tc.want {
-				t.Errorf("usage %d, want %d", got, tc.want)
-			}
-			if why := tc.why("/run/c.json"); !strings.Contains(why, tc.says) {
-				t.Errorf("it says %q, and not %q", why, tc.says)
-			}
+			test.Eq(t, tc.want, tc.usage(), test.Sprint("usage"))
+			test.StrContains(t, tc.why("/run/c.json"), tc.says, test.Sprint("it"))
 		})
 	}
 }
@@ -79,8 +75,6 @@ func TestAllocationOf(t *testing.T) {
 		"another node":               {claim("a", result("rdma.dev", "node2", "x", nil), y), allocationElsewhere},
 		"a device of another driver": {claim("a", result("gpu", "node1", "x", nil), y), allocationElsewhere},
 	} {
-		if got := allocationOf(p, tc.claim); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
+		test.Eq(t, tc.want, allocationOf(p, tc.claim), test.Sprintf("%s", name))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -31,9 +32,7 @@ func TestReasonOfTheLastAnswer(t *testing.T) {
 	}))
 	defer server.Close()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const want = "refused by the test"
 	_, err = getClaim(ctx, client, types.NamespacedName{Namespace: "team-a", Name: "nic"})
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tries: 2") {

@@ -3,10 +3,11 @@ package claims
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
@@ -20,21 +21,15 @@ func TestLogReports(t *testing.T) {
 	want := args.Unlimited
 	for id, outcome := range map[string]hook.Outcome{"good": hook.Raised, "bad": hook.Clamped} {
 		r := hook.Report{ReportVersion: hook.ReportVersion, ID: id, PID: 1, Time: time.Now(), Want: &want, Outcome: outcome, Message: "words of " + id}
-		if err := hook.WriteReport(dir, r); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, hook.WriteReport(dir, r))
 	}
 	limits := hook.Report{ReportVersion: hook.ReportVersion, ID: "shared", Outcome: hook.Already, Limits: []hook.LimitResult{
 		{Device: "mlx5_0", Want: args.Wanted{Handles: 64}, Outcome: hook.Limited, Message: "set"},
 		{Device: "mlx5_1", Want: args.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"},
 	}}
-	if err := hook.WriteReport(dir, limits); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, hook.WriteReport(dir, limits))
 	for name, content := range map[string]string{"garbage.json": "{", "unfinished.tmp": "{"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
 	logReports(logger, dir, func(hook.Report) error { return nil })
@@ -42,9 +37,7 @@ func TestLogReports(t *testing.T) {
 	for _, line := range []string{`INFO Locked memory limit of a container container="good"`, `ERROR Locked memory limit of a container is lower than its claim asks for container="bad"`, "words of bad",
 		`INFO Limit of a container on an HCA container="shared" ibdev="mlx5_0" limit="handles 64" outcome="limited" detail="set"`,
 		`ERROR A container is not limited on an HCA as its claim says container="shared" ibdev="mlx5_1" limit="objects 9" outcome="unlimited" detail="no controller"`, `read the hook's report \"garbage.json\"`} {
-		if !strings.Contains(text, line) {
-			t.Errorf("the log lacks %q:\n%s", line, text)
-		}
+		test.StrContains(t, text, line, test.Sprint("the log lacks"))
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "unfinished.tmp" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -77,18 +78,14 @@ func TestPrepareKeepsLock(t *testing.T) {
 				}
 				close(offer.letGo)
 				for _, err := range []error{<-first, <-second} {
-					if err != nil {
-						t.Error(err)
-					}
+					test.NoError(t, err)
 				}
 				p, err := store.Get(uid)
 				ids, errIDs := c.specs.IDs(cdi.KindClaim)
 				if (p != nil) != tc.stays || (len(ids) > 0) != tc.stays || err != nil || errIDs != nil {
 					t.Errorf("left are the record %v (%v) and the specs %v (%v)", p, err, ids, errIDs)
 				}
-				if calls := offer.calls.Load(); calls != tc.calls {
-					t.Errorf("%d Prepares, want %d", calls, tc.calls)
-				}
+				test.Eq(t, tc.calls, offer.calls.Load(), test.Sprint("Prepares"))
 			})
 		})
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -26,13 +28,9 @@ func openNode(t *testing.T) (*drivertest.Host, *claimstore.Store, *node.Node) {
 	t.Helper()
 	host := drivertest.NewHost(t, "hgx-h100")
 	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	n, err := node.Open(node.Config{HostRoot: host.Root, Store: store, Health: health.DefaultConfig(), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return host, store, n
 }
 
@@ -48,9 +46,7 @@ func TestOneHost(t *testing.T) {
 	}
 	const newer = "99.1.2"
 	firmware := filepath.Join(worker.Root, "sys/class/infiniband", ibdev, "fw_ver")
-	if err := os.WriteFile(firmware, []byte(newer+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(firmware, []byte(newer+"\n"), 0o644))
 	if err := n.Rescan(); err != nil || n.Host().Lookup(name).Firmware != newer {
 		t.Fatalf("the node has %v, %v", n.Host().Lookup(name), err)
 	}
@@ -76,16 +72,12 @@ func TestCPUModelTriedAgain(t *testing.T) {
 		t.Fatalf("without a file: %v, %v", cpu, err)
 	}
 	const text = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
-	if err := os.WriteFile(m.path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(m.path, []byte(text), 0o600))
 	cpu, err := m.read()
 	if err != nil || cpu == (topology.CPU{}) {
 		t.Fatalf("with a file: %v, %v", cpu, err)
 	}
-	if err := os.Remove(m.path); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(m.path))
 	if again, err := m.read(); err != nil || again != cpu {
 		t.Errorf("a model that is known: %v, %v", again, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -56,13 +57,9 @@ func BenchmarkClaim(b *testing.B) {
 // claims times the claim of a plan that is not claimed.
 func claims(b *testing.B, s *claimstore.Store, p *plan.Plan) {
 	for b.Loop() {
-		if err := s.Claim(context.Background(), p); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, s.Claim(context.Background(), p))
 		b.StopTimer()
-		if err := s.Remove(p.UID); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, s.Remove(p.UID))
 		b.StartTimer()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -24,9 +25,7 @@ func TestOtherProcess(t *testing.T) {
 		if i%3 != 0 {
 			continue
 		}
-		if err := other.Remove("u1"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, other.Remove("u1"))
 		if p, err := s.Get("u1"); p != nil || err != nil {
 			t.Fatalf("round %d: the plan is %+v, error %v after its end", i, p, err)
 		}

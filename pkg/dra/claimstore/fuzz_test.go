@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -57,9 +59,7 @@ func FuzzRecord(f *testing.F) {
 		if again, _ := s.Get("u1"); (again == nil) != (p == nil) && err == nil {
 			t.Error("a record of this boot was taken for one of another")
 		}
-		if err := s.Remove(types.UID("u1")); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, s.Remove(types.UID("u1")))
 	})
 }
 
@@ -80,9 +80,7 @@ func FuzzRecall(f *testing.F) {
 		if found, err := s.Memory().Recall("hcas", &value); found && err != nil || !found && value != nil && err == nil {
 			t.Errorf("found %v, %v, error %v", found, value, err)
 		}
-		if err := s.Memory().Remember("hcas", map[string]int{"a": 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Memory().Remember("hcas", map[string]int{"a": 1}))
 		if found, err := s.Memory().Recall("hcas", &value); !found || err != nil || string(value["a"]) != "1" {
 			t.Errorf("what was remembered over it: %v, %v, %v", found, value, err)
 		}

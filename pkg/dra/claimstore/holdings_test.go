@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -29,30 +31,20 @@ func TestNameRemovedByHand(t *testing.T) {
 			"beside its driver": func(_ *testing.T, s *claimstore.Store, _ string) *claimstore.Store { return s },
 			"by the next driver": func(t *testing.T, _ *claimstore.Store, dir string) *claimstore.Store {
 				s := open(t, dir, thisBoot)
-				if err := s.Rebuild(); err != nil {
-					t.Error(err)
-				}
+				test.NoError(t, s.Rebuild())
 				return s
 			},
 		} {
 			t.Run(name+", "+when, func(t *testing.T) {
 				s, dir := newStore(t)
 				claim(t, s, planOf("1", "a"))
-				if err := spoil(dir); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, spoil(dir))
 				s = other(t, s, dir)
 				var inUse plan.InUseError
-				if err := s.Claim(ctx, planOf("2", "a")); !errors.As(err, &inUse) {
-					t.Errorf("a second claim: %v, want that the HCA is in use", err)
-				}
-				if err := s.Claim(ctx, sharesOf("3", "a")); !errors.As(err, &inUse) {
-					t.Errorf("a share: %v, want that the HCA is in use", err)
-				}
+				test.True(t, errors.As(s.Claim(ctx, planOf("2", "a")), &inUse), test.Sprint("a second claim"))
+				test.True(t, errors.As(s.Claim(ctx, sharesOf("3", "a")), &inUse), test.Sprint("a share"))
 				wantPlans(t, s, "1")
-				if err := s.Remove("1"); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, s.Remove("1"))
 				claim(t, s, planOf("2", "a"))
 			})
 		}
@@ -64,13 +56,9 @@ func TestEndedElsewhere(t *testing.T) {
 	s, dir := newStore(t)
 	claim(t, s, planOf("1", "a"))
 	other := open(t, dir, thisBoot)
-	if err := other.Remove("1"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, other.Remove("1"))
 	claim(t, other, planOf("2", "a"))
-	if err := other.Remove("2"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, other.Remove("2"))
 	claim(t, s, planOf("3", "a"))
 	wantPlans(t, s, "3")
 }
@@ -92,14 +80,10 @@ func TestBytesOfNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		var tooMuch plan.TooMuchError
-		if err := s.Claim(ctx, third); !errors.As(err, &tooMuch) {
-			t.Errorf("%s: %v, want that it is too much", when, err)
-		}
+		test.True(t, errors.As(s.Claim(ctx, third), &tooMuch), test.Sprintf("%s", when))
 	}
 	wantPlans(t, s, "1", "2")
-	if err := s.Remove("2"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Remove("2"))
 	claim(t, s, third)
 }
 
@@ -109,9 +93,7 @@ func TestBytesOfRecord(t *testing.T) {
 	p := planOf("1", "a")
 	p.Site = &plan.Site{Env: []string{"A=" + string(make([]byte, plan.MaxRecord))}}
 	var tooMuch plan.TooMuchError
-	if err := s.Claim(context.Background(), p); !errors.As(err, &tooMuch) {
-		t.Errorf("%v, want that it is too much", err)
-	}
+	test.True(t, errors.As(s.Claim(context.Background(), p), &tooMuch))
 	if _, err := os.Stat(filepath.Join(dir, "devices", "a")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the refused claim has locked its HCA: %v", err)
 	}
@@ -127,17 +109,13 @@ func TestLockClaim(t *testing.T) {
 		return s.LockClaim(ctx, types.UID(uid))
 	}
 	release, err := s.LockClaim(context.Background(), "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for name, s := range map[string]*claimstore.Store{"this process": s, "another": other} {
 		if _, err := lock(s, "1"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s locks it as well: %v", name, err)
 		}
 		free, err := lock(s, "2")
-		if err != nil {
-			t.Fatalf("%s: another claim: %v", name, err)
-		}
+		must.NoError(t, err, must.Sprintf("%s: another claim", name))
 		free()
 	}
 	got := make(chan error)
@@ -149,9 +127,7 @@ func TestLockClaim(t *testing.T) {
 		got <- err
 	}()
 	release()
-	if err := <-got; err != nil {
-		t.Errorf("after its release: %v", err)
-	}
+	test.NoError(t, <-got, test.Sprint("after its release"))
 	for _, bad := range []string{"..", "../x", "", "a/b"} {
 		if _, err := lock(s, bad); err == nil {
 			t.Errorf("a claim of UID %q is locked", bad)
@@ -165,18 +141,12 @@ func TestLockFileRemovedByHand(t *testing.T) {
 	other := open(t, dir, thisBoot)
 	for _, s := range []*claimstore.Store{s, other} {
 		release, err := s.LockClaim(context.Background(), "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		release()
 	}
-	if err := os.Remove(filepath.Join(dir, "claims.lock")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(filepath.Join(dir, "claims.lock")))
 	release, err := s.LockClaim(context.Background(), "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer release()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()

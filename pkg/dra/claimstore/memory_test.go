@@ -3,7 +3,8 @@ package claimstore_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -19,28 +20,18 @@ func TestMemory(t *testing.T) {
 	}
 	for _, name := range fixture.Names() {
 		m, err := fixture.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		snap, err := rdma.Discover(m.FS(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Memory().Remember("hcas", snap.HCAs); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, s.Memory().Remember("hcas", snap.HCAs))
 		var got []rdma.HCA
 		if ok, err := s.Memory().Recall("hcas", &got); !ok || err != nil {
 			t.Fatalf("recall: %v, %v", ok, err)
 		}
-		if diff := cmp.Diff(snap.HCAs, got); diff != "" {
-			t.Errorf("%s (-there +recalled):\n%s", name, diff)
-		}
+		test.Eq(t, snap.HCAs, got, test.Sprintf("%s", name))
 	}
 	other, err := claimstore.Open(dir, claimstore.Boot{ID: "another"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if ok, err := other.Memory().Recall("hcas", new([]rdma.HCA)); ok || err != nil {
 		t.Errorf("recalled %v, %v after a reboot", ok, err)
 	}

@@ -2,8 +2,10 @@ package claimstore_test
 
 import (
 	"os"
-	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 )
@@ -11,9 +13,7 @@ import (
 func enter(t *testing.T, dir, pluginDir string) *claimstore.Presence {
 	t.Helper()
 	p, err := claimstore.Enter(dir, pluginDir, thisBoot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -28,9 +28,7 @@ func leave(t *testing.T, p *claimstore.Presence, wantLast bool) {
 func listed(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -59,16 +57,12 @@ func TestOtherStateDir(t *testing.T) {
 	leave(t, p, false)
 	_, err := claimstore.Enter(other, pluginDir, thisBoot)
 	for _, says := range []string{dir, "drain the node"} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("the error is %v, want one that says %q", err, says)
-		}
+		test.ErrorContains(t, err, says)
 	}
 	leave(t, enter(t, dir, pluginDir), false)
 	next := claimstore.Boot{ID: "boot-3"}
 	after, err := claimstore.Enter(other, pluginDir, next)
-	if err != nil {
-		t.Fatalf("after a boot: %v", err)
-	}
+	must.NoError(t, err, must.Sprint("after a boot"))
 	open(t, other, next)
 	leave(t, after, true)
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -79,16 +81,10 @@ func startClaimer(t *testing.T, dir string) *claimer {
 	cmd.Env = append(os.Environ(), childEnv+"="+dir)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	return &claimer{cmd, in, bufio.NewReader(out)}
 }
@@ -140,13 +136,9 @@ func TestGoroutinesOneWins(t *testing.T) {
 				winner = types.UID(fmt.Sprintf("r%d-c%d", round, i))
 			}
 		}
-		if winner == "" {
-			t.Fatalf("round %d: no claim won", round)
-		}
+		must.NotEq(t, "", winner, must.Sprintf("round %d: no claim won", round))
 		wantPlans(t, s, winner)
-		if err := s.Remove(winner); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Remove(winner))
 	}
 }
 
@@ -169,16 +161,12 @@ func oneWins(t *testing.T, devices [2][]string) {
 		uids := []types.UID{types.UID(fmt.Sprintf("r%d-p0", round)), types.UID(fmt.Sprintf("r%d-p1", round))}
 		first := round % 2 // whoever is asked first has a small lead
 		for _, i := range []int{first, 1 - first} {
-			if err := claimers[i].ask(uids[i], devices[i]...); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, claimers[i].ask(uids[i], devices[i]...))
 		}
 		winner := -1
 		for i, c := range claimers {
 			won, err := c.answer()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if won && winner >= 0 {
 				t.Fatalf("round %d: both processes won", round)
 			}
@@ -186,14 +174,10 @@ func oneWins(t *testing.T, devices [2][]string) {
 				winner = i
 			}
 		}
-		if winner < 0 {
-			t.Fatalf("round %d: no process won", round)
-		}
+		must.GreaterEq(t, 0, winner, must.Sprintf("round %d: no process won", round))
 		wins[winner]++
 		wantPlans(t, s, uids[winner])
-		if err := s.Remove(uids[winner]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Remove(uids[winner]))
 	}
 	t.Logf("wins: %v", wins)
 }
@@ -207,10 +191,8 @@ func TestGroupLocksEveryMember(t *testing.T) {
 		release := hold(t, dir, member)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := s.Claim(ctx, groupOf("u1", "d3", "d1", "d2")); err == nil ||
-			!strings.Contains(err.Error(), "lock device "+member) {
-			t.Errorf("while %s is locked: %v", member, err)
-		}
+		test.ErrorContains(t, s.Claim(ctx, groupOf("u1", "d3", "d1", "d2")), "lock device "+member,
+			test.Sprintf("while %s is locked", member))
 		release()
 	}
 	var wg sync.WaitGroup
@@ -225,12 +207,8 @@ func TestGroupLocksEveryMember(t *testing.T) {
 						p.Devices[j].ShareID = &uid
 					}
 				}
-				if err := s.Claim(context.Background(), p); err != nil {
-					t.Errorf("claim %s: %v", uid, err)
-				}
-				if err := s.Remove(uid); err != nil {
-					t.Error(err)
-				}
+				test.NoError(t, s.Claim(context.Background(), p), test.Sprintf("claim %s", uid))
+				test.NoError(t, s.Remove(uid))
 			}
 		})
 	}
@@ -242,16 +220,10 @@ func TestGroupLocksEveryMember(t *testing.T) {
 func hold(t *testing.T, dir, device string) (release func()) {
 	t.Helper()
 	path := filepath.Join(dir, "devices", device)
-	if err := os.MkdirAll(path, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(path, 0o750))
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	return func() { f.Close() }
 }
 
@@ -266,9 +238,7 @@ func TestLockWaitEndsWithContext(t *testing.T) {
 	err := <-done
 	for _, part := range []string{"claim team-a/claim-u1: lock device d2",
 		"another claim is being prepared on it", "context canceled"} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("error is %v, want %q", err, part)
-		}
+		test.ErrorContains(t, err, part)
 	}
 	wantPlans(t, s)
 	claim(t, s, planOf("u2", "d1")) // the lock of d1 was released
@@ -290,9 +260,7 @@ func TestLockWaitGetsTheLock(t *testing.T) {
 	default:
 	}
 	release()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-done)
 }
 
 // A dead process holds no lock and, before its record was written, no device.
@@ -301,35 +269,26 @@ func TestKilledProcessHoldsNothing(t *testing.T) {
 	for round := range rounds(50) {
 		c := startClaimer(t, dir)
 		uid := types.UID(fmt.Sprintf("killed%d", round))
-		if err := c.ask(uid, "d1"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.ask(uid, "d1"))
 		if round%2 == 0 {
 			if won, err := c.answer(); !won || err != nil {
 				t.Fatalf("round %d: %v, %v", round, won, err)
 			}
 		}
-		if err := c.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.cmd.Process.Kill())
 		_, _ = c.cmd.Process.Wait()
 		recorded, err := s.Get(uid)
-		if err != nil {
-			t.Fatalf("round %d: a half written record: %v", round, err)
-		}
+		must.NoError(t, err, must.Sprintf("round %d: a half written record", round))
 		if recorded == nil && round%2 == 0 {
 			t.Fatalf("round %d: a claim that was answered is lost", round)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		err = s.Claim(ctx, planOf("next", "d1"))
 		cancel()
-		if (err == nil) != (recorded == nil) {
-			t.Fatalf("round %d: recorded %v, and the next claim gets %v", round, recorded != nil, err)
-		}
+		must.Eq(t, (recorded == nil), (err == nil),
+			must.Sprintf("round %d: recorded %v, and the next claim gets %v", round, recorded != nil, err))
 		for _, u := range []types.UID{uid, "next"} {
-			if err := s.Remove(u); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.Remove(u))
 		}
 	}
 }
@@ -370,26 +329,19 @@ func TestCrashSteps(t *testing.T) {
 			s, dir := newStore(t)
 			step.do(t, s, dir)
 			err := s.Claim(context.Background(), planOf("u2", "d2"))
-			if (err != nil) != written {
-				t.Errorf("another claim after the crash: %v", err)
-			}
-			if err := s.Remove("u2"); err != nil {
-				t.Fatal(err)
-			}
+			test.Eq(t, written, (err != nil), test.Sprintf("another claim after the crash: %v", err))
+			must.NoError(t, s.Remove("u2"))
 			claim(t, s, planOf("u1", "d1", "d2"))
 			wantPlans(t, s, "u1")
-			if err := s.Claim(context.Background(), planOf("u2", "d1")); err == nil {
-				t.Error("the claim made again does not protect its device")
-			}
+			test.Error(t, s.Claim(context.Background(), planOf("u2", "d1")),
+				test.Sprint("the claim made again does not protect its device"))
 		})
 	}
 }
 
 func mkdir(t *testing.T, dir, device string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, "devices", device), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(dir, "devices", device), 0o750))
 }
 
 func names(t *testing.T, dir string) {

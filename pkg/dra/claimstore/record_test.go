@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -19,14 +20,10 @@ func TestRecordFormat(t *testing.T) {
 	s, dir := newStore(t)
 	claim(t, s, sharesOf("u1", "d1"))
 	got, err := os.ReadFile(filepath.Join(dir, "claims", "u1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := `{"version":1,"bootID":"boot-2","claim":{"uid":"u1","namespace":"team-a","name":"claim-u1","devices":[` +
 		`{"request":"r0","pool":"node1","device":"d1","shareID":"u1","settings":{"memlock":"unlimited","nodes":["verbs","cm"]}}]}}`
-	if string(got) != want {
-		t.Errorf("record is\n%s\nwant\n%s", got, want)
-	}
+	test.Eq(t, want, string(got), test.Sprintf("record is\n%s", got))
 	later := strings.Replace(want, `"version":1`, `"version":1,"addedLater":true`, 1)
 	write(t, later, dir, "claims", "u1.json")
 	wantPlans(t, s, "u1")
@@ -49,12 +46,8 @@ func TestRecordReadAgain(t *testing.T) {
 		s, dir := newStore(t)
 		claim(t, s, want)
 		got, err := open(t, dir, thisBoot).Get("u1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: plan read again (-want +got):\n%s", name, diff)
-		}
+		must.NoError(t, err)
+		test.Eq(t, want, got, test.Sprintf("%s: plan read again", name))
 	}
 }
 
@@ -67,7 +60,5 @@ func TestRecordOfNewerFormat(t *testing.T) {
 		t.Errorf("it is read with error %v", err)
 	}
 	err := s.Claim(context.Background(), planOf("u2", "d1"))
-	if err == nil || !strings.Contains(err.Error(), "may be in use") {
-		t.Errorf("its device is claimed again with error %v", err)
-	}
+	test.ErrorContains(t, err, "may be in use", test.Sprint("its device is claimed again"))
 }

@@ -2,10 +2,11 @@ package claimstore_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -22,14 +23,10 @@ func TestRelease(t *testing.T) {
 	release := func(uid types.UID, answer bool) bool {
 		t.Helper()
 		done, err := s.Release(t.Context(), uid, func(p *plan.Plan) bool {
-			if p.UID != uid {
-				t.Errorf("asked for claim %s, want %s", p.UID, uid)
-			}
+			test.Eq(t, uid, p.UID, test.Sprint("asked for claim"))
 			return answer
 		}, func() error { rests++; return nil })
-		if err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, err)
 		return done
 	}
 	if release("a", false) || !has(t, s, "a") || rests != 0 {
@@ -55,29 +52,22 @@ func TestReleaseKeepsOut(t *testing.T) {
 			for _, uid := range []string{"a", "b"} {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				defer cancel()
-				if err := store.Claim(ctx, planOf(types.UID(uid), released)); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("claim %s takes the HCA meanwhile: %v", uid, err)
-				}
+				test.ErrorIs(t, store.Claim(ctx, planOf(types.UID(uid), released)), context.DeadlineExceeded,
+					test.Sprintf("claim %s takes the HCA meanwhile", uid))
 			}
 		}
 		return true
 	}, func() error {
-		if has(t, other, "a") {
-			t.Error("the rest goes before the record")
-		}
+		test.False(t, has(t, other, "a"), test.Sprint("the rest goes before the record"))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	claim(t, other, planOf("b", released))
 }
 
 func has(t *testing.T, s *claimstore.Store, uid types.UID) bool {
 	t.Helper()
 	p, err := s.Get(uid)
-	if err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, err)
 	return p != nil
 }

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -42,9 +43,7 @@ func tempDir(t testing.TB) string {
 func open(t testing.TB, dir string, boot claimstore.Boot) *claimstore.Store {
 	t.Helper()
 	s, err := claimstore.Open(dir, boot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return s
 }
 
@@ -75,35 +74,27 @@ func groupOf(uid types.UID, members ...string) *plan.Plan {
 
 func claim(t testing.TB, s *claimstore.Store, p *plan.Plan) {
 	t.Helper()
-	if err := s.Claim(context.Background(), p); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Claim(context.Background(), p))
 }
 
 // wantPlans checks which claims a store remembers.
 func wantPlans(t *testing.T, s *claimstore.Store, uids ...types.UID) {
 	t.Helper()
 	plans, err := s.List()
-	if err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, err)
 	var got []types.UID
 	for _, p := range plans {
 		got = append(got, p.UID)
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, uids) {
-		t.Errorf("the store remembers %v, want %v", got, uids)
-	}
+	test.SliceEqOp(t, uids, got, test.Sprint("the store remembers"))
 }
 
 // holders lists the names in the directory of a device.
 func holders(t *testing.T, dir, device string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, "devices", device))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -114,12 +105,8 @@ func holders(t *testing.T, dir, device string) []string {
 func write(t *testing.T, content string, elements ...string) {
 	t.Helper()
 	path := filepath.Join(elements...)
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	must.NoError(t, os.WriteFile(path, []byte(content), 0o640))
 }
 
 func TestClaimGetRemove(t *testing.T) {
@@ -128,18 +115,12 @@ func TestClaimGetRemove(t *testing.T) {
 	for range 2 { // a claim prepared again is no error
 		claim(t, s, want)
 		got, err := s.Get("u1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("plan (-want +got):\n%s", diff)
-		}
+		must.NoError(t, err)
+		test.Eq(t, want, got, test.Sprint("plan"))
 		wantPlans(t, s, "u1")
 	}
 	for range 2 { // removed again, or never known: no error
-		if err := s.Remove("u1"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Remove("u1"))
 		if p, err := s.Get("u1"); p != nil || err != nil {
 			t.Errorf("after the end the store has %v, %v", p, err)
 		}
@@ -190,21 +171,15 @@ func TestSecondClaim(t *testing.T) {
 			s, _ := newStore(t)
 			claim(t, s, tc.first)
 			err := s.Claim(context.Background(), tc.second)
-			if (err != nil) != tc.refused {
-				t.Fatalf("error is %v, want one: %v", err, tc.refused)
-			}
+			must.Eq(t, tc.refused, (err != nil), must.Sprintf("error is %v, want one", err))
 			if tc.refused {
 				for _, part := range []string{"claim team-a/claim-u2: ", "in use by claim team-a/claim-u1 (u1)",
 					"delete the pod of one of them"} {
-					if !strings.Contains(err.Error(), part) {
-						t.Errorf("error does not say %q: %v", part, err)
-					}
+					test.StrContains(t, err.Error(), part, test.Sprintf("error does not say %q: %v", part, err))
 				}
 				wantPlans(t, s, "u1")
 				claim(t, s, tc.first) // the winner is not disturbed
-				if err := s.Remove("u1"); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, s.Remove("u1"))
 				claim(t, s, tc.second)
 				wantPlans(t, s, "u2")
 			}
@@ -218,16 +193,12 @@ func TestStaleHoldersAreDropped(t *testing.T) {
 	for i := range 5 {
 		uid := types.UID(fmt.Sprintf("ended%d", i))
 		claim(t, s, sharesOf(uid, "d1"))
-		if err := s.Remove(uid); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Remove(uid))
 	}
 	claim(t, s, planOf("moved", "d1"))
 	claim(t, s, planOf("moved", "d2")) // allocated anew without an Unprepare between
 	claim(t, s, planOf("live", "d1"))
-	if got := holders(t, dir, "d1"); !slices.Equal(got, []string{"live"}) {
-		t.Errorf("holders of d1 are %v, want only the live claim", got)
-	}
+	test.SliceEqOp(t, []string{"live"}, holders(t, dir, "d1"), test.Sprint("holders of d1"))
 	wantPlans(t, s, "live", "moved")
 }
 
@@ -238,19 +209,13 @@ func TestStaleSharesAreDropped(t *testing.T) {
 	for i := range 3 * 256 {
 		uid := types.UID(fmt.Sprintf("ended%d", i))
 		claim(t, s, sharesOf(uid, "d1"))
-		if err := s.Remove(uid); err != nil {
-			t.Fatal(err)
-		}
-		if got := len(holders(t, dir, "d1")); got > 256+1 {
-			t.Fatalf("d1 has %d names of claims, want at most 257", got)
-		}
+		must.NoError(t, s.Remove(uid))
+		must.LessEq(t, 256+1, len(holders(t, dir, "d1")), must.Sprint("d1"))
 	}
-	if got := holders(t, dir, "d1"); !slices.Contains(got, "live.shared") {
-		t.Errorf("the name of the live claim was dropped: %v", got)
-	}
-	if err := s.Claim(context.Background(), planOf("whole", "d1")); err == nil {
-		t.Error("an HCA with a share was given away")
-	}
+	test.True(t, slices.Contains(holders(t, dir, "d1"), "live.shared"),
+		test.Sprint("the name of the live claim was dropped"))
+	test.Error(t, s.Claim(context.Background(), planOf("whole", "d1")),
+		test.Sprint("an HCA with a share was given away"))
 	if got := holders(t, dir, "d1"); len(got) != 1 {
 		t.Errorf("after a look at all holders of d1 there are %v, want the live one", got)
 	}
@@ -267,9 +232,8 @@ func TestUnmarkedShare(t *testing.T) {
 	}
 	claim(t, s, sharesOf("u2", "d1"))
 	for _, uid := range []types.UID{"u3", "u4"} {
-		if err := s.Claim(context.Background(), planOf(uid, "d1")); err == nil {
-			t.Errorf("an HCA with shares was given to %s", uid)
-		}
+		test.Error(t, s.Claim(context.Background(), planOf(uid, "d1")),
+			test.Sprintf("an HCA with shares was given to %s", uid))
 	}
 	wantPlans(t, s, "u1", "u2")
 }
@@ -325,9 +289,8 @@ func TestBadRecord(t *testing.T) {
 				t.Errorf("list is %v, %v, want the good claim and an error", plans, err)
 			}
 			err = s.Claim(context.Background(), planOf("u3", "d1"))
-			if err == nil || !strings.Contains(err.Error(), "device d1 may be in use") {
-				t.Errorf("a device of a claim with a bad record was given away: %v", err)
-			}
+			test.ErrorContains(t, err, "device d1 may be in use",
+				test.Sprint("a device of a claim with a bad record was given away"))
 			claim(t, s, planOf("u4", "d3")) // other devices are free
 			claim(t, s, planOf("bad", "d1"))
 			wantPlans(t, s, "bad", "good", "u4") // preparing it again mends it
@@ -347,9 +310,7 @@ func TestVoidBadRecords(t *testing.T) {
 	write(t, `{"version": 99, "bootID": "boot-2", "claim": {"uid": "newer"}}`, dir, "claims", "newer.json")
 	before := thisBoot.Time.Add(-time.Second)
 	for _, name := range []string{"old", "newer"} {
-		if err := os.Chtimes(filepath.Join(dir, "claims", name+".json"), before, before); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Chtimes(filepath.Join(dir, "claims", name+".json"), before, before))
 	}
 	voided, err := s.Void()
 	if err != nil || !slices.Equal(voided, []types.UID{"old"}) {
@@ -369,12 +330,8 @@ func TestSweepTemporaryFiles(t *testing.T) {
 	write(t, "{", stale)
 	write(t, "{", fresh)
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(stale, old, old); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Sweep(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chtimes(stale, old, old))
+	must.NoError(t, s.Sweep(nil))
 	wantPlans(t, s)
 	for path, want := range map[string]error{stale: fs.ErrNotExist, fresh: nil} {
 		if _, err := os.Stat(path); (err == nil) != (want == nil) {
@@ -387,9 +344,8 @@ func TestSweepTemporaryFiles(t *testing.T) {
 func TestUnusableUID(t *testing.T) {
 	s, dir := newStore(t)
 	for _, uid := range []types.UID{"", "../evil", "a/b", ".", "..", "/etc/passwd"} {
-		if err := s.Claim(context.Background(), planOf(uid, "d1")); err == nil {
-			t.Errorf("claim with UID %q was taken", uid)
-		}
+		test.Error(t, s.Claim(context.Background(), planOf(uid, "d1")),
+			test.Sprintf("claim with UID %q was taken", uid))
 	}
 	claim(t, s, planOf("u1", "d1")) // none of them is left in the way
 	if _, err := os.Stat(filepath.Join(dir, "evil.json")); err == nil {
@@ -409,15 +365,11 @@ func TestClaimErrors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s, dir := newStore(t)
 			path := filepath.Join(dir, tc.obstacle)
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.RemoveAll(path))
 			write(t, "", path)
 			err := s.Claim(context.Background(), planOf("u1", "d1"))
 			for _, part := range tc.want {
-				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("error is %v, want %q", err, part)
-				}
+				test.ErrorContains(t, err, part)
 			}
 		})
 	}
@@ -435,9 +387,7 @@ func TestListSeesOtherProcesses(t *testing.T) {
 	claim(t, another, planOf("b", "dev-1"))
 	wantPlans(t, ours, "a", "b")
 	claim(t, another, planOf("c", "dev-2"))
-	if err := another.Remove("b"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, another.Remove("b"))
 	wantPlans(t, ours, "a", "c")
 	replaced := planOf("c", "dev-2")
 	replaced.Name = "replaced"

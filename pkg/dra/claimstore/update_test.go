@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -26,21 +28,15 @@ func TestUpdate(t *testing.T) {
 		other := open(t, dir, thisBoot)
 		all.Go(func() {
 			for range 2 { // once more changes nothing
-				if err := other.Update(t.Context(), "a", func(p *plan.Plan) *plan.Plan { return p.WithPods(pod) }); err != nil {
-					t.Error(err)
-				}
+				test.NoError(t, other.Update(t.Context(), "a", func(p *plan.Plan) *plan.Plan { return p.WithPods(pod) }))
 			}
 		})
 	}
 	all.Wait()
 	for uid, want := range map[types.UID][]types.UID{"a": pods, "b": nil} {
 		p, err := s.Get(uid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := slices.Sorted(slices.Values(p.Pods)); !slices.Equal(got, want) {
-			t.Errorf("pods of claim %s are %v, want %v", uid, got, want)
-		}
+		must.NoError(t, err)
+		test.SliceEqOp(t, want, slices.Sorted(slices.Values(p.Pods)), test.Sprintf("pods of claim %s", uid))
 	}
 }
 
@@ -52,9 +48,7 @@ func TestUpdateEnds(t *testing.T) {
 	asked := 0
 	if err := s.Update(t.Context(), "a", func(p *plan.Plan) *plan.Plan {
 		if asked++; asked == 2 { // the record was read for the last time
-			if err := open(t, dir, thisBoot).Remove("a"); err != nil {
-				t.Error(err)
-			}
+			test.NoError(t, open(t, dir, thisBoot).Remove("a"))
 		}
 		return p.WithPods("p")
 	}); err != nil || asked != 2 {
@@ -70,14 +64,10 @@ func TestUpdateEnds(t *testing.T) {
 func TestUpdateEnded(t *testing.T) {
 	s, dir := newStore(t)
 	claim(t, s, planOf("a", "pci-0000-3b-00-0"))
-	if err := s.Remove("a"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Remove("a"))
 	claim(t, open(t, dir, claimstore.Boot{ID: "boot-1"}), planOf("b", "pci-0000-3b-00-1"))
 	for _, uid := range []types.UID{"a", "b"} {
-		if err := s.Update(t.Context(), uid, func(p *plan.Plan) *plan.Plan { return p.WithPods("p") }); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, s.Update(t.Context(), uid, func(p *plan.Plan) *plan.Plan { return p.WithPods("p") }))
 		if p, err := s.Get(uid); err != nil || p != nil {
 			t.Errorf("claim %s: %v, %v", uid, p, err)
 		}

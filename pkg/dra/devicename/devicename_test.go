@@ -1,6 +1,10 @@
 package devicename
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/shoenig/test"
+)
 
 func TestParse(t *testing.T) {
 	for _, tc := range []struct {
@@ -15,12 +19,8 @@ func TestParse(t *testing.T) {
 		{"group-shared-x", Name{Group: "shared-x"}},
 	} {
 		got := Parse(tc.device)
-		if got != tc.want {
-			t.Errorf("Parse(%q) = %+v, want %+v", tc.device, got, tc.want)
-		}
-		if got.String() != tc.device {
-			t.Errorf("Parse(%q).String() = %q", tc.device, got)
-		}
+		test.EqOp(t, tc.want, got, test.Sprintf("Parse(%q)", tc.device))
+		test.Eq(t, tc.device, got.String(), test.Sprintf("Parse(%q).String() = %q", tc.device, got))
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -29,22 +30,16 @@ func config(t testing.TB, name string) *policy.Config {
 		return policy.Default()
 	}
 	data, err := os.ReadFile("testdata/" + name + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c, err := policy.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return c
 }
 
 func write(t testing.TB, r *explain.Report, format string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := r.Write(&out, format); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.Write(&out, format))
 	return out.Bytes()
 }
 
@@ -72,21 +67,13 @@ func TestFormats(t *testing.T) {
 	data := write(t, r, "json")
 	golden.Bytes(t, "roce-sriov-partitioning.json", data)
 	var fromJSON, fromYAML explain.Report
-	if err := json.Unmarshal(data, &fromJSON); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(write(t, r, "yaml"), &fromYAML); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(data, &fromJSON))
+	must.NoError(t, yaml.UnmarshalStrict(write(t, r, "yaml"), &fromYAML))
 	for format, got := range map[string]explain.Report{"json": fromJSON, "yaml": fromYAML} {
-		if diff := cmp.Diff(*r, got); diff != "" {
-			t.Errorf("%s (-report +read again):\n%s", format, diff)
-		}
+		test.Eq(t, *r, got, test.Sprintf("%s (-report +read again)", format))
 	}
-	if err := r.Write(&bytes.Buffer{}, "xml"); err == nil ||
-		!strings.Contains(err.Error(), `unknown format "xml", want one of [table json yaml]`) {
-		t.Errorf("unknown format: %v", err)
-	}
+	test.ErrorContains(t, r.Write(&bytes.Buffer{}, "xml"), `unknown format "xml", want one of [table json yaml]`,
+		test.Sprint("unknown format"))
 }
 
 // TestMarks: the report has the marks of packets of each HCA, and says why containers are not told GID indexes.
@@ -138,9 +125,7 @@ func TestEveryHCAIsExplained(t *testing.T) {
 		for _, file := range []string{"", "sharing", "partitioning"} {
 			snap := rdmatest.Snapshot(t, machine)
 			r := explain.New(snap, config(t, file), nil, nil)
-			if len(r.HCAs) != len(snap.HCAs) {
-				t.Errorf("%s, %q: %d HCAs are explained, of %d", machine, file, len(r.HCAs), len(snap.HCAs))
-			}
+			test.Eq(t, len(snap.HCAs), len(r.HCAs), test.Sprintf("%s, %q", machine, file))
 			for _, h := range r.HCAs {
 				if (len(h.Devices) == 0) != (h.Published == "none") || len(h.Devices) == 0 && h.Reason == "" {
 					t.Errorf("%s, %q: %s is published as %v (%s), with reason %q", machine, file, h.IBDev,

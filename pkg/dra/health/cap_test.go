@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -42,28 +44,22 @@ func TestOneCardAtATime(t *testing.T) {
 		"a0": "rdma.dev/port-slow:NoExecute ", "a1": "rdma.dev/port-flapping:NoSchedule ", // a counter never evicts
 		"b0": "rdma.dev/port-slow:None ", "c0": "rdma.dev/port-down:NoSchedule ",
 	}
-	if diff := cmp.Diff(want, effectsOf(view.Taints(raised))); diff != "" {
-		t.Errorf("taints (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, effectsOf(view.Taints(raised)), test.Sprint("taints"))
 	devices, card := view.HeldBack(raised)
 	if diff := cmp.Diff([]string{"b0 (port-slow)"}, devices); diff != "" || card != "a" {
 		t.Errorf("held back beside %s (-want +got):\n%s", card, diff)
 	}
 	old := raised
 	old.Informational = false
-	if got := effectsOf(view.Taints(old))["b0"]; got != "" {
-		t.Errorf("before Kubernetes 1.36 the taint that is held back is %q", got)
-	}
+	test.Eq(t, "", effectsOf(view.Taints(old))["b0"],
+		test.Sprint("before Kubernetes 1.36 the taint that is held back"))
 	view = health.ViewOf(other, down)
-	if got := effectsOf(view.Taints(raised))["b0"]; got != "rdma.dev/port-slow:NoExecute " {
-		t.Errorf("the next card has %q", got)
-	}
+	test.Eq(t, "rdma.dev/port-slow:NoExecute ", effectsOf(view.Taints(raised))["b0"], test.Sprint("the next card"))
 	if devices, _ := view.HeldBack(raised); devices != nil {
 		t.Errorf("held back are still %v", devices)
 	}
-	if got := effectsOf(view.Taints(health.Policy{Informational: true}))["b0"]; got != "rdma.dev/port-slow:None " {
-		t.Errorf("without a policy the taint is %q", got)
-	}
+	test.Eq(t, "rdma.dev/port-slow:None ", effectsOf(view.Taints(health.Policy{Informational: true}))["b0"],
+		test.Sprint("without a policy the taint"))
 }
 
 // TestLongestSickStays: a restart of the driver does not move the effect to another card.
@@ -77,9 +73,7 @@ func TestLongestSickStays(t *testing.T) {
 	w.see(first, second)
 	w.poll(time.Hour)
 	before := w.View().Taints(raised)
-	if got := effectsOf(before)[second.Name]; got != "rdma.dev/port-slow:None " {
-		t.Fatalf("the second card has %q", got)
-	}
+	must.Eq(t, "rdma.dev/port-slow:None ", effectsOf(before)[second.Name], must.Sprint("the second card"))
 	past, _ := w.Past()
 	next := watch(t)
 	next.now = w.now
@@ -87,9 +81,7 @@ func TestLongestSickStays(t *testing.T) {
 	next.Recall(past, next.now)
 	next.see(first, second)
 	for range 2 {
-		if diff := cmp.Diff(effectsOf(before), effectsOf(next.View().Taints(raised))); diff != "" {
-			t.Errorf("taints after a restart (-before +after):\n%s", diff)
-		}
+		test.Eq(t, effectsOf(before), effectsOf(next.View().Taints(raised)), test.Sprint("taints after a restart"))
 		next.obs.Expected = w.obs.Expected
 		next.poll(time.Hour)
 	}
@@ -104,13 +96,7 @@ func TestStrongest(t *testing.T) {
 		{Key: "rdma.dev/draining", Effect: "NoSchedule"}, taint(health.NoAddress, "NoExecute"), taint(health.NoGUID, "NoSchedule"),
 		taint(health.PortDown, "NoSchedule"), taint(health.PortErrors, "NoSchedule"), taint(health.PortSlow, "None"),
 	}
-	if diff := cmp.Diff(all, health.Strongest(all, 6)); diff != "" {
-		t.Errorf("of all (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(all[:4], health.Strongest(all, 4)); diff != "" {
-		t.Errorf("of four (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(all[:2], health.Strongest(all, 2)); diff != "" {
-		t.Errorf("of two (-want +got):\n%s", diff)
-	}
+	test.Eq(t, all, health.Strongest(all, 6), test.Sprint("of all"))
+	test.Eq(t, all[:4], health.Strongest(all, 4), test.Sprint("of four"))
+	test.Eq(t, all[:2], health.Strongest(all, 2), test.Sprint("of two"))
 }

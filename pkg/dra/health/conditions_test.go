@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -101,9 +101,7 @@ func TestResume(t *testing.T) {
 	w.want(up.Name, "Healthy")
 	w.want(bad.Name, "Unhealthy port-down")
 	w.want(gone.Name, "none")
-	if diff := cmp.Diff([]string{"30s mlx5_1 RDMAPortActive"}, w.transitions()); diff != "" {
-		t.Errorf("transitions (-want +got):\n%s", diff)
-	}
+	test.Eq(t, []string{"30s mlx5_1 RDMAPortActive"}, w.transitions(), test.Sprint("transitions"))
 }
 
 // TestStale: what nobody looks at is unknown.

@@ -1,10 +1,11 @@
 package health_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -33,9 +34,7 @@ func TestFirmware(t *testing.T) {
 	}
 	w.reports(h) // the driver of the card has none
 	w.poll(time.Hour)
-	if len(w.all) > 0 {
-		t.Errorf("before any lasting error: %v", w.transitions())
-	}
+	test.Eq(t, 0, len(w.all), test.Sprintf("before any lasting error: %v", w.transitions()))
 	w.reports(h, false, true)
 	w.wait(2*time.Minute - time.Second)
 	w.want(h.Name, "Healthy")
@@ -63,9 +62,8 @@ func TestFirmware(t *testing.T) {
 	w.reports(h, false, false)
 	w.poll(time.Minute)
 	w.want(h.Name, "Healthy")
-	if want := []string{"RDMAFirmwareFailed", "RDMAFirmwareRecovered"}; !slices.Equal(reasons(w), want) {
-		t.Errorf("transitions are %v", w.transitions())
-	}
+	test.SliceEqOp(t, []string{"RDMAFirmwareFailed", "RDMAFirmwareRecovered"}, reasons(w),
+		test.Sprintf("transitions are %v", w.transitions()))
 }
 
 // TestFirmwareOfParts: VFs and SFs have the firmware of their card, which has the condition.
@@ -94,9 +92,7 @@ func TestLinkErrors(t *testing.T) {
 			read(1<<40 + (hour+1)*most)
 		}
 		w.want(h.Name, "Healthy")
-		if len(w.all) > 0 {
-			t.Errorf("%s: at the limit there are %v", counter, w.transitions())
-		}
+		test.Eq(t, 0, len(w.all), test.Sprintf("%s: at the limit there are %v", counter, w.transitions()))
 		w.see(down(h, 1))
 		w.poll(time.Minute)
 		w.see(h)
@@ -132,18 +128,15 @@ func TestUncabled(t *testing.T) {
 		w.see(h)
 		w.wait(time.Minute)
 		v, _ := w.View().Verdict(h.Name)
-		if taints := effectsOf(w.View().Taints(raised))[h.Name]; taints != "rdma.dev/port-down:NoSchedule " {
-			t.Errorf("%s: taints are %q", name, taints)
-		}
+		test.Eq(t, "rdma.dev/port-down:NoSchedule ", effectsOf(w.View().Taints(raised))[h.Name],
+			test.Sprintf("%s: taints", name))
 		for _, tr := range w.all {
 			if want := name == "no cable"; v.Unused != want || tr.Grave() == want {
 				t.Errorf("%s: unused is %v, and the event is a warning: %v", name, v.Unused, tr.Grave())
 			}
 		}
 		told := strings.Contains(v.Message(), "port 1 is DOWN (Polling): it has no cable")
-		if told != ports[0] {
-			t.Errorf("%s: message is %q", name, v.Message())
-		}
+		test.Eq(t, ports[0], told, test.Sprintf("%s: message is %q", name, v.Message()))
 		w.obs.Readings = nil
 		w.see(dualPort(1))
 		w.wait(time.Minute)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -42,24 +44,15 @@ func TestRecent(t *testing.T) {
 		"Nov 21 13:00 UTC: rate of port 1 fell from 400 to 200 Gb/s",
 		"Nov 21 13:02 UTC: port-slow began",
 	}
-	if diff := cmp.Diff(want, w.lines(h)); diff != "" {
-		t.Errorf("after the rate fell (-want +got):\n%s", diff)
-	}
-	if got := w.View().History(h.Name).Summary(); got != "rate of port 1 fell from 400 to 200 Gb/s at Nov 21 13:00 UTC, PCIe fine" {
-		t.Errorf("in one line it is %q", got)
-	}
+	test.Eq(t, want, w.lines(h), test.Sprint("after the rate fell"))
+	test.Eq(t, "rate of port 1 fell from 400 to 200 Gb/s at Nov 21 13:00 UTC, PCIe fine", w.View().History(h.Name).Summary(),
+		test.Sprint("in one line it"))
 	past, changed := w.Past()
-	if !changed {
-		t.Error("the next driver would not know")
-	}
+	test.True(t, changed, test.Sprint("the next driver would not know"))
 	kept, err := json.Marshal(past)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var read map[string]health.Past
-	if err := json.Unmarshal(kept, &read); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(kept, &read))
 	next := watch(t)
 	next.now, next.obs = w.now, w.obs
 	next.Recall(read, next.now)
@@ -81,9 +74,7 @@ func TestRecent(t *testing.T) {
 		"Nov 21 14:00 UTC: port-slow ended",
 		"Nov 21 15:00 UTC: PCIe link went from 32x16 to 32x8 GT/s",
 	)
-	if diff := cmp.Diff(want, next.lines(h)); diff != "" {
-		t.Errorf("a day (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, next.lines(h), test.Sprint("a day"))
 	if got := next.View().History(h.Name).Summary(); got != "PCIe link went from 32x16 to 32x8 GT/s at Nov 21 15:00 UTC, "+
 		"PCIe fine, 1 fall in 24 h" {
 		t.Errorf("in one line it is %q", got)
@@ -110,9 +101,7 @@ func TestRecentIsBounded(t *testing.T) {
 		}
 		repeated++
 	}
-	if writes > repeated/60+20 {
-		t.Errorf("%d changes of a link cost %d files", repeated, writes)
-	}
+	test.LessEq(t, repeated/60+20, writes, test.Sprintf("%d changes of a link cost %d files", repeated, writes))
 	for range 30 {
 		w.poll(time.Hour)
 		w.see(down(withRate(h, 200), 1))

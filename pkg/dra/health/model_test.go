@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -111,9 +111,7 @@ func (w *watched) state(device string) string {
 
 func (w *watched) want(device, state string) {
 	w.t.Helper()
-	if got := w.state(device); got != state {
-		w.t.Errorf("after %v: %s is %q, want %q", w.now.Sub(epoch), device, got, state)
-	}
+	test.Eq(w.t, state, w.state(device), test.Sprintf("after %v: %s", w.now.Sub(epoch), device))
 }
 
 func (w *watched) transitions() []string {
@@ -152,9 +150,7 @@ func TestDebounce(t *testing.T) {
 	w.wait(time.Second)
 	w.want(h.Name, "Healthy")
 	want := []string{"2h0m9s mlx5_1 RDMAPortDown", "2h1m8s mlx5_1 RDMAPortActive"}
-	if diff := cmp.Diff(want, w.transitions()); diff != "" {
-		t.Errorf("transitions (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, w.transitions(), test.Sprint("transitions"))
 }
 
 // TestLookedAtRarely: what was seen once does not count, however long ago.
@@ -180,16 +176,14 @@ func TestFirstLook(t *testing.T) {
 	w, starts, dead := watch(t), hca(1), hca(2)
 	w.see(down(starts, 1), down(dead, 1))
 	w.want(starts.Name, "Unhealthy port-down?")
-	if got := effect(w, starts.Name); got != resourceapi.DeviceTaintEffectNoSchedule {
-		t.Errorf("effect of an unconfirmed fault is %q", got)
-	}
+	test.Eq(t, resourceapi.DeviceTaintEffectNoSchedule, effect(w, starts.Name),
+		test.Sprint("effect of an unconfirmed fault"))
 	w.wait(2 * time.Second)
 	w.see(starts, down(dead, 1))
 	w.wait(3 * time.Second)
 	w.want(dead.Name, "Unhealthy port-down")
-	if got := effect(w, dead.Name); got != resourceapi.DeviceTaintEffectNoExecute {
-		t.Errorf("effect of a confirmed fault is %q", got)
-	}
+	test.Eq(t, resourceapi.DeviceTaintEffectNoExecute, effect(w, dead.Name),
+		test.Sprint("effect of a confirmed fault"))
 	w.wait(2 * time.Second)
 	w.want(starts.Name, "Healthy")
 }
@@ -209,9 +203,7 @@ func TestFlapping(t *testing.T) {
 	_, message := w.View().Report(h.Name, w.now)
 	want := "good again, but not for 30s yet; before: " +
 		"port 1 is DOWN (Polling): nothing answers: no cable, or the other end is off (3 times within 1m)"
-	if !strings.Contains(message, want) {
-		t.Errorf("message is %q, want %q", message, want)
-	}
+	test.StrContains(t, message, want, test.Sprint("message"))
 	w.wait(30 * time.Second)
 	w.want(h.Name, "Healthy")
 	for range 10 {
@@ -221,9 +213,7 @@ func TestFlapping(t *testing.T) {
 		w.wait(31 * time.Second) // twice a minute is no flapping
 	}
 	w.want(h.Name, "Healthy")
-	if len(w.all) != 2 {
-		t.Errorf("transitions: %v", w.transitions())
-	}
+	test.Eq(t, 2, len(w.all), test.Sprintf("transitions: %v", w.transitions()))
 }
 
 // TestTwoPorts: an HCA with one port of two up carries traffic.
@@ -232,9 +222,7 @@ func TestTwoPorts(t *testing.T) {
 	w.see(down(h, 2))
 	w.wait(time.Minute)
 	w.want(h.Name, "Healthy port-degraded")
-	if got := w.View().Taints(health.Policy{})[h.Name]; got != nil {
-		t.Errorf("taints are %v, want none without effect", got)
-	}
+	test.Nil(t, w.View().Taints(health.Policy{})[h.Name], test.Sprint("taints"))
 	w.see(down(down(h, 1), 2))
 	w.wait(time.Minute)
 	w.want(h.Name, "Unhealthy port-down")
@@ -243,9 +231,7 @@ func TestTwoPorts(t *testing.T) {
 	w.want(h.Name, "Healthy")
 	want := []string{"0s mlx5_1 RDMAPortsDegraded", "1m5s mlx5_1 RDMAPortDown", "2m30s mlx5_1 RDMAPortActive",
 		"2m30s mlx5_1 RDMAPortsActive"}
-	if diff := cmp.Diff(want, w.transitions()); diff != "" {
-		t.Errorf("transitions (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, w.transitions(), test.Sprint("transitions"))
 }
 
 // TestRepresentorsDoNotCount: the ports of an embedded switch carry no traffic of
@@ -310,7 +296,5 @@ func TestComesAndGoes(t *testing.T) {
 	w.wait(time.Hour) // which makes it forgotten
 	w.see(h)
 	w.want(h.Name, "Healthy")
-	if len(w.all) != 2 {
-		t.Errorf("transitions: %v", w.transitions())
-	}
+	test.Eq(t, 2, len(w.all), test.Sprintf("transitions: %v", w.transitions()))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -48,27 +50,21 @@ func TestPCIeDegraded(t *testing.T) {
 		w := watch(t)
 		w.linked(tc.rule, tc.links...)
 		w.wait(2*time.Minute - time.Second)
-		if len(w.all) > 0 {
-			t.Errorf("%s: too early are %v", name, w.transitions())
-		}
+		test.Eq(t, 0, len(w.all), test.Sprintf("%s: too early are %v", name, w.transitions()))
 		w.poll(time.Hour)
 		for i := range tc.links {
 			want := "Healthy"
 			if i == tc.sick {
 				want += " pcie-degraded"
 			}
-			if got := w.state(hca(i).Name); got != want {
-				t.Errorf("%s: card %d is %q, want %q", name, i, got, want)
-			}
+			test.Eq(t, want, w.state(hca(i).Name), test.Sprintf("%s: card %d", name, i))
 		}
 		if tc.sick < 0 {
 			continue
 		}
 		_, message := w.View().Report(hca(tc.sick).Name, w.now)
 		want := "the PCIe link of 0000:3a:00.0 has " + tc.links[tc.sick].String() + " (GT/s x lanes)"
-		if !strings.Contains(message, want) {
-			t.Errorf("%s: message is %q", name, message)
-		}
+		test.StrContains(t, message, want, test.Sprintf("%s: message", name))
 		tc.links[tc.sick] = full
 		w.linked(tc.rule, tc.links...)
 		w.poll(time.Minute)
@@ -157,9 +153,7 @@ func TestQuietWeek(t *testing.T) {
 			}
 			w.wait(time.Minute)
 		}
-		if len(w.all) > first {
-			t.Errorf("%s: in a week there are %v", name, w.transitions()[first:])
-		}
+		test.LessEq(t, first, len(w.all), test.Sprintf("%s: in a week there are %v", name, w.transitions()[first:]))
 		for _, tr := range w.all {
 			switch tr.Condition {
 			case health.PortFlapping, health.PortSlow, health.PortErrors, health.PCIeDegraded, health.PCIeErrors,

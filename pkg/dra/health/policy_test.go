@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -41,18 +41,13 @@ func TestTaints(t *testing.T) {
 			if taint.Key <= last || taint.Value != "" || taint.TimeAdded != nil {
 				t.Errorf("%s: taint %v after %q", name, taint, last)
 			}
-			if errs := validation.IsQualifiedName(taint.Key); errs != nil {
-				t.Errorf("%s: key %q: %v", name, taint.Key, errs)
-			}
+			test.Nil(t, validation.IsQualifiedName(taint.Key), test.Sprintf("%s: key %q", name, taint.Key))
 			last = taint.Key
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		test.Eq(t, tc.want, got, test.Sprintf("%s", name))
 	}
-	if taints := (health.Policy{Informational: true}).Taints(verdict); len(taints) > resourceapi.DeviceTaintsMaxLength {
-		t.Errorf("%d taints, the API takes %d", len(taints), resourceapi.DeviceTaintsMaxLength)
-	}
+	test.LessEq(t, resourceapi.DeviceTaintsMaxLength, len((health.Policy{Informational: true}).Taints(verdict)),
+		test.Sprint("taints, the API takes"))
 }
 
 func TestParseEffect(t *testing.T) {

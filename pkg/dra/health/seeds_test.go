@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -48,9 +49,8 @@ func (w *sickWorld) publish(told []health.Transition) {
 	if maps.Equal(taints, w.published) {
 		return
 	}
-	if len(told) == 0 {
-		w.t.Fatalf("the taints become %v without a transition, and were %v", taints, w.published)
-	}
+	must.NotEq(w.t, 0, len(told),
+		must.Sprintf("the taints become %v without a transition, and were %v", taints, w.published))
 	w.published, w.writes = taints, w.writes+1
 }
 
@@ -105,9 +105,7 @@ func TestSickSeeds(t *testing.T) {
 			}
 			w.show()
 			w.poll(3 * time.Minute)
-			if err := w.check(); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
+			must.NoError(t, w.check(), must.Sprintf("seed %d", seed))
 			w.now = w.now.Add(time.Duration(r.IntN(240)) * time.Minute)
 		}
 		for i := range w.hcas {
@@ -126,14 +124,12 @@ func TestSickSeeds(t *testing.T) {
 		for _, tr := range w.all {
 			moments[tr.At] = true
 			key := tr.Device + string(tr.Condition)
-			if told[key] == tr.Holds {
-				t.Fatalf("seed %d: %s of %s is told twice", seed, tr.Reason(), tr.Device)
-			}
+			must.NotEq(t, tr.Holds, told[key],
+				must.Sprintf("seed %d: %s of %s is told twice", seed, tr.Reason(), tr.Device))
 			told[key] = tr.Holds
 		}
-		if w.writes > len(moments) {
-			t.Fatalf("seed %d: %d writes for transitions at %d moments", seed, w.writes, len(moments))
-		}
+		must.LessEq(t, len(moments), w.writes,
+			must.Sprintf("seed %d: %d writes for transitions at %d moments", seed, w.writes, len(moments)))
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -61,9 +61,8 @@ func TestFlappingWithinADay(t *testing.T) {
 		w.want(h.Name, "Healthy port-flapping")
 		w.poll(3 * time.Minute)
 		w.want(h.Name, "Healthy")
-		if want := []string{"RDMAPortFlapping", "RDMAPortSteady"}; !slices.Equal(reasons(w), want) {
-			t.Errorf("%s: transitions are %v", how, w.transitions())
-		}
+		test.SliceEqOp(t, []string{"RDMAPortFlapping", "RDMAPortSteady"}, reasons(w),
+			test.Sprintf("%s: transitions are %v", how, w.transitions()))
 	}
 }
 
@@ -84,9 +83,7 @@ func TestOneIncident(t *testing.T) {
 		w.count(h, n)
 	}
 	w.poll(25 * time.Hour)
-	if len(w.all) > 0 {
-		t.Errorf("transitions of one incident: %v", w.transitions())
-	}
+	test.Eq(t, 0, len(w.all), test.Sprintf("transitions of one incident: %v", w.transitions()))
 	for n := range uint64(11) {
 		w.now = w.now.Add(2 * time.Minute)
 		w.count(h, 100+n)
@@ -106,9 +103,7 @@ func TestCountStartsAgain(t *testing.T) {
 		w.poll(time.Hour)
 	}
 	w.want(h.Name, "Healthy")
-	if len(w.all) > 0 {
-		t.Errorf("transitions: %v", w.transitions())
-	}
+	test.Eq(t, 0, len(w.all), test.Sprintf("transitions: %v", w.transitions()))
 }
 
 // TestFallsSurviveARestart: two falls before a restart of the driver and one after it are three.
@@ -221,9 +216,8 @@ func TestSlowAmongPeers(t *testing.T) {
 		w.wait(time.Hour)
 		for i, h := range hcas {
 			v, _ := w.View().Verdict(h.Name)
-			if slow := len(v.Faults) > 0; slow != strings.HasPrefix(want, fmt.Sprint(i)) {
-				t.Errorf("rates %v: card %d is slow: %v", rates, i, slow)
-			}
+			test.Eq(t, strings.HasPrefix(want, fmt.Sprint(i)), len(v.Faults) > 0,
+				test.Sprintf("rates %v: card %d is slow", rates, i))
 		}
 	}
 }
@@ -266,9 +260,8 @@ func TestSlowIsNotKnown(t *testing.T) {
 	next.see(rated(0, 400), rated(1, 400), rated(2, 400), rated(3, 400))
 	next.wait(time.Minute)
 	next.want(hcas[1].Name, "Healthy")
-	if want := []string{"RDMAPortRateRestored"}; !slices.Equal(reasons(next), want) {
-		t.Errorf("transitions: %v", next.transitions())
-	}
+	test.SliceEqOp(t, []string{"RDMAPortRateRestored"}, reasons(next),
+		test.Sprintf("transitions: %v", next.transitions()))
 }
 
 // TestUnused: a port that nobody cabled, as the policy says, keeps its taint, and is no alert.
@@ -287,9 +280,7 @@ func TestUnused(t *testing.T) {
 			t.Errorf("%s: unused is %v, taints are %q", name, v.Unused, taints)
 		}
 		for _, tr := range w.all {
-			if tr.Grave() == want {
-				t.Errorf("%s: the event is a warning: %v", name, tr.Grave())
-			}
+			test.NotEq(t, want, tr.Grave(), test.Sprintf("%s: the event is a warning", name))
 		}
 	}
 }
@@ -307,9 +298,7 @@ func TestPartsHaveNoLink(t *testing.T) {
 		w.wait(time.Hour)
 	}
 	w.want(h.Name, "Healthy")
-	if len(w.all) > 0 {
-		t.Errorf("transitions: %v", w.transitions())
-	}
+	test.Eq(t, 0, len(w.all), test.Sprintf("transitions: %v", w.transitions()))
 }
 
 // TestErrorsAroundAFall: the errors with which a link ends and begins are none of a cable. What comes later is.
@@ -376,14 +365,11 @@ func TestPowerCut(t *testing.T) {
 	w.see(up...)
 	w.poll(24 * time.Hour)
 	for _, tr := range w.all {
-		if tr.Condition != health.PortDown {
-			t.Errorf("a power cut shows %s", tr.Reason())
-		}
+		test.Eq(t, health.PortDown, tr.Condition, test.Sprintf("a power cut shows %s", tr.Reason()))
 	}
 	for _, h := range up {
 		w.want(h.Name, "Healthy")
 	}
-	if diff := cmp.Diff(map[string][]resourceapi.DeviceTaint{}, w.View().Taints(health.Policy{Informational: true})); diff != "" {
-		t.Errorf("taints (-want +got):\n%s", diff)
-	}
+	test.Eq(t, map[string][]resourceapi.DeviceTaint{}, w.View().Taints(health.Policy{Informational: true}),
+		test.Sprint("taints"))
 }

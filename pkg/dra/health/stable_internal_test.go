@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -48,21 +50,15 @@ func TestCalmDevicesAreNotJudgedAgain(t *testing.T) {
 				spared++
 			}
 		}
-		if diff := cmp.Diff(diligent.Observe(o, now), lazy.Observe(o, now)); diff != "" {
-			t.Fatalf("transitions (-diligent +lazy):\n%s", diff)
-		}
-		if diff := cmp.Diff(diligent.view.verdicts, lazy.view.verdicts); diff != "" {
-			t.Fatalf("verdicts (-diligent +lazy):\n%s", diff)
-		}
+		must.Eq(t, diligent.Observe(o, now), lazy.Observe(o, now), must.Sprint("transitions"))
+		must.Eq(t, diligent.view.verdicts, lazy.view.verdicts, must.Sprint("verdicts"))
 		a, okA := diligent.Next()
 		b, okB := lazy.Next()
 		if a != b || okA != okB || !cmp.Equal(diligent.Pending(), lazy.Pending()) {
 			t.Fatalf("the next look is due at %v, and for the lazy one at %v", a, b)
 		}
 	}
-	if spared == 0 {
-		t.Error("no look was spared")
-	}
+	test.NotEq(t, 0, spared, test.Sprint("no look was spared"))
 }
 
 // toggle lets the first port of an HCA fail, or come back.

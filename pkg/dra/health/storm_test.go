@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -95,9 +97,7 @@ func TestAnyHistory(t *testing.T) {
 		for range 200 {
 			w.obs = world(r, hcas, rdma.PortActive, rdma.PortDown, rdma.PortInit, "")
 			w.look()
-			if err := told.check(w, hcas); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
+			must.NoError(t, told.check(w, hcas), must.Sprintf("seed %d", seed))
 			if r.IntN(2) == 0 {
 				w.wait(time.Duration(r.Int64N(int64(40 * time.Second))))
 			}
@@ -229,9 +229,7 @@ func TestClockIsSet(t *testing.T) {
 			jumped := drivertest.Jumped(now, time.Duration(r.IntN(5)-2)*time.Hour)
 			o := world(r, hcas, rdma.PortActive, "DOWN", "")
 			want, got := fmt.Sprint(happened(steady.Observe(o, now))), fmt.Sprint(happened(set.Observe(o, jumped)))
-			if got != want {
-				t.Fatalf("seed %d: transitions are %s, want %s", seed, got, want)
-			}
+			must.Eq(t, want, got, must.Sprintf("seed %d: transitions", seed))
 			next, due := steady.Next()
 			nextSet, dueSet := set.Next()
 			if due != dueSet || next.Sub(now) != nextSet.Sub(jumped) {
@@ -239,14 +237,11 @@ func TestClockIsSet(t *testing.T) {
 			}
 			for _, h := range hcas {
 				want, got := steady.View().Taints(health.Policy{})[h.Name], set.View().Taints(health.Policy{})[h.Name]
-				if fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Fatalf("seed %d: taints of %s are %s, want %s", seed, h.Name, got, want)
-				}
+				must.Eq(t, fmt.Sprint(want), fmt.Sprint(got),
+					must.Sprintf("seed %d: taints of %s are %s, want %s", seed, h.Name, got, want))
 				wantStatus, _ := steady.View().Report(h.Name, now.Add(time.Minute))
 				gotStatus, _ := set.View().Report(h.Name, drivertest.Jumped(now.Add(time.Minute), -3*time.Hour))
-				if gotStatus != wantStatus {
-					t.Fatalf("seed %d: %s is reported %s, want %s", seed, h.Name, gotStatus, wantStatus)
-				}
+				must.Eq(t, wantStatus, gotStatus, must.Sprintf("seed %d: %s is reported", seed, h.Name))
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
@@ -25,9 +27,7 @@ func TestSummary(t *testing.T) {
 		"2 RDMA devices: pci-0000-01-00-0 (mlx5_1), pci-0000-02-00-0 (mlx5_2): the first: port 1 is DOWN": {down(1,
 			"port 1 is DOWN"), down(2, "port 2 is INIT")},
 	} {
-		if got := health.Summary(all); got != want {
-			t.Errorf("got  %q\nwant %q", got, want)
-		}
+		test.Eq(t, want, health.Summary(all))
 	}
 	var many []health.Transition
 	for i := range 200 {

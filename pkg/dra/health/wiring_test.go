@@ -1,10 +1,10 @@
 package health_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -31,19 +31,15 @@ func TestMiswired(t *testing.T) {
 	w.wait(time.Second)
 	w.want(h.Name, "Healthy miswired")
 	_, message := w.View().Report(h.Name, w.now)
-	if !strings.Contains(message, "port 1 is connected to leaf-2, and the wiring plan says leaf-1") {
-		t.Errorf("message is %q", message)
-	}
-	if effect := (health.Policy{}).Effect(health.Miswired); effect != "None" {
-		t.Errorf("the effect is %s", effect)
-	}
+	test.StrContains(t, message, "port 1 is connected to leaf-2, and the wiring plan says leaf-1",
+		test.Sprint("message"))
+	test.Eq(t, "None", (health.Policy{}).Effect(health.Miswired), test.Sprint("the effect"))
 	w.obs.Wiring = nil // no plan, or no source
 	w.poll(time.Hour)
 	w.want(h.Name, "Healthy miswired")
 	w.leadsTo(h, "leaf-1")
 	w.poll(time.Minute)
 	w.want(h.Name, "Healthy")
-	if want := []string{"RDMAMiswired", "RDMAWiringAsPlanned"}; !slices.Equal(reasons(w), want) {
-		t.Errorf("transitions are %v", w.transitions())
-	}
+	test.SliceEqOp(t, []string{"RDMAMiswired", "RDMAWiringAsPlanned"}, reasons(w),
+		test.Sprintf("transitions are %v", w.transitions()))
 }

@@ -2,9 +2,10 @@ package leaf_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
@@ -75,9 +76,7 @@ func TestAgreement(t *testing.T) {
 	h.sees(5*time.Minute, to("leaf-2"))
 	v := h.want("at once", "leaf-1", "leaf-1")
 	const other = "leaf-2 port Eth1 is seen since Nov 26 12:06 UTC instead of leaf-1 port Eth1"
-	if why := v.First(vf).Why; !strings.Contains(why, other) {
-		t.Errorf("the reason is %q", why)
-	}
+	test.StrContains(t, v.First(vf).Why, other, test.Sprint("the reason"))
 	h.sees(5*time.Minute, to("leaf-1"))
 	h.sees(5*time.Minute, to("leaf-2"))
 	h.sees(9*time.Minute, to("leaf-2"))
@@ -101,17 +100,13 @@ func TestAgreement(t *testing.T) {
 func TestFailed(t *testing.T) {
 	h := newHistory(t)
 	h.sees(0, failed)
-	if v := h.want("at first", "", ""); v.First(device).Why != failed.Why {
-		t.Errorf("the reason is %q", v.First(device).Why)
-	}
+	test.Eq(t, failed.Why, h.want("at first", "", "").First(device).Why, test.Sprint("the reason"))
 	h.sees(time.Minute, to("leaf-1"))
 	h.want("after a failure", "leaf-1", "leaf-1")
 	h.sees(time.Hour, failed)
 	h.want("after an hour of failures", "leaf-1", "leaf-1")
 	h.sees(time.Minute, failed)
-	if v := h.want("after more", "", ""); v.First(device).Why != failed.Why {
-		t.Errorf("the reason is %q", v.First(device).Why)
-	}
+	test.Eq(t, failed.Why, h.want("after more", "", "").First(device).Why, test.Sprint("the reason"))
 }
 
 // An HCA keeps its leaf while a claim holds it, also over a restart of the driver and while it is missing. It may get
@@ -126,9 +121,7 @@ func TestHeld(t *testing.T) {
 	h.sees(time.Minute, to("leaf-2"))
 	h.sees(10*time.Minute, to("leaf-2"))
 	v := h.want("after the change", "leaf-2", "leaf-1")
-	if !strings.Contains(v.First(vf).Why, "keeps its leaf") {
-		t.Errorf("the reason is %q", v.First(vf).Why)
-	}
+	test.StrContains(t, v.First(vf).Why, "keeps its leaf", test.Sprint("the reason"))
 	h.restart()
 	h.want("after a restart", "leaf-2", "leaf-1")
 	pf := h.snap.HCAs[:1]
@@ -171,15 +164,11 @@ func TestSame(t *testing.T) {
 	h.sees(0, to("leaf-1"))
 	before := h.View(h.snap, nil)
 	h.sees(time.Minute, to("leaf-1"))
-	if !before.Same(h.View(h.snap, nil)) {
-		t.Error("the same links are another view")
-	}
+	test.True(t, before.Same(h.View(h.snap, nil)), test.Sprint("the same links are another view"))
 	planned := to("leaf-1")
 	planned.Planned.Leaf = "leaf-2"
 	h.sees(time.Minute, planned)
-	if before.Same(h.View(h.snap, nil)) {
-		t.Error("another plan is the same view")
-	}
+	test.False(t, before.Same(h.View(h.snap, nil)), test.Sprint("another plan is the same view"))
 	var none *leaf.View
 	if before.Same(none) || !none.Same(nil) {
 		t.Error("a nil view is the same as one with links")

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -52,9 +54,7 @@ func table(t *testing.T, links ...v1alpha1.Link) *v1alpha1.LinkTable {
 	t.Helper()
 	out := &v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: links}
 	out.Time = noon.Add(-time.Minute)
-	if err := out.Check(false); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, out.Check(false))
 	return out
 }
 

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestAPI: requests are counted by method and status, and what is trouble is named.
@@ -17,9 +20,7 @@ func TestAPI(t *testing.T) {
 	retries{a}.IncrementRetry(t.Context(), "429", "GET", "api.example.com")
 	latencies{a}.Observe(t.Context(), "GET", url.URL{}, time.Second)
 	families, err := a.Registry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var got []string
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "rdma_driver_api_") {
@@ -46,7 +47,5 @@ func TestAPI(t *testing.T) {
 		"requests_total code=599 method=GET 1",
 		"requests_total code=error method=GET 2",
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("gathered:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	test.Eq(t, strings.Join(want, "\n"), strings.Join(got, "\n"), test.Sprint("gathered"))
 }

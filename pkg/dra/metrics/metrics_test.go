@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"google.golang.org/grpc"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
@@ -28,9 +30,7 @@ import (
 func text(t *testing.T, g prometheus.Gatherer) string {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var out bytes.Buffer
 	for _, f := range families {
 		if _, err := expfmt.MetricFamilyToText(&out, f); err != nil {
@@ -94,9 +94,7 @@ func all(t *testing.T) (*metrics.Instruments, *prometheus.Registry) {
 func TestLint(t *testing.T) {
 	_, r := all(t)
 	problems, err := promlint.New(strings.NewReader(text(t, r))).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -114,9 +112,7 @@ func TestCatalog(t *testing.T) {
 	}
 	_ = i
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, f := range families {
 		m, ok := catalog[f.GetName()]
 		if !ok && strings.HasPrefix(f.GetName(), "rdma_") {
@@ -161,9 +157,7 @@ func TestInstruments(t *testing.T) {
 		`rdma_driver_health_transitions_total{condition="port-down",to="good"} 1`,
 		`rdma_driver_health_transitions_total{condition="no-guid",to="bad"} 0`,
 	} {
-		if !strings.Contains(got, "\n"+want) {
-			t.Errorf("no line %s", want)
-		}
+		test.StrContains(t, got, "\n"+want, test.Sprintf("no line %s", want))
 	}
 }
 
@@ -189,9 +183,7 @@ func TestCall(t *testing.T) {
 		`rdma_driver_unprepare_duration_seconds_count{phase="call"} 2`,
 		`rdma_driver_claim_errors_total{operation="prepare",reason="api"} 1`,
 	} {
-		if !strings.Contains(got, "\n"+want) {
-			t.Errorf("no line %s", want)
-		}
+		test.StrContains(t, got, "\n"+want, test.Sprintf("no line %s", want))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -20,9 +21,7 @@ import (
 func FuzzRemembered(f *testing.F) {
 	snap := rdmatest.Snapshot(f, "mlx5-sf")
 	left, err := json.Marshal(snap.HCAs)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Add(left, []byte(`{"pci-0000-c1-00-0":[{"key":"rdma.dev/port-down","effect":"NoSchedule"}]}`))
 	f.Add([]byte(`[{}]`), []byte(`{"":[{"key":"rdma.dev/device-gone"},{"key":"x/y","timeAdded":"2026-01-01T00:00:00Z"}]}`))
 	f.Add([]byte(`[{"Name":"gone","Ports":[{"Number":-1}],"Identity":{"PCI":"0000:ff:00.0"},"PF":"0000:c1:00.0"}]`), []byte(`null`))

@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
@@ -109,15 +109,9 @@ func TestAsk(t *testing.T) {
 			rdma.PortActive, nil, map[string][]health.Reporter{}, health.Reading{Counters: symbols}},
 	} {
 		firmware, got := asked(tc.kernel, tc.state, tc.files)
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: reading (-want +got):\n%s", tc.name, diff)
-		}
-		if diff := cmp.Diff(tc.firmware, firmware); diff != "" {
-			t.Errorf("%s: firmware (-want +got):\n%s", tc.name, diff)
-		}
-		if n := tc.kernel.asked["pci/a"]; n != 2 {
-			t.Errorf("%s: devlink was asked %d times, want 2: for the two reporters of the PF", tc.name, n)
-		}
+		test.Eq(t, tc.want, got, test.Sprintf("%s: reading", tc.name))
+		test.Eq(t, tc.firmware, firmware, test.Sprintf("%s: firmware", tc.name))
+		test.Eq(t, 2, tc.kernel.asked["pci/a"], test.Sprintf("%s: devlink was asked", tc.name))
 	}
 }
 
@@ -134,9 +128,7 @@ func testSilentCard(t *testing.T) {
 	asker := asker{genl: a}
 	want := map[string][]health.Reporter{"second": nil}
 	for range 2 {
-		if diff := cmp.Diff(want, asker.ask(snap, nil)); diff != "" {
-			t.Errorf("while a card is silent (-want +got):\n%s", diff)
-		}
+		test.Eq(t, want, asker.ask(snap, nil), test.Sprint("while a card is silent"))
 	}
 	if got := a.asked["pci/first"]; got != len(health.Reporters()) {
 		t.Errorf("the silent card was asked %d questions, want each of %v once", got, health.Reporters())
@@ -144,9 +136,7 @@ func testSilentCard(t *testing.T) {
 	close(a.hang)
 	synctest.Wait()
 	want["first"] = nil
-	if diff := cmp.Diff(want, asker.ask(snap, nil)); diff != "" {
-		t.Errorf("when it has answered (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, asker.ask(snap, nil), test.Sprint("when it has answered"))
 }
 
 // TestQuestionsOfAPoll: the number of questions is that of the cards, and VFs add none.
@@ -165,7 +155,5 @@ func TestQuestionsOfAPoll(t *testing.T) {
 		counts[functions] = fmt.Sprintf("%d questions about %d cards", kernel.total(), cards)
 		t.Logf("%d functions: %s", functions, counts[functions])
 	}
-	if counts[8] != counts[1016] {
-		t.Errorf("the questions are not the same: %v", counts)
-	}
+	test.Eq(t, counts[1016], counts[8], test.Sprintf("the questions are not the same: %v", counts))
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -13,14 +15,10 @@ import (
 func opened(t testing.TB, cfg Config) *Node {
 	t.Helper()
 	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	cfg.Store, cfg.Health, cfg.Now = store, health.DefaultConfig(), time.Now
 	cfg.HostRoot = "/" // rdmamap is not asked
 	n, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return n
 }

@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -23,9 +26,7 @@ func TestHealthStaysKnown(t *testing.T) {
 	n.judge(t.Context(), start)
 	changed := n.Judged().Outdated()
 	now := start.Add(2 * health.DefaultConfig().Stale)
-	if n.judge(t.Context(), now) {
-		t.Error("the health has changed")
-	}
+	test.False(t, n.judge(t.Context(), now), test.Sprint("the health has changed"))
 	if status, message := n.Judged().Health.Report(host.Last.Name, now); status != health.Healthy {
 		t.Errorf("the last HCA is %s: %s", status, message)
 	}
@@ -46,9 +47,7 @@ func TestViewIsJudged(t *testing.T) {
 	n.judge(t.Context(), now)
 	before := n.View(t.Context())
 	host.Down.Store(true)
-	if err := n.Rescan(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Rescan())
 	look := func(what string, v View, want rdma.PortState, down bool) {
 		t.Helper()
 		verdict, _ := v.Health.Verdict(host.Last.Name)
@@ -57,9 +56,7 @@ func TestViewIsJudged(t *testing.T) {
 		}
 	}
 	look("read and not judged", n.View(t.Context()), rdma.PortActive, false)
-	if state := n.Host().Lookup(host.Last.Name).Ports[0].State; state != rdma.PortDown {
-		t.Errorf("the host has the port %s; want the last reading", state)
-	}
+	test.Eq(t, rdma.PortDown, n.Host().Lookup(host.Last.Name).Ports[0].State, test.Sprint("the host has the port"))
 	for range 2 {
 		n.judge(t.Context(), now)
 		now = now.Add(health.DefaultConfig().Down)
@@ -105,9 +102,7 @@ func TestAnnouncedBeforeWritten(t *testing.T) {
 				}
 			},
 		}
-		if err := n.Start(t.Context(), l); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, n.Start(t.Context(), l))
 		go n.Run(t.Context())
 		host.Down.Store(true)
 		signals <- watch.Signal{Changes: rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}}

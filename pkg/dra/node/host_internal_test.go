@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -24,9 +26,7 @@ func TestKnownWhileItMoves(t *testing.T) {
 	if err == nil {
 		err = os.RemoveAll(ports)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	err = n.Rescan()
 	host := n.Host()
 	if err != nil || host.Lookup(name) == nil || len(host.Lookup(name).Ports) > 0 {

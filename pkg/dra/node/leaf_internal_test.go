@@ -14,6 +14,9 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -67,9 +70,7 @@ func newWired(t *testing.T, sources ...leaf.Source) *wired {
 		}},
 	}
 	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	w.mem = store.Memory()
 	w.start(sources)
 	return w
@@ -139,9 +140,7 @@ func TestLeafSources(t *testing.T) {
 	w.hears("4", "leaf-2")
 	v = w.looks(time.Minute)
 	w.want("a member elsewhere", v, "leaf-1", "leaf-1", "ib-1")
-	if err := os.Remove(filepath.Join(w.dir, "links.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(filepath.Join(w.dir, "links.json")))
 	v = w.looks(10 * time.Minute)
 	w.want("without the file for a moment", v, "leaf-1", "leaf-1", "ib-1")
 	w.want("the table instead of the file", w.looks(10*time.Minute), "leaf-1", "leaf-1", "ib-2")
@@ -174,13 +173,10 @@ func TestLeafOff(t *testing.T) {
 	w.sources.Store(&[]leaf.Source{leaf.Table})
 	w.want("with a source", w.looks(time.Minute), "leaf-1", "leaf-1", "")
 	ofGIDs := func(n counted.Name) bool { return strings.Contains(n.Path, "gids") }
-	if slices.ContainsFunc(w.sys.Asked, ofGIDs) {
-		t.Errorf("a table without GUIDs asks for them: %v", w.sys.Asked)
-	}
+	test.False(t, slices.ContainsFunc(w.sys.Asked, ofGIDs),
+		test.Sprintf("a table without GUIDs asks for them: %v", w.sys.Asked))
 	w.sources.Store(&[]leaf.Source{})
-	if v := w.looks(time.Minute); v != nil {
-		t.Errorf("after the last source: %v", v)
-	}
+	test.Nil(t, w.looks(time.Minute), test.Sprint("after the last source"))
 }
 
 // TestLeafFiles: what is wrong with a file is said, and does not change what is known.
@@ -195,9 +191,8 @@ func TestLeafFiles(t *testing.T) {
 		w := newWired(t, leaf.Table)
 		w.write("site.yaml", c.site)
 		for range 2 { // the second time it is not parsed again
-			if v := w.looks(time.Minute); !strings.Contains(v.First(bondHCA).Why, c.want) {
-				t.Errorf("%s: the reason is %q, want %q", name, v.First(bondHCA).Why, c.want)
-			}
+			test.StrContains(t, w.looks(time.Minute).First(bondHCA).Why, c.want,
+				test.Sprintf("%s: the reason", name))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
@@ -63,9 +64,7 @@ func TestAskedAgain(t *testing.T) {
 				t.Errorf("%v: the reason at question %d is %q, want %q", c.answers, i+1, got, want)
 			}
 		}
-		if len(mover.left) > 0 {
-			t.Errorf("%v: the kernel was not asked for %v", c.answers, mover.left)
-		}
+		test.Eq(t, 0, len(mover.left), test.Sprintf("%v: the kernel was not asked for %v", c.answers, mover.left))
 	}
 }
 
@@ -117,9 +116,7 @@ func TestNotReadMidway(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if moves != 2 {
-		t.Errorf("%d moves, want 2", moves)
-	}
+	test.Eq(t, 2, moves, test.Sprint("moves"))
 	if err := n.Rescan(); err != nil { // the lock is free again
 		t.Error(err)
 	}

@@ -2,11 +2,10 @@ package node
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/pcie"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -34,9 +33,7 @@ func TestReadFalls(t *testing.T) {
 		if n := readFalls(sys, "mlx5_0", &port); n != nil {
 			got = fmt.Sprint(*n)
 		}
-		if !strings.HasPrefix(want, got) {
-			t.Errorf("%s: got %s", want, got)
-		}
+		test.StrHasPrefix(t, got, want)
 	}
 }
 
@@ -57,9 +54,7 @@ func TestReadPCIe(t *testing.T) {
 	want := map[string]health.PCIe{"pf": {
 		PCIeLink: health.PCIeLink{Link: rdma.PCIeLink{MTs: 32000, Lanes: 8}, At: "up"}, Errors: map[string]uint64{pcie.Correctable: 2},
 	}}
-	if diff := cmp.Diff(want, readPCIe(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}})); diff != "" {
-		t.Errorf("readings (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, readPCIe(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}), test.Sprint("readings"))
 }
 
 // TestReadPorts: counters that are there, and whether a RoCE port has an address.
@@ -90,8 +85,6 @@ func TestReadPorts(t *testing.T) {
 		vf.Name, vf.Function = "vf", rdma.VF
 		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds())
 		want := map[health.PortID]health.Reading{{Device: "pf", Port: 1}: tc.want}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
-		}
+		test.Eq(t, want, got, test.Sprintf("%s", tc.name))
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -36,9 +39,7 @@ func TestMisfitsWait(t *testing.T) {
 		Changed: func() {},
 		Health:  func(context.Context, int, []health.Transition, []*plan.Plan) {},
 	}
-	if err := n.Start(t.Context(), listener); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Start(t.Context(), listener))
 	n.NotAdapted()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -57,7 +58,5 @@ func TestMisfitsWait(t *testing.T) {
 	}
 	cancel()
 	<-done
-	if more > readings/4 {
-		t.Errorf("the specs were tried %d times without a reading", more)
-	}
+	test.LessEq(t, readings/4, more, test.Sprintf("the specs were tried %d times without a reading", more))
 }

@@ -3,6 +3,9 @@ package node
 import (
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -16,18 +19,14 @@ func TestEventCost(t *testing.T) {
 		before := n.Host()
 		host.Down.Store(true)
 		host.Reset()
-		if err := n.update(rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, n.update(rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}))
 		cost[functions] = host.Operations()
 		t.Logf("%d HCAs: %d operations", functions, cost[functions])
 		now := n.Host().Lookup(host.Last.Name)
 		if now == nil || now.Port1().State == rdma.PortActive {
 			t.Errorf("the failed port was not noticed: %+v", now)
 		}
-		if len(n.changed) != 0 {
-			t.Error("a link that fails has the specs of all claims looked at")
-		}
+		test.Eq(t, 0, len(n.changed), test.Sprint("a link that fails has the specs of all claims looked"))
 		if diff := rdma.Compare(before.Snapshot, n.Host().Snapshot); len(diff.HCAs) != 1 {
 			t.Errorf("changed are %v, want one", diff.HCAs)
 		}
@@ -49,9 +48,7 @@ func TestReadsOfAPoll(t *testing.T) {
 			}
 		}
 		host.Reset()
-		if err := pollPorts(n); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, pollPorts(n))
 		states := host.Operations()
 		n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		reads := host.Operations()

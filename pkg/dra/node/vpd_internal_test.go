@@ -7,6 +7,9 @@ import (
 	"path"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -19,22 +22,16 @@ import (
 func openedIn(t *testing.T, dir, boot string, sys fs.ReadLinkFS) *Node {
 	t.Helper()
 	store, err := claimstore.Open(dir, claimstore.Boot{ID: boot})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	n, err := Open(Config{HostRoot: "/", Sys: sys, Store: store, Health: health.DefaultConfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return n
 }
 
 func countedMachine(t *testing.T, name string) *counted.FS {
 	t.Helper()
 	m, err := fixture.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return counted.New(m.FS(t))
 }
 
@@ -63,9 +60,8 @@ func TestVPDDenied(t *testing.T) {
 		t.Errorf("%d HCAs are usable, problems %v; want 12 and 12", len(n.Host().Usable()), n.Host().VPDProblems)
 	}
 	sys.open = nil
-	if n := openedIn(t, dir, "a", sys); len(n.Host().Usable()) != 8 {
-		t.Errorf("%d HCAs are usable when VPD may be read; want 8", len(n.Host().Usable()))
-	}
+	test.Eq(t, 8, len(openedIn(t, dir, "a", sys).Host().Usable()),
+		test.Sprint("HCAs are usable when VPD may be read"))
 }
 
 // TestPrepareWaitsForNoVPD: a card comes that does not answer. A claim that is prepared reads the host meanwhile, as
@@ -93,9 +89,7 @@ func TestPrepareWaitsForNoVPD(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(release)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-done)
 	if usable := len(n.Host().Usable()); usable != 12 || n.Host().HCAs[0].Purpose != rdma.PurposeUnknown {
 		t.Errorf("%d HCAs are usable, the first for %q; want 12, and not known", usable, n.Host().HCAs[0].Purpose)
 	}
@@ -106,9 +100,7 @@ func TestVPDOfStoppedDriver(t *testing.T) {
 	sys := &vpdFS{FS: countedMachine(t, "none")}
 	n := openedIn(t, drivertest.TempDir(t), "a", sys)
 	sys.FS = countedMachine(t, "hgx-b200")
-	if err := n.Rescan(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Rescan())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := n.readVPD(ctx); err != nil || len(n.scanner.UnreadVPD()) != 12 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -36,23 +37,17 @@ func BenchmarkEventPhases(b *testing.B) {
 func phases(b *testing.B, functions, claims int) {
 	ctx := context.Background()
 	store, err := claimstore.Open(drivertest.TempDir(b), claimstore.Boot{ID: "boot"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	host, err := node.Open(node.Config{
 		HostRoot: "/", Sys: largehost.New(b, functions), Store: store, Health: health.DefaultConfig(), Now: time.Now,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	for i := range claims {
 		p := &plan.Plan{
 			UID: types.UID(fmt.Sprint("uid-", i)), Namespace: "ns", Name: fmt.Sprint("claim-", i),
 			Devices: []plan.Device{{Device: host.Host().HCAs[i].Name}},
 		}
-		if err := store.Claim(ctx, p); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, store.Claim(ctx, p))
 	}
 	o := New(Config{Node: host, NodeName: "node1", Now: time.Now})
 	b.Run("view", func(b *testing.B) {

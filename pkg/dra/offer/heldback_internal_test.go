@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
@@ -48,7 +49,5 @@ func TestHeldBackOnce(t *testing.T) {
 	}
 	h.report(m.View(), health.Policy{}, &r)
 	h.report(m.View(), p, &r)
-	if len(r.events) != 2 {
-		t.Errorf("%d events, want another one after the policy held back nothing", len(r.events))
-	}
+	test.Eq(t, 2, len(r.events), test.Sprint("events"))
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -65,9 +66,7 @@ func TestBesides(t *testing.T) {
 		node.Groups = groups
 		made := func(net string, r resourceapi.DeviceRequestAllocationResult) *plan.Plan {
 			p, err := plan.New(claim(one(r), fromClass(besidesAllowed), fromClaim(`"network": `+net)), node)
-			if err != nil {
-				t.Fatal(name, err)
-			}
+			must.NoError(t, err, must.Sprint(name))
 			return p
 		}
 		a, b := made(tc.aNet, tc.a), made(tc.bNet, tc.b)

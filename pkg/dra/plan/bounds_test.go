@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,12 +52,8 @@ func TestPodClaimName(t *testing.T) {
 				tc.owner(c)
 			})
 			p, err := New(c, Facts{Pool: "node1", Site: DefaultSite(), MetadataDir: "/run/metadata"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p.Metadata.PodClaim != tc.want {
-				t.Errorf("the pod's name of the claim is %.40q, want %q", p.Metadata.PodClaim, tc.want)
-			}
+			must.NoError(t, err)
+			test.Eq(t, tc.want, p.Metadata.PodClaim, test.Sprint("the pod's name of the claim"))
 			for _, m := range p.Metadata.Mounts(p) {
 				if !strings.HasPrefix(m.ContainerPath, "/var/run/kubernetes.io/dra-device-attributes/") || strings.Contains(m.ContainerPath, "..") {
 					t.Errorf("mounted at %.80q", m.ContainerPath)

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,8 +87,6 @@ func config(source resourceapi.AllocationConfigSource, kind, fields string, requ
 func newPlan(t testing.TB, c *resourceapi.ResourceClaim) *plan.Plan {
 	t.Helper()
 	p, err := plan.New(c, here)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }

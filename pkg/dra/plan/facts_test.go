@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -15,12 +17,8 @@ import (
 func TestGroupMembers(t *testing.T) {
 	p := grouped(t, claim(results{share(result("nics", "group-all"), "s1"), result("nic", "pci-0000-c1-00-0")}))
 	want := []string{"pci-0000-3b-00-0", "pci-0000-3b-00-1"}
-	if diff := cmp.Diff(want, p.Devices[0].Members); diff != "" {
-		t.Errorf("members (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(append(want, "pci-0000-c1-00-0"), p.HCAs()); diff != "" {
-		t.Errorf("HCAs of the plan (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, p.Devices[0].Members, test.Sprint("members"))
+	test.Eq(t, append(want, "pci-0000-c1-00-0"), p.HCAs(), test.Sprint("HCAs of the plan"))
 }
 
 func TestGroupErrors(t *testing.T) {
@@ -52,24 +50,14 @@ func TestPlanKeepsItsNode(t *testing.T) {
 	first.Groups = groups
 	first.Site = plan.Site{Memlock: "1Gi", Env: []string{"A=1"}, Mounts: []cdi.Mount{{HostPath: "/opt/a", ContainerPath: "/opt/b"}}}
 	made, err := plan.New(c, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	data, err := json.Marshal(made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	recorded := &plan.Plan{}
-	if err := json.Unmarshal(data, recorded); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(data, recorded))
 	again, err := plan.New(c, here.WithPrepared(recorded))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(made, again); diff != "" {
-		t.Errorf("plan made again (-first +again):\n%s", diff)
-	}
+	must.NoError(t, err)
+	test.Eq(t, made, again, test.Sprint("plan made again"))
 	if fresh, err := plan.New(c, first.WithPrepared(nil)); err != nil || !cmp.Equal(made, fresh) {
 		t.Errorf("without a record the plan is %v, %v", fresh, err)
 	}

@@ -2,9 +2,10 @@ package plan_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -22,9 +23,7 @@ func FuzzNew(f *testing.F) {
 		drivertest.WithParameters(drivertest.Claim(5, "pci-0000-3b-00-4"), `"memlock": "4Gi", "nodes": ["verbs"], "env": ["nccl", "ucx"]`), {},
 	} {
 		seed, err := json.Marshal(c)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.NoError(f, err)
 		f.Add(seed)
 	}
 	node := here
@@ -40,9 +39,7 @@ func FuzzNew(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(p.Devices) == 0 {
-			t.Fatal("a plan without devices")
-		}
+		must.NotEq(t, 0, len(p.Devices), must.Sprint("a plan without devices"))
 		checkPlan(t, p)
 		if raw, err := json.Marshal(p); err != nil {
 			t.Error(err)
@@ -55,9 +52,7 @@ func FuzzNew(f *testing.F) {
 		}
 		for _, d := range spec.Devices {
 			for _, n := range d.ContainerEdits.DeviceNodes {
-				if !strings.HasPrefix(n.Path, "/dev/infiniband/") {
-					t.Errorf("device %s has node %s", d.Name, n.Path)
-				}
+				test.StrHasPrefix(t, "/dev/infiniband/", n.Path, test.Sprintf("device %s has node", d.Name))
 			}
 		}
 	})
@@ -84,9 +79,7 @@ func FuzzRecorded(f *testing.F) {
 // that it uses but for monitoring, alone where it has something alone.
 func checkPlan(t *testing.T, p *plan.Plan) {
 	t.Helper()
-	if err := p.Overlap(p); err != nil {
-		t.Errorf("a claim excludes itself: %v", err)
-	}
+	test.NoError(t, p.Overlap(p), test.Sprint("a claim excludes itself"))
 	locks := map[string]bool{}
 	for _, l := range p.Locks() {
 		locks[l.HCA] = l.Shared

@@ -1,9 +1,10 @@
 package plan_test
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -53,9 +54,8 @@ func TestMergeLimits(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want := plan.Limits{Handles: tc.want, Objects: 100 * tc.want}
-			if got := newPlan(t, claim(one(tc.result), tc.configs...)).Devices[0].Limits; got != want {
-				t.Errorf("limits are %+v, want %+v", got, want)
-			}
+			test.EqOp(t, want, newPlan(t, claim(one(tc.result), tc.configs...)).Devices[0].Limits,
+				test.Sprint("limits"))
 		})
 	}
 }
@@ -64,14 +64,11 @@ func TestMergeLimits(t *testing.T) {
 func TestMergeLimitsApart(t *testing.T) {
 	r := consuming(share(result("nic", sharedNIC), "s1"), "handles", "100")
 	p := newPlan(t, claim(one(r), fromClass(`"defaults": {"limits": {"objects": 7}}`), fromClaim(`"limits": {"handles": 5}`)))
-	if got := p.Devices[0].Limits; got != (plan.Limits{Handles: 5, Objects: 7}) {
-		t.Errorf("limits are %+v", got)
-	}
+	test.EqOp(t, (plan.Limits{Handles: 5, Objects: 7}), p.Devices[0].Limits, test.Sprint("limits"))
 	// The kernel takes no number beyond this, and a share of more is no limit to it.
 	r = consuming(share(result("nic", sharedNIC), "s1"), "objects", "8Gi")
-	if got := newPlan(t, claim(one(r))).Devices[0].Limits; got != (plan.Limits{Objects: 1<<31 - 1}) {
-		t.Errorf("limits are %+v", got)
-	}
+	test.EqOp(t, (plan.Limits{Objects: 1<<31 - 1}), newPlan(t, claim(one(r))).Devices[0].Limits,
+		test.Sprint("limits"))
 }
 
 func TestMergeLimitsRefuses(t *testing.T) {
@@ -91,13 +88,9 @@ func TestMergeLimitsRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := plan.New(claim(one(tc.result), tc.configs...), here)
-			if err == nil {
-				t.Fatal("the plan was made")
-			}
+			must.Error(t, err, must.Sprint("the plan was made"))
 			for _, part := range append(tc.want, "claim team-a/nics, request nic: ") {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error does not say %q: %v", part, err)
-				}
+				test.StrContains(t, err.Error(), part, test.Sprintf("error does not say %q: %v", part, err))
 			}
 		})
 	}

@@ -2,8 +2,10 @@ package plan_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -52,9 +54,7 @@ func TestMarksOfRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := plan.New(claim(tc.results, tc.configs...), tc.node)
 			if err != nil {
-				if !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("error %v, want %q", err, tc.want)
-				}
+				test.StrContains(t, err.Error(), tc.want, test.Sprintf("error %v", err))
 				return
 			}
 			if got, err := json.Marshal(p.Devices[0].Settings.TrafficClass); err != nil || string(got) != tc.want {
@@ -68,17 +68,11 @@ func TestMarksOfRules(t *testing.T) {
 func TestMarksAreKept(t *testing.T) {
 	c := claim(one(result("a", "pci-0000-3b-00-0")), fromClaim(`"env": ["nccl"]`))
 	first, err := plan.New(c, ruled(106, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	raw, err := json.Marshal(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var recorded plan.Plan
-	if err := json.Unmarshal(raw, &recorded); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(raw, &recorded))
 	again, err := plan.New(c, ruled(104, 0).WithPrepared(&recorded))
 	if err != nil || *again.Devices[0].Settings.TrafficClass != 106 {
 		t.Errorf("prepared again: %+v, %v; want 106", again, err)

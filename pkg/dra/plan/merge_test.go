@@ -1,10 +1,11 @@
 package plan_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
@@ -120,12 +121,9 @@ func TestMerge(t *testing.T) {
 				site.Site.Memlock = tc.driver
 			}
 			p, err := plan.New(claim(one(result("nic", "pci-0000-3b-00-0")), tc.configs...), site)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, p.Devices[0].Settings, cmp.Transformer("env", emptyIsNil)); diff != "" {
-				t.Errorf("settings (-want +got):\n%s", diff)
-			}
+			must.NoError(t, err)
+			test.Eq(t, tc.want, p.Devices[0].Settings, test.Cmp(cmp.Transformer("env", emptyIsNil)),
+				test.Sprint("settings"))
 		})
 	}
 }
@@ -242,13 +240,9 @@ func TestMergeRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := plan.New(claim(one(result("nic", "pci-0000-3b-00-0")), tc.configs...), here)
-			if err == nil {
-				t.Fatal("the plan was made")
-			}
+			must.Error(t, err, must.Sprint("the plan was made"))
 			for _, part := range append(tc.want, "claim team-a/nics, request nic: ") {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error does not say %q: %v", part, err)
-				}
+				test.StrContains(t, err.Error(), part, test.Sprintf("error does not say %q: %v", part, err))
 			}
 		})
 	}
@@ -269,9 +263,7 @@ func TestMergeAdminAccess(t *testing.T) {
 		Request: "nic", Pool: node, Device: "pci-0000-3b-00-0", AdminAccess: true,
 		Settings: plan.Settings{Memlock: "unlimited", Nodes: onlyMAD},
 	}
-	if diff := cmp.Diff([]plan.Device{want}, p.Devices); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	test.Eq(t, []plan.Device{want}, p.Devices, test.Sprint("devices"))
 	foreign := config(resourceapi.AllocationConfigSourceClaim, "HCAClassConfig", "", nil)
 	if _, err := plan.New(claim(access, foreign), here); err == nil {
 		t.Error("a claim with an HCAClassConfig was planned")
@@ -302,7 +294,5 @@ func TestMergeByRequest(t *testing.T) {
 		{Request: "other", Pool: node, Device: "pci-0000-29-00-0", Settings: withEnv(settings("2Gi"), "ucx")},
 		{Request: "plain", Pool: node, Device: "pci-0000-3b-00-0", Settings: withEnv(settings("unlimited"), "ucx")},
 	}
-	if diff := cmp.Diff(want, newPlan(t, c).Devices); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, newPlan(t, c).Devices, test.Sprint("devices"))
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -178,9 +180,7 @@ func TestNotReserved(t *testing.T) {
 	c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed),
 		fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.0.1/16"]}`))
 	made, err := plan.New(c, attaching())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if again, err := plan.New(c, node.WithPrepared(made)); err != nil || !slices.Equal(again.Devices[0].Network.Addresses, made.Devices[0].Network.Addresses) {
 		t.Errorf("prepared again: %v", err)
 	}
@@ -430,9 +430,7 @@ func TestMergeNetworkRefuses(t *testing.T) {
 			continue
 		}
 		for _, part := range append(tc.want, "claim team-a/nics") {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: error does not say %q: %v", name, part, err)
-			}
+			test.StrContains(t, err.Error(), part, test.Sprintf("%s: error does not say %q: %v", name, part, err))
 		}
 	}
 }
@@ -444,18 +442,14 @@ func TestNetworkNames(t *testing.T) {
 	}
 	class := fromClass(`"allow": {"network": {"modes": ["macvlan"], "addresses": ["10.0.0.0/8"]}}, "defaults": {"network": {"mode": "macvlan"}}`)
 	p, err := plan.New(claim(results, class, fromClaim(`"network": {"interface": "rdma0"}`, "b")), attaching())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var names []string
 	for _, d := range p.Devices {
 		if d.Network != nil {
 			names = append(names, d.Network.Interface)
 		}
 	}
-	if diff := cmp.Diff([]string{"rdma1", "rdma0", "rdma2"}, names); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	test.Eq(t, []string{"rdma1", "rdma0", "rdma2"}, names, test.Sprint("names"))
 	for _, same := range []string{`"network": {"interface": "x"}`, `"network": {"addresses": ["10.0.0.1/24"]}`} {
 		if _, err := plan.New(claim(results, class, fromClaim(same)), attaching()); err == nil || !strings.Contains(err.Error(), "two devices of the claim would") {
 			t.Errorf("%s: %v", same, err)
@@ -490,12 +484,8 @@ func TestNetworkNamesOfPod(t *testing.T) {
 			more = configs{fromClaim(tc.config)}
 		}
 		p, err := prepare(tc.name, tc.pod, nil, more...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := p.Devices[0].Network.Interface; got != tc.want {
-			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
-		}
+		must.NoError(t, err)
+		test.Eq(t, tc.want, p.Devices[0].Network.Interface, test.Sprintf("%s", tc.name))
 		prepared = append(prepared, p)
 	}
 	prepared = slices.DeleteFunc(prepared, func(p *plan.Plan) bool { return p.Name == "first" })
@@ -512,38 +502,25 @@ func TestNetworkNamesOfPod(t *testing.T) {
 func TestNetworkAgain(t *testing.T) {
 	c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan", "ipam": "roce"}`))
 	made, err := plan.New(c, attaching())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	again, err := plan.New(c, here.WithPrepared(made))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(made, again, cmp.Comparer(samePrefix), cmp.Comparer(sameAddr)); diff != "" {
-		t.Errorf("prepared again (-first +second):\n%s", diff)
-	}
+	must.NoError(t, err)
+	test.Eq(t, made, again, test.Cmp(cmp.Comparer(samePrefix), cmp.Comparer(sameAddr)),
+		test.Sprint("prepared again"))
 }
 
 // TestNetworkSpec: the hook looks for the interface, and the container knows its name.
 func TestNetworkSpec(t *testing.T) {
 	c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan"}, "memlock": "inherit"`))
 	p, err := plan.New(c, attaching())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	snap := rdmatest.Snapshot(t, "hgx-h100")
 	spec, err := p.Spec(snap, plan.HookOptions{Path: "/opt/hook", OnDenied: "clamp"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, want := range []string{`"RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0"`, `"--interface","rdma0:rdma.dev/claim/` + string(c.UID) + `/pci-0000-3b-00-0"`} {
-		if !strings.Contains(string(b), want) {
-			t.Errorf("the spec has no %s: %s", want, b)
-		}
+		test.StrContains(t, string(b), want, test.Sprintf("the spec has no %s: %s", want, b))
 	}
 	if _, err := p.Spec(snap, plan.HookOptions{}); err == nil || !strings.Contains(err.Error(), "--hook-dir") {
 		t.Errorf("without a hook: %v", err)
@@ -563,21 +540,15 @@ func TestRails(t *testing.T) {
 	want := []string{"roce " + hostLocal, "rail1 " + railBlock, "roce " + hostLocal}
 	of := func(p *plan.Plan, err error) (got []string) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, d := range p.Devices {
 			got = append(got, d.Network.IPAM+" "+string(d.Network.IPAMConfig))
 		}
 		return got
 	}
 	made, err := plan.New(c, attaching())
-	if diff := cmp.Diff(want, of(made, err)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, of(made, err))
 	changed := attaching()
 	changed.Networks.HCAs, changed.Networks.IPAM = map[string]plan.HCANetwork{"pci-0000-3b-00-0": {IPAM: "rail1"}}, nil
-	if diff := cmp.Diff(want, of(plan.New(c, changed.WithPrepared(made)))); diff != "" {
-		t.Errorf("prepared again (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, of(plan.New(c, changed.WithPrepared(made))), test.Sprint("prepared again"))
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -22,9 +24,7 @@ func grouped(t testing.TB, c *resourceapi.ResourceClaim) *plan.Plan {
 	node := here
 	node.Groups = groups
 	p, err := plan.New(c, node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -67,9 +67,8 @@ func TestOverlap(t *testing.T) {
 			b.UID, b.Name = uid2, "other"
 			for _, pair := range [][2]*plan.Plan{{a, b}, {b, a}} {
 				err := pair[0].Overlap(pair[1])
-				if got := err != nil; got != tc.want {
-					t.Errorf("overlap of %s with %s: %v", pair[0].Name, pair[1].Name, err)
-				}
+				test.Eq(t, tc.want, err != nil,
+					test.Sprintf("overlap of %s with %s: %v", pair[0].Name, pair[1].Name, err))
 				if tc.want && !meet(a, b) {
 					t.Errorf("locks %v and %v do not meet", a.Locks(), b.Locks())
 				}
@@ -77,9 +76,7 @@ func TestOverlap(t *testing.T) {
 					t.Errorf("error names neither device nor claim: %v", err)
 				}
 			}
-			if err := a.Overlap(a); err != nil {
-				t.Errorf("a claim overlaps itself: %v", err)
-			}
+			test.NoError(t, a.Overlap(a), test.Sprint("a claim overlaps itself"))
 		})
 	}
 }
@@ -89,9 +86,7 @@ func TestOverlapOfSeveralDevices(t *testing.T) {
 	a := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{result("x", "d1"), result("y", "d2")}))
 	b := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{result("x", "d3"), result("y", "shared-d2")}))
 	b.UID = uid2
-	if a.Overlap(b) == nil {
-		t.Error("two claims on HCA d2 do not overlap")
-	}
+	test.Error(t, a.Overlap(b), test.Sprint("two claims on HCA d2 do not overlap"))
 }
 
 // meet reports whether two plans have a lock in common that not both share.
@@ -110,9 +105,7 @@ func TestOverlapOnACard(t *testing.T) {
 	partitioned.Cards = map[string][]string{vf: {pf}, vf2: {pf}}
 	plans := func(node plan.Facts, r resourceapi.DeviceRequestAllocationResult) *plan.Plan {
 		p, err := plan.New(claim(one(r)), node)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return p
 	}
 	for _, tc := range []struct {
@@ -143,9 +136,8 @@ func TestOverlapOnACard(t *testing.T) {
 			}
 			free := partitioned
 			free.Cards = nil
-			if err := plans(free, tc.a).Overlap(&plan.Plan{UID: uid2, Devices: plans(free, tc.b).Devices}); err != nil {
-				t.Errorf("on a node that does not ask for it: %v", err)
-			}
+			test.NoError(t, plans(free, tc.a).Overlap(&plan.Plan{UID: uid2, Devices: plans(free, tc.b).Devices}),
+				test.Sprint("on a node that does not ask for it"))
 		})
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -63,16 +64,10 @@ func TestPlanSurvivesJSON(t *testing.T) {
 		admin(result("a/b", "pci-0000-3b-00-0")), share(result("c", "pci-0000-3b-00-1"), uid2),
 	}, fromClaim(`"memlock": 65536, "env": ["nccl"]`)))
 	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var got plan.Plan
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(*p, got); diff != "" {
-		t.Errorf("plan after JSON (-want +got):\n%s", diff)
-	}
+	must.NoError(t, json.Unmarshal(data, &got))
+	test.Eq(t, *p, got, test.Sprint("plan after JSON"))
 }
 
 // Every combination of claim, request, device and share has a CDI name of its
@@ -101,9 +96,7 @@ func TestCDINameIsInjective(t *testing.T) {
 						t.Fatalf("CDI name %q stands for both %s and %s", name, before, what)
 					}
 					seen[name] = what
-					if p.CDIDevice(d) != "rdma.dev/claim="+name {
-						t.Fatalf("CDI device of %s is %s", name, p.CDIDevice(d))
-					}
+					must.Eq(t, "rdma.dev/claim="+name, p.CDIDevice(d), must.Sprintf("CDI device of %s", name))
 					if first := name[0]; first < 'a' || first > 'z' {
 						t.Fatalf("CDI name %q starts with no letter, which CDI 0.3.0 refuses", name)
 					}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,12 +34,9 @@ func TestReserved(t *testing.T) {
 		reserveFor(c, tc.reserved...)
 		p := &plan.Plan{Pods: tc.has, PodGroup: "group"}
 		got := p.Reserved(c, tc.before)
-		if diff := cmp.Diff(tc.want, got.Pods); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		if same := cmp.Equal(tc.has, tc.want); (got == p) != same {
-			t.Errorf("%s: the plan is the same: %t, want %t", name, got == p, same)
-		}
+		test.Eq(t, tc.want, got.Pods, test.Sprintf("%s", name))
+		test.Eq(t, cmp.Equal(tc.has, tc.want), (got == p),
+			test.Sprintf("%s: the plan is the same: %t", name, got == p))
 	}
 }
 
@@ -50,9 +49,7 @@ func TestPodGroup(t *testing.T) {
 		{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "group"},
 	}
 	made, err := plan.New(c, attaching())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	earlier := (&plan.Plan{Pods: []types.UID{"a", "b"}}).Reserved(c, []types.UID{"a"})
 	if made.PodGroup != "group" || len(made.Pods) > 0 || earlier.PodGroup != "group" || len(earlier.Pods) != 1 {
 		t.Errorf("plans of a claim of a PodGroup: %q with pods %v, and %q with pods %v",
@@ -76,9 +73,7 @@ func TestOnly(t *testing.T) {
 		c.OwnerReferences = []metav1.OwnerReference{tc.owner}
 		reserveFor(c, "a")
 		made, err := plan.New(c, attaching())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		earlier := &plan.Plan{Pods: []types.UID{"a"}}
 		if read := earlier.Reserved(c, earlier.Pods); made.Only != tc.want || read.Only != tc.want {
 			t.Errorf("%s: made for %q, read again %q, want %q", name, made.Only, read.Only, tc.want)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -85,16 +87,11 @@ func TestSpecGolden(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			spec, err := grouped(t, claim(tc.results, tc.configs...)).Spec(rdmatest.Snapshot(t, tc.machine), tc.hook)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !slices.Contains([]string{"0.3.0", "0.4.0", "0.5.0"}, spec.Version) {
-				t.Errorf("spec needs CDI %s, and podman 4.3 reads 0.5.0 at most", spec.Version)
-			}
+			must.NoError(t, err)
+			test.True(t, slices.Contains([]string{"0.3.0", "0.4.0", "0.5.0"}, spec.Version),
+				test.Sprintf("spec needs CDI %s, and podman 4.3 reads 0.5.0 at most", spec.Version))
 			data, err := cdi.Encode(spec, cdi.JSON)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			golden.Bytes(t, tc.name+".json", data)
 		})
 	}
@@ -109,17 +106,11 @@ func TestSpecOfSite(t *testing.T) {
 		Mounts: []cdi.Mount{{HostPath: "/opt/topo.xml", ContainerPath: "/opt/topo.xml"}},
 	}
 	p, err := plan.New(claim(results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-29-00-0")}, fromClaim(`"env": ["nccl"]`)), node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	spec, err := p.Spec(rdmatest.Snapshot(t, "hgx-h100"), hook)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	data, err := cdi.Encode(spec, cdi.JSON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	golden.Bytes(t, "site.json", data)
 }
 
@@ -140,9 +131,8 @@ func TestTopologyOfSite(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", name, p.NCCLTopology, err, tc.want)
 		}
 	}
-	if p := newPlan(t, claim(one(result("a", "pci-0000-19-00-0")), fromClaim(`"env": ["nccl"]`))); p.NCCLTopology != "" {
-		t.Errorf("a claim that does not ask has %q", p.NCCLTopology)
-	}
+	test.Eq(t, "", newPlan(t, claim(one(result("a", "pci-0000-19-00-0")), fromClaim(`"env": ["nccl"]`))).NCCLTopology,
+		test.Sprint("a claim that does not ask"))
 }
 
 // A user's claim never opens the management interface of a fabric, on any machine.
@@ -151,13 +141,9 @@ func TestSpecHasNoManagementNodes(t *testing.T) {
 		snap := rdmatest.Snapshot(t, machine)
 		for _, h := range snap.Usable() {
 			spec, err := newPlan(t, claim(one(result("nic", h.Name)))).Spec(snap, hook)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			data, err := cdi.Encode(spec, cdi.JSON)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if s := string(data); strings.Contains(s, "umad") || strings.Contains(s, "issm") || strings.Count(s, "/uverbs") != 1 {
 				t.Errorf("%s, %s: want one uverbs node and no umad or issm:\n%s", machine, h.Name, s)
 			}
@@ -190,9 +176,7 @@ func TestSpecErrors(t *testing.T) {
 				t.Fatalf("error is %v, want a NotFoundError", err)
 			}
 			for _, part := range append(tc.want, "claim team-a/nics: ") {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error does not say %q: %v", part, err)
-				}
+				test.StrContains(t, err.Error(), part, test.Sprintf("error does not say %q: %v", part, err))
 			}
 		})
 	}

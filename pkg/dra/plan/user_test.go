@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/runtime"
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -53,9 +55,7 @@ func FuzzUser(f *testing.F) {
 			return
 		}
 		spec, err := p.Spec(snap, hook)
-		if err != nil {
-			t.Fatalf("a plan without a spec: %v: %s", err, wishes)
-		}
+		must.NoError(t, err, must.Sprintf("a plan without a spec: %v: %s", err, wishes))
 		if l := p.Devices[0].Limits; l.Handles > 10 || l.Objects > 100 || l.Handles < 1 || l.Objects < 1 {
 			t.Errorf("limits %+v: %s", l, wishes)
 		}
@@ -84,14 +84,10 @@ func checkUserEdits(t *testing.T, edits specs.ContainerEdits) {
 			"FI_VERBS_DEVICE_NAME", "NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "NVSHMEM_ENABLE_NIC_PE_MAPPING", "UCX_NET_DEVICES",
 			"RDMA_DEVICE_PCI_0000_18_00_0",
 		}
-		if !slices.Contains(known, name) {
-			t.Errorf("variable %s", e)
-		}
+		test.True(t, slices.Contains(known, name), test.Sprintf("variable %s", e))
 	}
 	for _, h := range edits.Hooks {
-		if h.Path != hook.Path {
-			t.Errorf("hook %s", h.Path)
-		}
+		test.Eq(t, hook.Path, h.Path, test.Sprint("hook"))
 		if i := slices.Index(h.Args, "--memlock"); i >= 0 {
 			if bytes, err := strconv.ParseInt(h.Args[i+1], 10, 64); err != nil || bytes > userMemlock {
 				t.Errorf("hook %q", h.Args)

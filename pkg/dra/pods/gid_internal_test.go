@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -40,8 +42,6 @@ func TestHasVariable(t *testing.T) {
 	for name, want := range map[string]bool{
 		"RDMA_GID_INDEX_A_1": true, "RDMA_GID_INDEX_A": false, "EMPTY": true, "": false,
 	} {
-		if got := hasVariable(c, name); got != want {
-			t.Errorf("%q: %t, want %t", name, got, want)
-		}
+		test.Eq(t, want, hasVariable(c, name), test.Sprintf("%q", name))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
@@ -52,18 +53,14 @@ func TestSweepLogsOnce(t *testing.T) {
 	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
 	dir := t.TempDir()
 	attacher, err := attach.New(nil, &podnet.IPAM{Owner: "rdma.dev", Dir: filepath.Join(dir, "no-plugins")}, dir, "boot")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &locks{}}
 	leased := attach.Record{
 		Version: 1, BootID: "boot", Claim: "1", Device: "pci-0000-3b-00-0", Pod: attach.Pod{UID: "a", Name: "default/a"},
 		Lease: &podnet.Lease{Network: "roce", Config: []byte(`{"type":"host-local"}`)}, Detached: true,
 	}
 	record, err := json.Marshal(leased)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	lease, broken := filepath.Join(dir, leased.ID()+".json"), filepath.Join(dir, "broken.json")
 	for i, step := range []struct {
 		change func() error
@@ -77,9 +74,7 @@ func TestSweepLogsOnce(t *testing.T) {
 		{func() error { return os.WriteFile(broken, []byte("{"), 0o600) }, []string{"are not known"}},
 	} {
 		if step.change != nil {
-			if err := step.change(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, step.change())
 		}
 		logged.Reset()
 		s.sweep(ctx)
@@ -96,22 +91,16 @@ func TestSweepLogsOnce(t *testing.T) {
 func TestSweepTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	attacher, err := attach.New(nil, nil, dir, "boot")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &locks{}}
 	temp := filepath.Join(dir, ".rdma.dev-1.tmp")
-	if err := os.WriteFile(temp, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(temp, []byte("{"), 0o600))
 	s.sweep(t.Context())
 	if _, err := os.Stat(temp); err != nil {
 		t.Errorf("a file that a writer may be at work on: %v", err)
 	}
 	old := time.Now().Add(-2 * time.Minute)
-	if err := os.Chtimes(temp, old, old); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chtimes(temp, old, old))
 	s.sweep(t.Context())
 	if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file of a killed writer: %v", err)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -26,9 +28,7 @@ func TestLocks(t *testing.T) {
 	var l locks
 	lock := func(names ...string) (unlock func()) {
 		unlock, err := l.lock(t.Context(), names...)
-		if err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, err)
 		return unlock
 	}
 	first := lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)
@@ -53,9 +53,7 @@ func TestLocks(t *testing.T) {
 		first = lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)
 	}
 	first()
-	if len(l.names) > 0 {
-		t.Errorf("left are %v", l.names)
-	}
+	test.Eq(t, 0, len(l.names), test.Sprintf("left are %v", l.names))
 }
 
 // TestLocksOfMany: pods with random HCAs do not wait for each other in a circle, and never share an HCA.
@@ -90,7 +88,5 @@ func TestLocksOfMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(l.names) > 0 {
-		t.Errorf("left are %v", l.names)
-	}
+	test.Eq(t, 0, len(l.names), test.Sprintf("left are %v", l.names))
 }

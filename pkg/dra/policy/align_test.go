@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -107,9 +109,8 @@ func TestAlignment(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s/%d/%s", tc.machine, tc.hcas, tc.attribute), func(t *testing.T) {
 			c, host := gpuCluster(t, tc.machine, "")
-			if can := aligned(host, places[tc.attribute], int(tc.hcas)); can != tc.want {
-				t.Fatalf("the machine can align %d claims, want %d", can, tc.want)
-			}
+			must.Eq(t, tc.want, aligned(host, places[tc.attribute], int(tc.hcas)),
+				must.Sprint("the machine can align"))
 			claim := controlplane.Match(controlplane.Claim(
 				controlplane.Want("gpu", "gpu"), controlplane.Request{Name: "nic", Class: hca, Count: tc.hcas}), tc.attribute)
 			got := 0
@@ -118,9 +119,7 @@ func TestAlignment(t *testing.T) {
 				got++
 			}
 			t.Logf("%d of %d claims aligned", got, tc.want)
-			if got != tc.want {
-				t.Errorf("%d claims are aligned, %d can be", got, tc.want)
-			}
+			test.Eq(t, tc.want, got, test.Sprint("claims are aligned"))
 		})
 	}
 }
@@ -174,18 +173,14 @@ func TestFourPairs(t *testing.T) {
 		}
 		for _, name := range []string{"first", "second"} {
 			results := c.Allocate(t, name, claim)
-			if len(results) != 8 {
-				t.Fatalf("%s: claim %s gets %d devices, want 8", machine, name, len(results))
-			}
+			must.Eq(t, 8, len(results), must.Sprintf("%s: claim %s gets", machine, name))
 			for i := 0; i < 8; i += 2 {
 				if gpu, nic := deviceAt(t, host, c, results[i]), deviceAt(t, host, c, results[i+1]); gpu.Root != nic.Root {
 					t.Errorf("%s: %s is at %s and its HCA at %s", machine, gpu.Name, gpu.Root, nic.Root)
 				}
 			}
 		}
-		if got := take(t, c, "third", claim); got != nil {
-			t.Errorf("%s: a third claim gets %v", machine, got)
-		}
+		test.Nil(t, take(t, c, "third", claim), test.Sprintf("%s: a third claim gets", machine))
 	}
 }
 
@@ -200,23 +195,16 @@ func TestPreferred(t *testing.T) {
 	claim = controlplane.Match(controlplane.Match(claim, pcieRoot, "gpu", "nic/near"), numaNode, "gpu", "nic/far")
 	request := func(name string) string {
 		results := c.Allocate(t, name, claim)
-		if len(results) != 2 {
-			t.Fatalf("claim %s gets %v", name, results)
-		}
+		must.Eq(t, 2, len(results), must.Sprintf("claim %s gets %v", name, results))
 		return results[1].Request
 	}
-	if got := request("near"); got != "nic/near" {
-		t.Errorf("the claim gets %s, want an HCA near the GPU", got)
-	}
+	test.Eq(t, "nic/near", request("near"), test.Sprint("the claim gets"))
 	checkAligned(t, c, host, "near", pcieRoot)
 	c.Release("near")
 	nearby := fmt.Sprintf(`device.attributes["resource.kubernetes.io"].?pcieRoot.orValue("") == %q`, gpu.Root)
-	if take(t, c, "other", controlplane.Claim(controlplane.Want("nic", hca, nearby))) == nil {
-		t.Fatal("there is no HCA near the GPU")
-	}
-	if got := request("far"); got != "nic/far" {
-		t.Errorf("the claim gets %s, want an HCA on the GPU's NUMA node", got)
-	}
+	must.NotNil(t, take(t, c, "other", controlplane.Claim(controlplane.Want("nic", hca, nearby))),
+		must.Sprint("there is no HCA near the GPU"))
+	test.Eq(t, "nic/far", request("far"), test.Sprint("the claim gets"))
 	checkAligned(t, c, host, "far", numaNode)
 }
 

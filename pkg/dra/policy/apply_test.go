@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
@@ -186,24 +188,19 @@ func valid(t *testing.T, published []resourceslice.Slice) {
 	cluster.Publish(rdma.Domain, published)
 	sets, devices := map[string]bool{}, map[string]bool{}
 	for _, s := range cluster.Slices() {
-		if err := controlplane.Validate(s); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, controlplane.Validate(s))
 		for _, set := range s.Spec.SharedCounters {
 			for name := range set.Counters {
 				sets[set.Name+"/"+name] = true
 			}
 		}
 		for _, d := range s.Spec.Devices {
-			if devices[d.Name] {
-				t.Errorf("device %s is published twice", d.Name)
-			}
+			test.False(t, devices[d.Name], test.Sprintf("device %s is published twice", d.Name))
 			devices[d.Name] = true
 			for _, c := range d.ConsumesCounters {
 				for name := range c.Counters {
-					if !sets[c.CounterSet+"/"+name] {
-						t.Errorf("device %s takes %s/%s, which no slice before it has", d.Name, c.CounterSet, name)
-					}
+					test.True(t, sets[c.CounterSet+"/"+name],
+						test.Sprintf("device %s takes %s/%s, which no slice before it has", d.Name, c.CounterSet, name))
 				}
 			}
 		}
@@ -225,18 +222,15 @@ func TestEverywhere(t *testing.T) {
 				}
 				r := c.Apply(snap, state)
 				first, second := r.Slices(), c.Apply(snap, state).Slices()
-				if !reflect.DeepEqual(first, second) {
-					t.Errorf("%s: slices differ from one time to the next:\n%s", machine, cmp.Diff(first, second))
-				}
+				test.True(t, reflect.DeepEqual(first, second),
+					test.Sprintf("%s: slices differ from one time to the next:\n%s", machine, cmp.Diff(first, second)))
 				if !reflect.DeepEqual(first, last) {
 					valid(t, first)
 				}
 				last = first
 				reasoned(t, machine, snap, r)
 			}
-			if t.Failed() {
-				t.Fatalf("%s with the policy\n%s", machine, text)
-			}
+			must.False(t, t.Failed(), must.Sprintf("%s with the policy\n%s", machine, text))
 		}
 	}
 }
@@ -263,9 +257,7 @@ func states(snap *rdma.Snapshot) []policy.State {
 
 func reasoned(t *testing.T, machine string, snap *rdma.Snapshot, r policy.Result) {
 	t.Helper()
-	if len(r.Decisions) != len(snap.HCAs) {
-		t.Errorf("%s: %d decisions on %d HCAs", machine, len(r.Decisions), len(snap.HCAs))
-	}
+	test.Eq(t, len(snap.HCAs), len(r.Decisions), test.Sprintf("%s", machine))
 	for _, d := range r.Decisions {
 		if (d.Form != d.Wanted || d.Form == resources.FormNone) && d.Reason == "" {
 			t.Errorf("%s: no reason why %s is %s and not %s", machine, d.HCA.Name, d.Form, d.Wanted)
@@ -293,9 +285,7 @@ func TestDefault(t *testing.T) {
 			offers = append(offers, resources.Offer{HCA: h, Form: resources.FormExclusive})
 		}
 		want := resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})
-		if diff := cmp.Diff(want, policy.Default().Apply(snap, policy.State{}).Slices()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", machine, diff)
-		}
+		test.Eq(t, want, policy.Default().Apply(snap, policy.State{}).Slices(), test.Sprintf("%s", machine))
 	}
 }
 
@@ -308,9 +298,7 @@ func TestDegradedIsNotDropped(t *testing.T) {
 			old := controlplane.Cluster{Node: "node1", Features: controlplane.V134()}
 			full.Publish(rdma.Domain, r.Slices())
 			old.Publish(rdma.Domain, r.Slices())
-			if diff := cmp.Diff(full.Slices(), old.Slices()); diff != "" {
-				t.Fatalf("%s: Kubernetes 1.34 drops (-published +stored):\n%s", machine, diff)
-			}
+			must.Eq(t, full.Slices(), old.Slices(), must.Sprintf("%s: Kubernetes 1.34 drops", machine))
 		}
 	}
 }
@@ -353,9 +341,7 @@ func TestConcurrent(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for range 10 {
-				if diff := cmp.Diff(want, c.Apply(snap, policy.State{}).Slices()); diff != "" {
-					t.Error(diff)
-				}
+				test.Eq(t, want, c.Apply(snap, policy.State{}).Slices())
 			}
 		})
 	}

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
@@ -25,9 +26,7 @@ const (
 func read(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }
 
@@ -70,9 +69,7 @@ func TestFieldsOfDocs(t *testing.T) {
 	for _, row := range fieldRow.FindAllStringSubmatch(text, -1) {
 		documented = append(documented, row[1])
 	}
-	if diff := cmp.Diff(policy.Fields(), documented); diff != "" {
-		t.Errorf("fields (-file +reference):\n%s", diff)
-	}
+	test.Eq(t, policy.Fields(), documented, test.Sprint("fields"))
 }
 
 // things are what claims can have of one card, in the order of the tables of
@@ -118,9 +115,8 @@ func TestExclusionTables(t *testing.T) {
 			}
 			want.WriteString("\n")
 		}
-		if !strings.Contains(strings.SplitN(section, "\n#", 2)[0], want.String()) {
-			t.Errorf("docs/sharing.md, %q: the scheduler makes it\n%s", title, &want)
-		}
+		test.StrContains(t, strings.SplitN(section, "\n#", 2)[0], want.String(),
+			test.Sprintf("docs/sharing.md, %q: the scheduler makes it\n%s", title, &want))
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -19,9 +22,7 @@ func TestExpected(t *testing.T) {
 		families[snap.HCAs[i].Family()] = true
 	}
 	link, err := rdma.ParsePCIeLink("32x16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for rule, want := range map[string]health.Expected{
 		"publish: exclusive":                    {},
 		"rail: 3":                               {},
@@ -31,23 +32,15 @@ func TestExpected(t *testing.T) {
 		"unused: true":                          {Unused: true},
 	} {
 		c, err := policy.Parse([]byte(header + "rules: [{name: all, " + rule + "}]\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		expected := c.Apply(snap, policy.State{}).Expected()
-		if len(expected) != len(snap.HCAs) {
-			t.Errorf("%s: %d HCAs are expected, want %d", rule, len(expected), len(snap.HCAs))
-		}
+		test.Eq(t, len(expected), len(snap.HCAs), test.Sprintf("%s", rule))
 		for name, got := range expected {
-			if got != want {
-				t.Errorf("%s: of %s is expected %+v, want %+v", rule, name, got, want)
-			}
+			test.EqOp(t, want, got, test.Sprintf("%s: of %s is expected", rule, name))
 		}
 	}
 	for _, bad := range []string{"minPCIe: 32x64", "minPCIe: gen5", "minRateGbps: 0"} {
 		_, err := policy.Parse([]byte(header + "rules: [{name: all, " + bad + "}]\n"))
-		if err == nil || !strings.Contains(err.Error(), "rules[0]."+strings.Split(bad, ":")[0]+": want ") {
-			t.Errorf("%s: error is %v", bad, err)
-		}
+		test.ErrorContains(t, err, "rules[0]."+strings.Split(bad, ":")[0]+": want ", test.Sprintf("%s", bad))
 	}
 }

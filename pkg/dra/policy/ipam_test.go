@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -27,9 +27,7 @@ ipam:
 		"plugin": json.RawMessage(`{"perNode":["anything"],"routes":[{"dst":"10.2.0.0/16"}],` + theRest),
 		"merged": json.RawMessage(`{"perNode":1,"routes":[{"dst":"10.2.0.0/16"}],` + theRest),
 	}
-	if diff := cmp.Diff(want, c.IPAM()); diff != "" {
-		t.Errorf("sections (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, c.IPAM(), test.Sprint("sections"))
 	b, err := c.Pools()["roce"].Of(blocks.Node{Name: "n", PodCIDRs: []string{"10.244.7.0/24"}})
 	if err != nil || len(c.Pools()) != 1 || b.Block.String() != "10.78.7.0/24" || b.Gateway.String() != "10.78.0.1" {
 		t.Errorf("%d pools, block %+v, %v", len(c.Pools()), b, err)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -78,8 +80,6 @@ func TestLeafFromErrors(t *testing.T) {
 		"rules:\n- {name: a, attributes: {leafSwitch: {int: 1}}}\n": "leafSwitch: is the name of a switch: want a string",
 	} {
 		_, err := policy.Parse([]byte(header + file))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", file, err, want)
-		}
+		test.ErrorContains(t, err, want, test.Sprintf("%s", file))
 	}
 }

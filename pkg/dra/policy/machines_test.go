@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -23,15 +24,11 @@ func machine(t testing.TB, name string) *fixture.Machine {
 	t.Helper()
 	if name == "large" {
 		m, err := large()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return m
 	}
 	m, err := fixture.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m
 }
 

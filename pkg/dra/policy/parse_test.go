@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -19,9 +20,7 @@ const header = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 func parse(t testing.TB, text string) *policy.Config {
 	t.Helper()
 	c, err := policy.Parse([]byte(header + text))
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
+	must.NoError(t, err, must.Sprintf("%v in\n%s", err, text))
 	return c
 }
 
@@ -32,9 +31,7 @@ func TestParseErrors(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			c, err := policy.Parse(data)
 			if err == nil || c != nil {
 				t.Fatalf("the file is taken: %v, %v", c, err)
@@ -80,13 +77,9 @@ ncclTopology: /opt/topo.xml
 		Mounts: []hostconfig.Mount{{HostPath: "/opt/site"}}, NCCLTopology: "/opt/topo.xml",
 	}
 	got := c.Container()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, got)
 	got.Env["X"], got.Mounts[0].HostPath = "y", "/elsewhere"
-	if diff := cmp.Diff(want, c.Container()); diff != "" {
-		t.Errorf("the configuration was changed from outside (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, c.Container(), test.Sprint("the configuration was changed from outside"))
 }
 
 // A file may use what YAML has: anchors, flow style, comments, null.
@@ -103,9 +96,7 @@ rules:
 - {name: b, publish: none}
 groups: [{name: all, selectors: *roce, shares: null}]
 `)
-	if got := c.Apply(snapshot(t, "hgx-h100"), policy.State{}); got.Decisions[0].Rule != "a" {
-		t.Errorf("rule %q matched", got.Decisions[0].Rule)
-	}
+	test.Eq(t, "a", c.Apply(snapshot(t, "hgx-h100"), policy.State{}).Decisions[0].Rule, test.Sprint("rule"))
 }
 
 // FuzzParse: whatever is taken can be applied, and what comes out is valid.
@@ -116,9 +107,7 @@ func FuzzParse(f *testing.F) {
 	}
 	for _, file := range badFiles(f) {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.NoError(f, err)
 		f.Add(string(data))
 	}
 	f.Fuzz(func(t *testing.T, text string) {

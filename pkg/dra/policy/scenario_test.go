@@ -2,9 +2,9 @@ package policy_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
@@ -71,15 +71,11 @@ func run(t *testing.T, c *controlplane.Cluster, steps ...step) {
 	t.Helper()
 	for i, s := range steps {
 		if s.end {
-			if c.Claims[s.claim] == nil {
-				t.Fatalf("step %d: claim %s ends, which has nothing", i, s.claim)
-			}
+			must.NotNil(t, c.Claims[s.claim], must.Sprintf("step %d: claim %s ends, which has nothing", i, s.claim))
 			c.Release(s.claim)
 			continue
 		}
-		if got := take(t, c, s.claim, s.devices); !slices.Equal(got, s.want) {
-			t.Fatalf("step %d: claim %s gets %v; want %v", i, s.claim, got, s.want)
-		}
+		must.SliceEqOp(t, s.want, take(t, c, s.claim, s.devices), must.Sprintf("step %d: claim %s gets", i, s.claim))
 	}
 }
 

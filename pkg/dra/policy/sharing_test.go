@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
@@ -133,14 +135,10 @@ func TestExhaustion(t *testing.T) {
 		ids := map[string]bool{}
 		for i := range 63 {
 			name := fmt.Sprintf("claim-%d", i)
-			if got := take(t, c, name, claim); !slices.Equal(got, want) {
-				t.Fatalf("%s: claim %d gets %v, want %v", machine, i, got, want)
-			}
+			must.SliceEqOp(t, want, take(t, c, name, claim), must.Sprintf("%s: claim %d gets", machine, i))
 			ids[string(*c.Claims[name].Status.Allocation.Devices.Results[0].ShareID)] = true
 		}
-		if len(ids) != 63 {
-			t.Errorf("%s: %d share IDs for 63 claims", machine, len(ids))
-		}
+		test.Eq(t, 63, len(ids), test.Sprintf("%s", machine))
 		run(t, c, waits("claim-63", claim), end("claim-7"), gets("claim-63", claim, want...), waits("claim-64", claim))
 		consumed := c.Claims["claim-63"].Status.Allocation.Devices.Results[0].ConsumedCapacity
 		handles, objects := consumed["handles"], consumed["objects"]
@@ -164,9 +162,7 @@ func TestCount(t *testing.T) {
 		for _, r := range c.Allocate(t, "all", many(share, int64(len(usable)))) {
 			seen[r.Device] = true
 		}
-		if len(seen) != len(usable) {
-			t.Errorf("%s: a claim for %d devices gets %d different ones", machine, len(usable), len(seen))
-		}
+		test.Eq(t, len(usable), len(seen), test.Sprintf("%s: a claim", machine))
 		run(t, c, waits("more", many(share, int64(len(usable)+1))))
 
 		two := controlplane.Claim(controlplane.Want("a", share), controlplane.Want("b", share))
@@ -239,14 +235,11 @@ func TestManyFunctions(t *testing.T) {
 			left++
 		}
 	}
-	if left != 1016 {
-		t.Fatalf("the machine has %d VFs, want 1,016", left)
-	}
+	must.Eq(t, 1016, left, must.Sprint("the machine"))
 	for i := 0; left > 0; i++ {
 		n := min(left, resourceapi.AllocationResultsMaxSize)
-		if got := take(t, c, fmt.Sprintf("claim-%d", i), many(parts, int64(n))); len(got) != n {
-			t.Fatalf("claim %d gets %d VFs, want %d", i, len(got), n)
-		}
+		must.Eq(t, n, len(take(t, c, fmt.Sprintf("claim-%d", i), many(parts, int64(n)))),
+			must.Sprintf("claim %d gets", i))
 		left -= n
 	}
 	first := snap.HCAs[0]

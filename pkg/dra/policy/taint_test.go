@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -16,14 +17,10 @@ import (
 // TestTaintEffects: the field taints is strict.
 func TestTaintEffects(t *testing.T) {
 	c, err := policy.Parse([]byte(header + "taints:\n  port-down: NoExecute\n  rdma.dev/no-address: Off\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := map[health.Condition]resourceapi.DeviceTaintEffect{health.PortDown: resourceapi.DeviceTaintEffectNoExecute,
 		health.NoAddress: health.EffectOff}
-	if diff := cmp.Diff(want, c.TaintEffects()); diff != "" {
-		t.Errorf("effects (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, c.TaintEffects(), test.Sprint("effects"))
 	for yaml, want := range map[string]string{
 		"taints: {port-up: None}":                                  `"port-up" is no taint of this driver`,
 		"taints: {port-down: noexecute}":                           `"noexecute" is no effect`,
@@ -61,13 +58,10 @@ func TestNoTaints(t *testing.T) {
 		}
 		return out
 	}
-	if diff := cmp.Diff(map[string]int{"down": 1, "held": 1, "informs": 1, "well": 0}, published()); diff != "" {
-		t.Errorf("with taints (-want +got):\n%s", diff)
-	}
+	test.Eq(t, map[string]int{"down": 1, "held": 1, "informs": 1, "well": 0}, published(),
+		test.Sprint("with taints"))
 	state.NoTaints = true
-	if diff := cmp.Diff(map[string]int{"held": 0, "informs": 0, "well": 0}, published()); diff != "" {
-		t.Errorf("without (-want +got):\n%s", diff)
-	}
+	test.Eq(t, map[string]int{"held": 0, "informs": 0, "well": 0}, published(), test.Sprint("without"))
 	for _, d := range policy.Default().Apply(&snap, state).Decisions {
 		if d.HCA.Name == "down" && (d.Form != resources.FormNone || !strings.Contains(d.Reason, "rdma.dev/port-down")) {
 			t.Errorf("decision is %+v", d)

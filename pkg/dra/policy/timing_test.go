@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -17,16 +20,12 @@ func TestTiming(t *testing.T) {
 		"health: {upAfter: 500ms}\npublishInterval: 1m":                {time.Second, 500 * time.Millisecond, time.Minute},
 	} {
 		c, err := policy.Parse([]byte(header + yaml + "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var got [3]time.Duration
 		h := c.HealthTimes(health.Config{Down: time.Second, Up: 2 * time.Second})
 		got[0], got[1] = h.Down, h.Up
 		got[2] = c.PublishInterval()
-		if got != want {
-			t.Errorf("%q: times are %v, want %v", yaml, got, want)
-		}
+		test.EqOp(t, want, got, test.Sprintf("%q: times", yaml))
 	}
 	for yaml, want := range map[string]string{
 		"health: {downAfter: 5}":          `health.downAfter: want a time, as 500ms or 30s, not "5"`,

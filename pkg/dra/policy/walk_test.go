@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
@@ -104,9 +106,7 @@ func TestWalk(t *testing.T) {
 				w.step()
 			}
 			t.Logf("%s: %d given, %d refused", machine, w.given, w.refused)
-			if t.Failed() {
-				t.Fatalf("%s, with the policy\n%s", machine, text)
-			}
+			must.False(t, t.Failed(), must.Sprintf("%s, with the policy\n%s", machine, text))
 		}
 	}
 }
@@ -165,7 +165,5 @@ func (w *walk) claim(name string, d *model) {
 	}
 	w.given++
 	w.held[name] = d
-	if got[0] != "nic="+d.name {
-		w.t.Errorf("a claim for %s gets %v", d.name, got)
-	}
+	test.Eq(w.t, "nic="+d.name, got[0], test.Sprintf("a claim for %s gets %v", d.name, got))
 }

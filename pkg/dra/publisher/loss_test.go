@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -61,15 +63,9 @@ func TestNodeCreatedAnew(t *testing.T) {
 	reads := r.api.Count(drivertest.GetNode)
 	r.api.RecreateNode("another")
 	r.owned(t, "another", "a", "b", "c")
-	if cause := r.told(t); !strings.Contains(cause, "created anew (UID another, before 6a1e2c9a") {
-		t.Errorf("the cause is %q", cause)
-	}
-	if r.replaced.Load() == 0 {
-		t.Error("it was not said that the Node is another")
-	}
-	if n := r.api.Count(drivertest.GetNode) - reads; n > 3 {
-		t.Errorf("the Node was read %d times, want once for each deleted slice at most", n)
-	}
+	test.StrContains(t, r.told(t), "created anew (UID another, before 6a1e2c9a", test.Sprint("the cause"))
+	test.NotEq(t, 0, r.replaced.Load(), test.Sprint("it was not said that the Node is another"))
+	test.LessEq(t, 3, r.api.Count(drivertest.GetNode)-reads, test.Sprint("the Node was read"))
 }
 
 // TestNodeGone: without a Node nothing is published, and the loss has the reason. The next Node gets the slices.
@@ -90,9 +86,7 @@ func TestNodeGone(t *testing.T) {
 	}
 	r.api.RecreateNode("another")
 	r.owned(t, "another", "a", "b")
-	if cause := r.told(t); !strings.Contains(cause, "created anew") {
-		t.Errorf("the cause is %q", cause)
-	}
+	test.StrContains(t, r.told(t), "created anew", test.Sprint("the cause"))
 	if got := r.Has(); len(got) != 2 || !got["a"] || !got["b"] {
 		t.Errorf("the publisher says that these are published: %v", got)
 	}
@@ -107,9 +101,7 @@ func TestOwnerOfSomebodyElse(t *testing.T) {
 			api := drivertest.NewAPI(t)
 			proxy := apifault.New(t, api.Config())
 			client, err := kubernetes.NewForConfig(proxy.Config())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			shot := proxy.Arm(apifault.Fault{N: 1, Match: aboutNodes, Do: tc.Do, Lasting: true})
 			r := asking(api, client)
 			r.run(t)
@@ -184,9 +176,7 @@ func TestRestoredBackup(t *testing.T) {
 				return nil
 			})
 			r.owned(t, uid, tc.after...)
-			if cause := r.told(t); !strings.Contains(cause, "restoration of a backup") {
-				t.Errorf("the cause is %q", cause)
-			}
+			test.StrContains(t, r.told(t), "restoration of a backup", test.Sprint("the cause"))
 		})
 	}
 }
@@ -221,9 +211,7 @@ func TestLibraryKeepsNodeUID(t *testing.T) {
 		Owner:     &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: drivertest.NodeName},
 		Resources: &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{drivertest.NodeName: {Slices: pool("a")}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer library.Stop()
 	drivertest.Eventually(t, func() error { return wholePool(api.Slices(), "a") })
 	created := api.Count(drivertest.CreateSlice)

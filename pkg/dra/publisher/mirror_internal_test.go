@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -18,9 +20,7 @@ func sliceOf(text string) *resourceapi.ResourceSlice {
 // TestMirror: the newest word on each slice counts, whoever brings it.
 func TestMirror(t *testing.T) {
 	m := newMirror()
-	if m.latest() != nil {
-		t.Error("before the first list something is known")
-	}
+	test.Nil(t, m.latest(), test.Sprint("before the first list something is known"))
 	list := func(version string, texts ...string) func() {
 		return func() {
 			var items []any
@@ -55,9 +55,7 @@ func TestMirror(t *testing.T) {
 			got = append(got, s.Name+"@"+s.ResourceVersion)
 		}
 		slices.Sort(got)
-		if strings.Join(got, " ") != step.want {
-			t.Fatalf("after %s: %v, want %s", step.what, got, step.want)
-		}
+		must.Eq(t, step.want, strings.Join(got, " "), must.Sprintf("after %s: %v", step.what, got))
 	}
 	if got := m.latest(); got == nil || len(slices.Collect(maps.Keys(got))) != 0 {
 		t.Errorf("no slice is %v, want an empty list", got)

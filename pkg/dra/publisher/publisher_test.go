@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -191,17 +193,13 @@ func TestStored(t *testing.T) {
 		}
 		return nil
 	})
-	if n := r.stored.Load(); n != 0 {
-		t.Errorf("told %d times before anything was stored", n)
-	}
+	test.Eq(t, 0, r.stored.Load(), test.Sprint("told"))
 	api.Fail(drivertest.CreateSlice, 0)
 	r.await(t, "1: a", "1: b")
 	r.Publish(pool("a!", "b"))
 	r.await(t, "1: a!", "1: b")
 	r.stop()
-	if n := r.stored.Load(); n != 1 {
-		t.Errorf("told %d times, want once", n)
-	}
+	test.Eq(t, 1, r.stored.Load(), test.Sprint("told"))
 }
 
 // TestRestored: what others delete or change is put right, in whatever generation.
@@ -227,9 +225,7 @@ func TestRestored(t *testing.T) {
 			return err
 		},
 	} {
-		if err := disturb(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, disturb())
 		drivertest.Eventually(t, func() error { return wholePool(api.Slices(), "a", "b", "c!") })
 	}
 }
@@ -263,9 +259,7 @@ func TestAbsurdGeneration(t *testing.T) {
 				poison.Name, poison.ResourceVersion, poison.UID = tc.slice, "", ""
 				_, err = client.Create(t.Context(), poison, metav1.CreateOptions{})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			for _, want := range [][]string{{"a", "b"}, {"a", "b", "c"}, {"a"}} {
 				r.Publish(pool(want...))
 				drivertest.Eventually(t, func() error {
@@ -320,9 +314,7 @@ func TestTimeAdded(t *testing.T) {
 	if got := devices[0].Taints[0].TimeAdded; got == nil || !got.Equal(&since) {
 		t.Errorf("the first taint is of %v, want %v", got, since)
 	}
-	if got := devices[1].Taints[0].TimeAdded; got != nil {
-		t.Errorf("the second taint is of %v, which this server has not given it", got)
-	}
+	test.Nil(t, devices[1].Taints[0].TimeAdded, test.Sprint("the second taint"))
 }
 
 // TestDroppedFields: a server that drops fields is reported once, and not asked again.
@@ -393,9 +385,7 @@ func TestLikeTheLibrary(t *testing.T) {
 		DriverName: driver, KubeClient: api.Client(t), Owner: &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: drivertest.NodeName},
 		Resources: &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{drivertest.NodeName: {Slices: wanted}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer library.Stop()
 	drivertest.Eventually(t, func() error { // it asks for the node just before it compares
 		if n := api.Count(drivertest.GetNode); n < 2 {
@@ -406,18 +396,14 @@ func TestLikeTheLibrary(t *testing.T) {
 	library.Update(&resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{drivertest.NodeName: {Slices: pool("a! b", "c d", "")}}})
 	r.await(t, "1: a! b", "1: c d", "1: ")
 	library.Stop()
-	if got := api.Writes() - writes; got != 1 {
-		t.Errorf("%d writes of the library, want the one of the change", got)
-	}
+	test.Eq(t, 1, api.Writes()-writes, test.Sprint("writes"))
 	api.WipeSlices()
 	writes = api.Writes()
 	again, err := resourceslice.StartController(t.Context(), resourceslice.Options{
 		DriverName: driver, KubeClient: api.Client(t), Owner: &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: drivertest.NodeName},
 		Resources: &resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{drivertest.NodeName: {Slices: wanted}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	after := r.await(t, "1: a! b", "1: c", "1: ")
 	again.Stop()
 	for i := range before {
@@ -429,7 +415,5 @@ func TestLikeTheLibrary(t *testing.T) {
 	ours.Publish(pool("a! b", "c!", ""))
 	ours.await(t, "1: a! b", "1: c!", "1: ")
 	ours.stop()
-	if got := api.Writes() - writes; got != len(wanted)+1 {
-		t.Errorf("%d writes of the library and us, want %d", got, len(wanted)+1)
-	}
+	test.Eq(t, len(wanted)+1, api.Writes()-writes, test.Sprint("writes of the library and us"))
 }

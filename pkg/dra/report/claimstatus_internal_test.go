@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -20,15 +22,11 @@ func TestTurnsOfEndedClaims(t *testing.T) {
 	s := NewClaimStatus(Config{Budget: budget.New(limits, c, func() float64 { return 0 }), Clock: c})
 	for i := range limits.AtOnce + 100 {
 		uid := types.UID(fmt.Sprint("short-", i))
-		if atOnce := s.admit(uid, true); atOnce != (i < limits.AtOnce) {
-			t.Fatalf("claim %d may have a request at once: %v", i, atOnce)
-		}
+		must.Eq(t, (i < limits.AtOnce), s.admit(uid, true), must.Sprintf("claim %d may have a request at once", i))
 		s.Ended(uid)
 	}
 	s.admit("last", true)
-	if wait := s.turns["last"].Sub(c.Now()); wait > limits.Spacing {
-		t.Errorf("the only claim waits for %v", wait)
-	}
+	test.LessEq(t, limits.Spacing, s.turns["last"].Sub(c.Now()), test.Sprint("the only claim waits"))
 }
 
 // TestTurnOfAStart: the status of a claim whose pod starts is written at once, and the next claim has its turn.
@@ -39,13 +37,9 @@ func TestTurnOfAStart(t *testing.T) {
 	defer s.queue.ShutDown()
 	s.scheduleAll([]types.UID{"first", "starts"}, false)
 	s.queueStart("starts", 0)
-	if !s.takeStart("starts") {
-		t.Fatal("no pod of the claim starts")
-	}
+	must.True(t, s.takeStart("starts"), must.Sprint("no pod of the claim starts"))
 	s.scheduleAll([]types.UID{"next"}, false)
-	if wait := s.turns["next"].Sub(c.Now()); wait != limits.Spacing {
-		t.Errorf("the next claim waits for %v, want %v", wait, limits.Spacing)
-	}
+	test.Eq(t, limits.Spacing, s.turns["next"].Sub(c.Now()), test.Sprint("the next claim waits"))
 }
 
 // TestTurnThatMoves: the status of a claim is tried again after an error, though a turn that it had before comes while
@@ -57,9 +51,7 @@ func TestTurnThatMoves(t *testing.T) {
 	s.scheduleAll([]types.UID{"claim"}, false)
 	s.queueStart("claim", 0)
 	uid, _ := s.queue.Get()
-	if !s.takeStart(uid) {
-		t.Fatal("no pod of the claim starts")
-	}
+	must.True(t, s.takeStart(uid), must.Sprint("no pod of the claim starts"))
 	s.retry(uid)
 	s.queue.Done(uid)
 	drivertest.Eventually(t, func() error {

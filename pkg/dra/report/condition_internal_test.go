@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clocktesting "k8s.io/utils/clock/testing"
@@ -27,9 +28,7 @@ func TestUsable(t *testing.T) {
 		t.Helper()
 		c := s.checks.claim("claim").condition([]HCAData{{IBDev: ibdev}})
 		if c == nil {
-			if status != "" {
-				t.Errorf("%s has no condition", ibdev)
-			}
+			test.Eq(t, "", status, test.Sprintf("%s has no condition", ibdev))
 			return
 		}
 		if c.Status != status || c.Reason != reason || !containsAll(c.Message, says) {

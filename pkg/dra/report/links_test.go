@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
@@ -30,9 +31,7 @@ import (
 func TestLinksThatFollow(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	store, err := claimstore.Open(n.StateDir, claimstore.Boot{ID: "boot"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const apart, links = 10 * time.Millisecond, 9
 	var at atomic.Int64 // since the start
 	start, signals := time.Now(), make(chan watch.Signal)
@@ -43,9 +42,7 @@ func TestLinksThatFollow(t *testing.T) {
 			return signals, func(*rdma.Snapshot) {}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	clock := clocktesting.NewFakeClock(time.Now())
 	recorder := report.NewRecorder(report.Config{
 		Client: n.Client(t), NodeName: drivertest.NodeName, Clock: clock, Now: time.Now,
@@ -62,16 +59,12 @@ func TestLinksThatFollow(t *testing.T) {
 	for i := range links {
 		ibdev := fmt.Sprintf("mlx5_%d", i)
 		port := filepath.Join(n.Root, "sys/class/infiniband", ibdev, "ports/1/state")
-		if err := os.WriteFile(port, []byte("1: DOWN\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(port, []byte("1: DOWN\n"), 0o644))
 		look(time.Minute+time.Duration(i)*apart, rdma.Changes{IBDevs: rdma.NamesOf(ibdev)})
 	}
 	for i := range links {
 		look(time.Minute+health.DefaultConfig().Down+time.Duration(i)*apart, rdma.Changes{})
-		if got := recorder.Due(); got != 0 {
-			t.Fatalf("with %d of %d links down %d events go at once", i+1, links, got)
-		}
+		must.Eq(t, 0, recorder.Due(), must.Sprintf("with %d of %d links down", i+1, links))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -100,9 +93,7 @@ func follow(t *testing.T, host *node.Node, recorder *report.Recorder) {
 			recorder.RecordHealth(mayFollow, transitions, plans)
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { host.Run(ctx) })

@@ -6,6 +6,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -50,12 +52,8 @@ func TestOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := ownersOf(tc.plans, pods)
-			if got := o.of(hca); got != tc.want {
-				t.Errorf("owner %+v, want %+v", got, tc.want)
-			}
-			if got := len(o[hca]); got != tc.allocations {
-				t.Errorf("%d allocations, want %d", got, tc.allocations)
-			}
+			test.EqOp(t, tc.want, o.of(hca), test.Sprint("owner"))
+			test.Eq(t, tc.allocations, len(o[hca]), test.Sprint("allocations"))
 		})
 	}
 }
@@ -74,22 +72,16 @@ func TestOrder(t *testing.T) {
 		t.Errorf("order (-want +got), %s first:\n%s", devices[0].Name, diff)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if omitted := readAllCounters(ctx, fstest.MapFS{}, devices); omitted != 0 {
-		t.Errorf("%d HCAs are left out without a reason", omitted)
-	}
+	test.Eq(t, 0, readAllCounters(ctx, fstest.MapFS{}, devices), test.Sprint("HCAs are left out without a reason"))
 	cancel()
-	if omitted := readAllCounters(ctx, fstest.MapFS{}, devices); omitted != len(devices) {
-		t.Errorf("%d of %d HCAs are left out when time is up", omitted, len(devices))
-	}
+	test.Eq(t, len(devices), readAllCounters(ctx, fstest.MapFS{}, devices))
 }
 
 // TestBound: on the largest host a scrape has no more series than documented, in whole
 // HCAs.
 func TestBound(t *testing.T) {
 	m, err := fixture.Load("aws-p5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	snap, sys := rdmatest.Snapshot(t, "aws-p5"), m.FS(t)
 	var many []metrics.Device
 	for range 20 { // of 32 EFAs

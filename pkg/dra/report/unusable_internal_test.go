@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 )
 
@@ -18,9 +20,7 @@ func TestMerged(t *testing.T) {
 	}
 	wants := func(got, want string) {
 		t.Helper()
-		if got != want {
-			t.Errorf("at %v the event is of pod %s, want %s", now, got, want)
-		}
+		test.Eq(t, want, got, test.Sprintf("at %v the event is of pod", now))
 	}
 	wants(of("a", "first", "provider"), "first")
 	for range 20 {

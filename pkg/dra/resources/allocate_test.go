@@ -1,9 +1,9 @@
 package resources_test
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
@@ -66,9 +66,7 @@ func TestAllocate(t *testing.T) {
 		{"first available, fallback", "hgx-h100", controlplane.Claim(vfFirst), []string{"nic/s1=pci-0000-19-00-0"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := allocate(t, tc.machine, tc.claim); !slices.Equal(got, tc.want) {
-				t.Errorf("allocated %v, want %v", got, tc.want)
-			}
+			test.SliceEqOp(t, tc.want, allocate(t, tc.machine, tc.claim), test.Sprint("allocated"))
 		})
 	}
 }

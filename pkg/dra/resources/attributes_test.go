@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
@@ -25,17 +27,14 @@ var attributeRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([a-z]+) \\| `([^`
 // publish: names, types, an example that exists, and "never" absent.
 func TestAttributesAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/attributes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	published := publishedAttributes(t)
 	documented := map[string]string{}
 	for _, row := range attributeRow.FindAllStringSubmatch(string(doc), -1) {
 		name, kind, example, absent := row[1], row[2], row[3], row[4]
 		documented[name] = kind
-		if !published[name].values[example] {
-			t.Errorf("no fixture machine has %s = %s, the example of docs/attributes.md", name, example)
-		}
+		test.True(t, published[name].values[example],
+			test.Sprintf("no fixture machine has %s = %s, the example of docs/attributes.md", name, example))
 		if n := published[name].absent; absent == "never" && n > 0 {
 			t.Errorf("docs/attributes.md says that %s is never absent, and %d devices of the fixture machines lack it", name, n)
 		}
@@ -44,9 +43,7 @@ func TestAttributesAreDocumented(t *testing.T) {
 	for name, p := range published {
 		got[name] = p.kind
 	}
-	if diff := cmp.Diff(documented, got); diff != "" {
-		t.Errorf("attributes and types (-docs/attributes.md +published):\n%s", diff)
-	}
+	test.Eq(t, documented, got, test.Sprint("attributes and types (-docs/attributes.md +published)"))
 }
 
 type publishedAttribute struct {
@@ -71,9 +68,7 @@ func publishedAttributes(t *testing.T) map[string]publishedAttribute {
 			if !ok {
 				p = publishedAttribute{kind: kind, values: map[string]bool{}, absent: len(devices)}
 			}
-			if p.kind != kind {
-				t.Errorf("%s is %s on one device and %s on another", name, p.kind, kind)
-			}
+			test.Eq(t, kind, p.kind, test.Sprintf("%s", name))
 			p.values[value] = true
 			p.absent--
 			all[string(name)] = p
@@ -88,9 +83,7 @@ func publishedAttributes(t *testing.T) map[string]publishedAttribute {
 func TestStandardAttributes(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		m, err := fixture.Load(machine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		sys := deviceattribute.WithFS(m.FS(t))
 		snap := rdmatest.Discover(t, m)
 		for _, h := range snap.Usable() {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -43,9 +44,7 @@ func TestBuilder(t *testing.T) {
 		case 7: // nothing
 		}
 		now, want := b.Slices(offers, groups, snap.NetnsMode, options), Slices(offers, groups, snap.NetnsMode, options)
-		if !same(want, now) {
-			t.Fatalf("-without builder +with one:\n%s", cmp.Diff(want, now))
-		}
+		must.True(t, same(want, now), must.Sprintf("-without builder +with one:\n%s", cmp.Diff(want, now)))
 		for i := range min(len(last), len(now)) {
 			kept := len(now[i].Devices) > 0 && len(last[i].Devices) > 0 && &last[i].Devices[0] == &now[i].Devices[0]
 			if equal := same(last[i], now[i]); len(now[i].Devices) > 0 && kept != equal {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -38,9 +39,7 @@ func large(t testing.TB, functions int) *rdma.Snapshot {
 	defer largeMu.Unlock()
 	if largeOf[functions] == nil {
 		m, err := fixture.Large(functions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		largeOf[functions] = rdmatest.Discover(t, m)
 	}
 	snap := *largeOf[functions]

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -60,9 +62,7 @@ func typeAndValue(a resourceapi.DeviceAttribute) (kind, value string) {
 func TestSlicesAreStable(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		first, second := exclusive(rdmatest.Snapshot(t, machine)), exclusive(rdmatest.Snapshot(t, machine))
-		if diff := cmp.Diff(first, second); diff != "" {
-			t.Errorf("%s: slices differ from one time to the next:\n%s", machine, diff)
-		}
+		test.Eq(t, first, second, test.Sprintf("%s: slices differ from one time to the next", machine))
 	}
 }
 
@@ -107,17 +107,12 @@ func TestSlicesOfManyFunctions(t *testing.T) {
 		snap := large(t, functions)
 		got := exclusive(snap)
 		names := deviceNames(got)
-		if len(names) != functions {
-			t.Errorf("%d functions: %d devices", functions, len(names))
-		}
+		test.Eq(t, functions, len(names), test.Sprint("functions"))
 		slices.Sort(names)
-		if len(slices.Compact(names)) != functions {
-			t.Errorf("%d functions: a device stands twice", functions)
-		}
+		test.Eq(t, functions, len(slices.Compact(names)), test.Sprint("functions: a device stands twice"))
 		for i, s := range got {
-			if len(s.Devices) > 64 {
-				t.Errorf("%d functions: slice %d has %d devices", functions, i, len(s.Devices))
-			}
+			test.LessEq(t, 64, len(s.Devices),
+				test.Sprintf("%d functions: slice %d has %d devices", functions, i, len(s.Devices)))
 			if cards := cardsOf(snap, s); functions > 8 && len(cards) != 1 {
 				t.Errorf("%d functions: slice %d has parts of %d cards: %v", functions, i, len(cards), cards)
 			}
@@ -143,21 +138,16 @@ func TestLinkChangeTouchesOneSlice(t *testing.T) {
 	vf := &snap.HCAs[700]
 	vf.Ports[0].State, vf.Ports[0].PhysState = rdma.PortDown, "Polling"
 	after := exclusive(snap)
-	if len(before) != len(after) {
-		t.Fatalf("%d slices became %d", len(before), len(after))
-	}
+	must.Eq(t, len(after), len(before), must.Sprint("slices became"))
 	changed := 0
 	for i := range before {
 		if !cmp.Equal(before[i], after[i]) {
 			changed++
 		}
 	}
-	if changed != 1 {
-		t.Errorf("%d slices changed, want the one of %s", changed, vf.Name)
-	}
-	if !slices.Equal(deviceNames(before), deviceNames(after)) {
-		t.Error("a device left the slices because its link went down")
-	}
+	test.Eq(t, 1, changed, test.Sprintf("%d slices changed, want the one of %s", changed, vf.Name))
+	test.SliceEqOp(t, deviceNames(after), deviceNames(before),
+		test.Sprint("a device left the slices because its link went down"))
 }
 
 // A card that gets VFs leaves the slices of the other cards as they are, and its
@@ -168,12 +158,9 @@ func TestNewVFsLeaveOtherCardsAlone(t *testing.T) {
 	bare := *full
 	bare.HCAs = slices.DeleteFunc(slices.Clone(full.HCAs), func(h rdma.HCA) bool { return h.Function == rdma.VF && h.PF == card })
 	before, after := othersThan(full, card, exclusive(&bare)), othersThan(full, card, exclusive(full))
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("slices of other cards changed:\n%s", diff)
-	}
-	if !slices.Contains(deviceNames(exclusive(&bare)), full.HCAs[0].Name) {
-		t.Errorf("PF %s is not published without VFs", full.HCAs[0].Name)
-	}
+	test.Eq(t, before, after, test.Sprint("slices of other cards changed"))
+	test.True(t, slices.Contains(deviceNames(exclusive(&bare)), full.HCAs[0].Name),
+		test.Sprintf("PF %s is not published without VFs", full.HCAs[0].Name))
 }
 
 // othersThan returns the slices without a device of the card.

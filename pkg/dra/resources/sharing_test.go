@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -33,9 +34,7 @@ func validate(t *testing.T, published []resourceslice.Slice) {
 	cluster := controlplane.Cluster{Node: node, Features: controlplane.V136()}
 	cluster.Publish(rdma.Domain, published)
 	for _, s := range cluster.Slices() {
-		if err := controlplane.Validate(s); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, controlplane.Validate(s))
 	}
 }
 
@@ -102,12 +101,9 @@ func TestGroupPlace(t *testing.T) {
 				got = append(got, fmt.Sprintf("%s=%d", name, *a.IntValue))
 			}
 		}
-		if s := strings.Join(got, " "); s != tc.want {
-			t.Errorf("%d members: %q, want %q", len(tc.members), s, tc.want)
-		}
-		if len(device.Attributes) != 3+len(got) {
-			t.Errorf("%d members: more attributes: %v", len(tc.members), device.Attributes)
-		}
+		test.Eq(t, tc.want, strings.Join(got, " "), test.Sprintf("%d members", len(tc.members)))
+		test.Eq(t, 3+len(got), len(device.Attributes),
+			test.Sprintf("%d members: more attributes: %v", len(tc.members), device.Attributes))
 	}
 }
 
@@ -131,9 +127,7 @@ func TestCounterSets(t *testing.T) {
 			}
 		}
 	}
-	if len(locks) != 1024 {
-		t.Errorf("%d locks, want one for each of 1,024 functions", len(locks))
-	}
+	test.Eq(t, 1024, len(locks), test.Sprint("locks"))
 }
 
 // A card whose PF has several HCAs keeps their locks in one set, so that its VFs need
@@ -158,9 +152,7 @@ func TestHeadsStayTogether(t *testing.T) {
 	validate(t, published)
 	for _, s := range published {
 		for _, d := range s.Devices {
-			if n := len(d.ConsumesCounters); n > 2 {
-				t.Errorf("device %s consumes from %d sets", d.Name, n)
-			}
+			test.LessEq(t, 2, len(d.ConsumesCounters), test.Sprintf("device %s consumes from", d.Name))
 		}
 	}
 }
@@ -189,9 +181,8 @@ func TestOwnAttributesWin(t *testing.T) {
 		for _, h := range snap.Usable() {
 			own := resources.Attributes(h, snap.NetnsMode)
 			for name := range own {
-				if !slices.Contains(resources.OwnAttributes, name) {
-					t.Errorf("%s: attribute %s is not in the list of the HCAs' own", machine, name)
-				}
+				test.True(t, slices.Contains(resources.OwnAttributes, name),
+					test.Sprintf("%s: attribute %s is not in the list of the HCAs' own", machine, name))
 			}
 			published := resources.Slices([]resources.Offer{{HCA: h, Form: resources.FormExclusive, Attributes: site}}, nil, rdma.NetnsShared, everything)
 			got := published[0].Devices[0].Attributes

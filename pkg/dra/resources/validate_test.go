@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
@@ -24,9 +25,7 @@ func TestSlicesAreValid(t *testing.T) {
 			cluster := controlplane.Cluster{Node: node, Features: controlplane.V136()}
 			cluster.Publish(rdma.Domain, exclusive(snap))
 			for _, s := range cluster.Slices() {
-				if err := controlplane.Validate(s); err != nil {
-					t.Error(err)
-				}
+				test.NoError(t, controlplane.Validate(s))
 			}
 		})
 	}

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -33,9 +36,7 @@ func newBrowser(t *testing.T) *browser {
 		}
 		b := &browser{program, t.TempDir()}
 		settings := filepath.Join(b.profile, "Default", "Preferences")
-		if err := os.MkdirAll(filepath.Dir(settings), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Dir(settings), 0o700))
 		// Not --blink-settings=scriptEnabled=false: --dump-dom is made of scripts itself.
 		if err := os.WriteFile(settings,
 			[]byte(`{"profile":{"default_content_setting_values":{"javascript":2}}}`), 0o600); err != nil {
@@ -71,9 +72,7 @@ func (b *browser) load(t *testing.T, url string, scheme int) (document string, p
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, &stderr)
 	}
 	f, err := os.Open(shot)
-	if err != nil {
-		t.Fatalf("no picture of the page: %v\n%s", err, &stderr)
-	}
+	must.NoError(t, err, must.Sprintf("no picture of the page: %v\n%s", err, &stderr))
 	defer f.Close()
 	if picture, err = png.Decode(f); err != nil {
 		t.Fatal(err)
@@ -104,9 +103,7 @@ func TestBrowser(t *testing.T) {
 		document, picture, log := b.load(t, server.URL, scheme)
 		for _, want := range []string{"RDMA devices of node-1", "trainer-0", "no cable, or the other end is off",
 			"NotPrepared", "NUMA node 1", "get resourceclaims"} {
-			if !strings.Contains(document, want) {
-				t.Errorf("the document lacks %q:\n%s", want, document)
-			}
+			test.StrContains(t, document, want, test.Sprint("the document lacks"))
 		}
 		if strings.Contains(log, "CONSOLE") || strings.Contains(log, "Content Security Policy") {
 			t.Errorf("the browser has something to say:\n%s", log)
@@ -115,13 +112,11 @@ func TestBrowser(t *testing.T) {
 		found := colours(picture)
 		for what, c := range map[string]color.RGBA{"background": background, "GPUs": {0x2a, 0x7d, 0x3c, 0xff},
 			"HCAs": {0x1c, 0x66, 0xd1, 0xff}} {
-			if found[c] < 20_000 {
-				t.Errorf("scheme %d: %d pixels have the colour of the %s", scheme, found[c], what)
-			}
+			test.GreaterEq(t, 20_000, found[c],
+				test.Sprintf("scheme %d: %d pixels have the colour of the %s", scheme, found[c], what))
 		}
-		if len(found) < 100 {
-			t.Errorf("scheme %d: %d colours: there is no text", scheme, len(found))
-		}
+		test.GreaterEq(t, 100, len(found),
+			test.Sprintf("scheme %d: %d colours: there is no text", scheme, len(found)))
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
@@ -57,9 +58,7 @@ func TestHandlerFormats(t *testing.T) {
 		for header, want := range map[string]string{
 			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Vary": "Accept",
 		} {
-			if got := resp.Header.Get(header); got != want {
-				t.Errorf("%s: header %s is %q, want %q", tc.target, header, got, want)
-			}
+			test.Eq(t, want, resp.Header.Get(header), test.Sprintf("%s: header %s", tc.target, header))
 		}
 	}
 }
@@ -68,13 +67,9 @@ func TestHandlerFormats(t *testing.T) {
 func TestJSON(t *testing.T) {
 	want := busy(t)
 	var got statuspage.Page
-	if err := json.Unmarshal(write(t, want, "json"), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(write(t, want, "json"), &got))
 	want.Topology, got.Topology = nil, nil // its tests are its own
-	if diff := cmp.Diff(want, &got); diff != "" {
-		t.Errorf("read back (-want +got):\n%s", diff)
-	}
+	test.Eq(t, want, &got, test.Sprint("read back"))
 }
 
 // TestPolicy: the browser may use the style sheets that stand in the page, and nothing else.
@@ -86,9 +81,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("policy %q", policy)
 	}
 	styles := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindAllSubmatch(write(t, page, "html"), -1)
-	if len(styles) != 2 {
-		t.Fatalf("%d style sheets in the page", len(styles))
-	}
+	must.Eq(t, 2, len(styles), must.Sprint("style sheets in the page"))
 	for _, style := range styles {
 		sum := sha256.Sum256(style[1])
 		if hash := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, hash) {

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
@@ -67,7 +69,5 @@ func TestLogAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := len(log.Events()); n != 200 {
-		t.Errorf("%d events, want 200", n)
-	}
+	test.Eq(t, 200, len(log.Events()), test.Sprint("events"))
 }

@@ -3,9 +3,11 @@ package statuspage_test
 import (
 	"bytes"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -90,9 +92,7 @@ func busy(t testing.TB) *statuspage.Page {
 func write(t testing.TB, p *statuspage.Page, format string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := p.Write(&out, format); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, p.Write(&out, format))
 	return out.Bytes()
 }
 
@@ -106,10 +106,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	if err := empty(t, "none").Write(&bytes.Buffer{}, "xml"); err == nil ||
-		!strings.Contains(err.Error(), "[html json table]") {
-		t.Errorf("error %v", err)
-	}
+	test.ErrorContains(t, empty(t, "none").Write(&bytes.Buffer{}, "xml"), "[html json table]")
 }
 
 // hostile puts a text wherever a page takes one.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -44,17 +45,13 @@ func run(m *testing.M) int {
 func config(t testing.TB) *rest.Config {
 	t.Helper()
 	c, err := drivertest.ConfigOf(server.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return c
 }
 
 func client(t testing.TB, c *rest.Config) kubernetes.Interface {
 	t.Helper()
 	out, err := kubernetes.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out
 }

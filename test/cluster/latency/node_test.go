@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,9 +52,7 @@ type sight struct {
 func start(t testing.TB, functions int, policy string) *node {
 	t.Helper()
 	m, err := fixture.Large(functions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	n := &node{
 		TB: t, name: fmt.Sprintf("%s-%d", "node", functions), host: drivertest.NewHost(t, "none"), links: replay.New(),
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -13,9 +14,8 @@ import (
 func TestStorm(t *testing.T) {
 	n := start(t, 128, "health: {downAfter: 1s, upAfter: 1s}")
 	before := n.versions()
-	if len(before) < 2 {
-		t.Fatalf("there is %d slice: the test wants another one beside it", len(before))
-	}
+	must.GreaterEq(t, 2, len(before),
+		must.Sprintf("there is %d slice: the test wants another one beside it", len(before)))
 	n.writes.take()
 	began := time.Now()
 	for range 1000 {

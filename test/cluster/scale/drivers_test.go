@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,9 +68,8 @@ func TestDrivers(t *testing.T) {
 		for kind, least := range map[string]int{
 			"GET nodes": 3, "WATCH resourceslices": 1, "POST resourceslices": 2, "GET resourceclaims": len(n.claims),
 		} {
-			if got.requests[kind] < least {
-				t.Errorf("the driver of %s sent %q %d times, want %d at least", n.name, kind, got.requests[kind], least)
-			}
+			test.GreaterEq(t, least, got.requests[kind],
+				test.Sprintf("the driver of %s sent %q %d times, want %d at least", n.name, kind, got.requests[kind], least))
 		}
 		if got.sent == 0 || got.received == 0 {
 			t.Errorf("the driver of %s sent %d bytes and received %d", n.name, got.sent, got.received)
@@ -82,23 +83,16 @@ func raiseInotify(t testing.TB) {
 	t.Helper()
 	const file, enough = "/proc/sys/fs/inotify/max_user_instances", 8192
 	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	have, err := strconv.Atoi(strings.TrimSpace(string(before)))
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	must.NoError(t, err, must.Sprintf("%s", file))
 	if have >= enough {
 		return
 	}
-	if err := os.WriteFile(file, []byte(strconv.Itoa(enough)), 0o644); err != nil {
-		t.Fatalf("allow more inotify instances: %v", err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte(strconv.Itoa(enough)), 0o644),
+		must.Sprint("allow more inotify instances"))
 	t.Cleanup(func() {
-		if err := os.WriteFile(file, before, 0o644); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, os.WriteFile(file, before, 0o644))
 	})
 }
 
@@ -130,9 +124,7 @@ func newDrivers(b testing.TB, n int) *drivers {
 	f.each(n, func(ctx context.Context, i int) error { return f.nodes[i].prepare(ctx, f.server) })
 	f.follow()
 	b.Cleanup(func() {
-		if err := f.stop(); err != nil {
-			b.Error(err)
-		}
+		test.NoError(b, f.stop())
 		if b.Failed() {
 			b.Logf("the driver of %s said:\n%s", f.nodes[0].name, f.nodes[0].log.String())
 		}

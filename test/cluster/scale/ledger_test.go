@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // ledger counts what one driver asks of the API server, and what passes over its connection.
@@ -161,11 +164,7 @@ func TestKindOf(t *testing.T) {
 	} {
 		method, url, _ := strings.Cut(request, " ")
 		r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := kindOf(r); got != want {
-			t.Errorf("%s is %q, want %q", request, got, want)
-		}
+		must.NoError(t, err)
+		test.Eq(t, want, kindOf(r), test.Sprintf("%s", request))
 	}
 }

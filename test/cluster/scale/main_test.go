@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/klog/v2"
 )
 
@@ -32,30 +33,22 @@ func publish(t testing.TB, document, text string) {
 	}
 	file := *report + "/" + document
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	before, rest, found := strings.Cut(string(data), begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
 		t.Fatalf("replace the results in %q: it has no lines %q and %q", file, begin, end)
 	}
-	if err := os.WriteFile(file, []byte(before+begin+"\n"+text+"\n"+end+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte(before+begin+"\n"+text+"\n"+end+after), 0o644))
 }
 
 // machine names the machine that measures: processors, kernel and program.
 func machine(t testing.TB) string {
 	t.Helper()
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	model, processors := "unknown processor", 0
 	for line := range strings.Lines(string(info)) {
 		switch key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) {

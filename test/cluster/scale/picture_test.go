@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test/must"
 )
 
 // group are the jobs of one size that were placed in one way.
@@ -133,9 +135,7 @@ func publishPlacement(t testing.TB, version string, results []placement) {
 	if *report == "" {
 		return
 	}
-	if err := os.WriteFile(*report+"/placement.svg", []byte(picture(results)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(*report+"/placement.svg", []byte(picture(results)), 0o644))
 }
 
 func waysOf(results []placement) (names []string) {

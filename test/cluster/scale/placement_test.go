@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -122,17 +123,13 @@ type simulation struct {
 func newSimulation(b *testing.B) *simulation {
 	b.Helper()
 	s := &simulation{server: startServer(b), leafOf: map[string]int{}}
-	if err := s.control.Schedule(); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, s.control.Schedule())
 	f := fleet.New(b)
 	f.Node("node", model, "")
 	l := f.Lists()
 	for i := range l.Classes {
 		_, err := s.client.ResourceV1().DeviceClasses().Create(b.Context(), &l.Classes[i], metav1.CreateOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 	}
 	hcas := 0
 	var ours []resourceapi.ResourceSlice

@@ -4,6 +4,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // job wants whole nodes.
@@ -81,14 +84,10 @@ func leavesNow(nodes int, free []int) (leaves int) {
 func TestPlan(t *testing.T) {
 	const nodes, jobs = 1024, 200
 	plan := planOf(1, nodes, jobs, 0.85)
-	if !slices.Equal(plan, planOf(1, nodes, jobs, 0.85)) {
-		t.Error("two plans of a seed differ")
-	}
+	test.SliceEqOp(t, planOf(1, nodes, jobs, 0.85), plan, test.Sprint("two plans of a seed differ"))
 	running, busy, started, low := map[int]bool{}, 0, 0, nodes
 	for _, s := range plan {
-		if s.ends != running[s.job.number] {
-			t.Fatalf("job %d starts or ends twice", s.job.number)
-		}
+		must.Eq(t, running[s.job.number], s.ends, must.Sprintf("job %d starts or ends twice", s.job.number))
 		if s.ends {
 			busy -= s.job.nodes
 		} else {
@@ -96,9 +95,7 @@ func TestPlan(t *testing.T) {
 			started++
 		}
 		running[s.job.number] = !s.ends
-		if busy > nodes*85/100 {
-			t.Errorf("%d nodes are busy", busy)
-		}
+		test.LessEq(t, nodes*85/100, busy, test.Sprintf("%d nodes are busy", busy))
 		if s.steady {
 			low = min(low, busy)
 		}
@@ -120,9 +117,7 @@ func TestLeaves(t *testing.T) {
 		{16, []int{3, 15, 2}, 1, 2},
 		{20, []int{3, 15, 2}, 2, 3},
 	} {
-		if got := leavesAtLeast(c.nodes, 16); got != c.empty {
-			t.Errorf("%d nodes need %d leaves of 16, want %d", c.nodes, got, c.empty)
-		}
+		test.Eq(t, c.empty, leavesAtLeast(c.nodes, 16), test.Sprintf("%d nodes need", c.nodes))
 		if got := leavesNow(c.nodes, c.free); got != c.want {
 			t.Errorf("%d nodes need %d of leaves with %v free nodes, want %d", c.nodes, got, c.free, c.want)
 		}

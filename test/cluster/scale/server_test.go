@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,13 +39,9 @@ func startServer(t testing.TB) *server {
 	t.Helper()
 	control, path := testbed.ControlPlane(t, cluster.Options{Progress: os.Stderr})
 	config, err := drivertest.ConfigOf(control.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &server{TB: t, control: control, config: config, client: client}
 	for _, dir := range filepath.SplitList(path) {
 		if found, err := exec.LookPath(filepath.Join(dir, "kubectl")); err == nil {
@@ -150,17 +147,13 @@ const tick = 10 * time.Millisecond
 func processorOf(t testing.TB, pid int) float64 {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	// utime and stime are the 14th and 15th field. The second one is a name in parentheses, which may have spaces.
 	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 	sum := 0
 	for _, field := range fields[11:13] {
 		n, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatalf("/proc/%d/stat: %v", pid, err)
-		}
+		must.NoError(t, err, must.Sprintf("/proc/%d/stat", pid))
 		sum += n
 	}
 	return (time.Duration(sum) * tick).Seconds()

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,18 +75,13 @@ func (s *server) allocate(name string, devices resourceapi.DeviceClaim, wanted [
 		return !there || s.taken(r)
 	})
 	got, err := s.scheduler.TryAllocate(name, devices)
-	if err != nil {
-		s.t.Fatalf("allocate claim %s: %v", name, err)
-	}
-	if free != (got != nil) {
-		s.t.Errorf("claim %s for %v is allocated: %v; the devices are free: %v", name, names(wanted), got != nil, free)
-	}
+	must.NoError(s.t, err, must.Sprintf("allocate claim %s", name))
+	test.Eq(s.t, (got != nil), free,
+		test.Sprintf("claim %s for %v is allocated: %v; the devices are free", name, names(wanted), got != nil))
 	if got == nil {
 		return nil
 	}
-	if !slices.Equal(names(got), names(wanted)) {
-		s.t.Errorf("claim %s for %v is allocated %v", name, names(wanted), names(got))
-	}
+	test.SliceEqOp(s.t, names(wanted), names(got), test.Sprintf("claim %s", name))
 	s.allocated++
 	return s.scheduler.Claims[name].Status.Allocation
 }
@@ -113,13 +110,9 @@ func (s *server) create(claim *resourceapi.ResourceClaim, devices resourceapi.De
 	ctx, claims := s.t.Context(), s.client.ResourceV1().ResourceClaims(claim.Namespace)
 	object := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}, Spec: resourceapi.ResourceClaimSpec{Devices: devices}}
 	object, err := claims.Create(ctx, object, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	pod, err := s.client.CoreV1().Pods(claim.Namespace).Create(ctx, userPod(claim.Name), metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	yes := true
 	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &yes}}
 	object.Finalizers = append(object.Finalizers, resourceapi.Finalizer)
@@ -153,9 +146,7 @@ func (s *server) Deallocate(claim *resourceapi.ResourceClaim, elsewhere bool) {
 	s.t.Helper()
 	s.scheduler.Release(claim.Name)
 	ctx, claims := s.t.Context(), s.client.ResourceV1().ResourceClaims(claim.Namespace)
-	if err := s.client.CoreV1().Pods(claim.Namespace).Delete(ctx, claim.Name, *metav1.NewDeleteOptions(0)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, s.client.CoreV1().Pods(claim.Namespace).Delete(ctx, claim.Name, *metav1.NewDeleteOptions(0)))
 	steps := []resourceapi.ResourceClaimStatus{{}}
 	if elsewhere {
 		steps = append(steps, drivertest.Elsewhere(claim).Status)
@@ -170,9 +161,7 @@ func (s *server) Deallocate(claim *resourceapi.ResourceClaim, elsewhere bool) {
 			_, err = claims.UpdateStatus(ctx, object, metav1.UpdateOptions{})
 			return err
 		})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 	}
 }
 
@@ -189,9 +178,7 @@ func (s *server) RemoveClaim(claim *resourceapi.ResourceClaim) {
 	if apierrors.IsNotFound(err) {
 		return // a claim that nobody made
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	// The driver writes the status, too.
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		object, err := claims.Get(ctx, claim.Name, metav1.GetOptions{})
@@ -206,7 +193,5 @@ func (s *server) RemoveClaim(claim *resourceapi.ResourceClaim) {
 		_, err = claims.Update(ctx, object, metav1.UpdateOptions{})
 		return err
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 }

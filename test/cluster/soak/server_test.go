@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -53,9 +54,7 @@ func start(t *testing.T) *server {
 	t.Helper()
 	control, path := testbed.ControlPlane(t, cluster.Options{Progress: t.Output()})
 	config, err := drivertest.ConfigOf(control.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &server{
 		t: t, control: control, config: config, pods: map[string]string{},
 		scheduler: controlplane.Cluster{Node: drivertest.NodeName, Features: controlplane.V136(), Claims: map[string]*resourceapi.ResourceClaim{}},
@@ -74,18 +73,14 @@ func start(t *testing.T) *server {
 func (s *server) install(path string) {
 	s.t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	kubectl := s.program(path, "kubectl")
 	manifests := checkout.Path("deployments", "manifests", "dra-driver-rdma.yaml")
 	if out, err := exec.CommandContext(s.t.Context(), kubectl, "--kubeconfig", s.control.Kubeconfig(), "apply", "-f", manifests).CombinedOutput(); err != nil {
 		s.t.Fatalf("apply %s: %v: %s", manifests, err, out)
 	}
 	classes, err := s.client.ResourceV1().DeviceClasses().List(s.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	for i := range classes.Items {
 		s.scheduler.Classes = append(s.scheduler.Classes, &classes.Items[i])
 	}
@@ -152,34 +147,26 @@ func (s *server) NewPod() (uid, token string) {
 		},
 	}
 	pod, err := s.client.CoreV1().Pods(deploy.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	s.pods[string(pod.UID)] = pod.Name
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
 	answer, err := s.client.CoreV1().ServiceAccounts(deploy.Namespace).CreateToken(ctx, deploy.Release, request, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return string(pod.UID), answer.Status.Token
 }
 
 // RemovePod implements soak.Server. The tokens of the pod are worth nothing then.
 func (s *server) RemovePod(uid string) {
 	s.t.Helper()
-	if err := s.client.CoreV1().Pods(deploy.Namespace).Delete(s.t.Context(), s.pods[uid], *metav1.NewDeleteOptions(0)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, s.client.CoreV1().Pods(deploy.Namespace).Delete(s.t.Context(), s.pods[uid], *metav1.NewDeleteOptions(0)))
 }
 
 // Slices implements soak.Server, by what a watch has told.
 func (s *server) Slices() []resourceapi.ResourceSlice {
 	list, err := s.slices.List(labels.Everything())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	var out []resourceapi.ResourceSlice
 	for _, slice := range list {
 		out = append(out, *slice.DeepCopy())
@@ -194,9 +181,7 @@ func (s *server) WipeSlices() {
 	for _, slice := range s.Slices() {
 		wiped[slice.UID] = true
 	}
-	if err := s.client.ResourceV1().ResourceSlices().DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: ofNode}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, s.client.ResourceV1().ResourceSlices().DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: ofNode}))
 	drivertest.Eventually(s.t, func() error {
 		for _, slice := range s.Slices() {
 			if wiped[slice.UID] {
@@ -231,7 +216,5 @@ func (s *server) TouchSlices() {
 // Restart implements soak.Server.
 func (s *server) Restart() {
 	s.t.Helper()
-	if err := s.control.Restart(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, s.control.Restart(s.t.Context()))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -27,7 +28,5 @@ func TestSoak(t *testing.T) {
 	s := start(t)
 	soak.Run(t, s, 20*time.Second)
 	t.Logf("%d claims were allocated from the slices, and %d against them, as by a scheduler with a bug or an old view", s.allocated, s.forced)
-	if s.allocated == 0 {
-		t.Error("no claim was allocated")
-	}
+	test.NotEq(t, 0, s.allocated, test.Sprint("no claim was allocated"))
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,9 +42,7 @@ func TestStatusKeepsBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			drivertest.Eventually(t, func() error {
-				if driver.HasEnded() {
-					t.Fatal("the driver has ended")
-				}
+				must.False(t, driver.HasEnded(), must.Sprint("the driver has ended"))
 				var err error
 				if claim, err = s.client.ResourceV1().ResourceClaims(claim.Namespace).Get(t.Context(), claim.Name, metav1.GetOptions{}); err != nil {
 					return err
@@ -53,9 +53,8 @@ func TestStatusKeepsBytes(t *testing.T) {
 				return nil
 			})
 			claim.Status.Devices = slices.DeleteFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool { return d.Driver == "rdma.dev" })
-			if !equality.Semantic.DeepEqual(before.Status, claim.Status) {
-				t.Errorf("what others wrote is %v, was %v", claim.Status, before.Status)
-			}
+			test.True(t, equality.Semantic.DeepEqual(before.Status, claim.Status),
+				test.Sprintf("what others wrote is %v, was %v", claim.Status, before.Status))
 		})
 	}
 }
@@ -107,11 +106,8 @@ func (s *server) withBytes(name, device, parameters, foreign string) *resourceap
 		Driver: "gpu.example.com", Pool: drivertest.NodeName, Device: "gpu-0", Data: &runtime.RawExtension{Raw: []byte(foreign)},
 	}}
 	claim, err := s.client.ResourceV1().ResourceClaims(userNamespace).UpdateStatus(s.t.Context(), claim, metav1.UpdateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if got := string(claim.Status.Allocation.Devices.Config[0].Opaque.Parameters.Raw); got != parameters {
-		s.t.Fatalf("the allocation has the parameters %s, want %s", got, parameters)
-	}
+	must.NoError(s.t, err)
+	must.Eq(s.t, parameters, string(claim.Status.Allocation.Devices.Config[0].Opaque.Parameters.Raw),
+		must.Sprint("the allocation has the parameters"))
 	return claim
 }

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -37,9 +40,7 @@ func Run(argv ...string) Result {
 func Must(t *testing.T, argv ...string) string {
 	t.Helper()
 	r := Run(argv...)
-	if r.Code != 0 {
-		t.Fatalf("%s: status %d\n%s", strings.Join(argv, " "), r.Code, r.Out)
-	}
+	must.Eq(t, 0, r.Code, must.Sprintf("%s: status %d\n%s", strings.Join(argv, " "), r.Code, r.Out))
 	return r.Out
 }
 
@@ -79,9 +80,7 @@ func Eventually(t *testing.T, what string, limit time.Duration, try func() error
 			return time.Since(start)
 		}
 		took := time.Since(start)
-		if took > limit {
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
-		}
+		must.LessEq(t, limit, took, must.Sprintf("%s: not within %s: %v", what, limit, err))
 		time.Sleep(5*time.Millisecond + took/10)
 	}
 }
@@ -129,9 +128,7 @@ func UnloadCore(t *testing.T, limit time.Duration) {
 func Wants(t *testing.T, what, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
-		if !strings.Contains(text, word) {
-			t.Errorf("%s does not say %q:\n%s", what, word, text)
-		}
+		test.StrContains(t, text, word, test.Sprintf("%s does not say", what))
 	}
 }
 
@@ -140,14 +137,10 @@ func Wants(t *testing.T, what, text string, words ...string) {
 func Node(t *testing.T, class, ibdev string) string {
 	t.Helper()
 	files, err := filepath.Glob("/sys/class/" + class + "/*/ibdev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		name := filepath.Base(filepath.Dir(file))
 		if strings.TrimSpace(string(data)) == ibdev && !strings.HasPrefix(name, "issm") {
 			return name
@@ -162,13 +155,9 @@ func Node(t *testing.T, class, ibdev string) string {
 func SentPackets(t *testing.T, ibdev string) int {
 	t.Helper()
 	data, err := os.ReadFile("/sys/class/infiniband/" + ibdev + "/ports/1/hw_counters/sent_pkts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	packets, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return packets
 }
 

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test/must"
 )
 
 // Netdevsim is the kernel's simulated network device, whose firmware has the health reporter fw.
@@ -55,9 +56,7 @@ func (d *Netdevsim) Break() {
 	// The kernel passes on the failure of the recovery.
 	_ = os.WriteFile(d.healthFile("break_health"), []byte("broken"), 0)
 	r := Run("devlink", "health", "show", "netdevsim/"+NetdevsimDevice, "reporter", "fw")
-	if !strings.Contains(r.Out, "state error") {
-		d.t.Fatalf("devlink does not show the error: %s", r.Out)
-	}
+	must.StrContains(d.t, r.Out, "state error", must.Sprint("devlink does not show"))
 }
 
 // Recover ends the error, as an administrator does.
@@ -75,7 +74,5 @@ func (d *Netdevsim) health(name, value string) { d.write(d.healthFile(name), val
 
 func (d *Netdevsim) write(path, value string) {
 	d.t.Helper()
-	if err := os.WriteFile(path, []byte(value), 0); err != nil {
-		d.t.Fatal(err)
-	}
+	must.NoError(d.t, os.WriteFile(path, []byte(value), 0))
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // LockedMemory is the front of a command line that gives the rest a soft and hard limit,
@@ -25,21 +27,13 @@ func AsUser(limit string) []string {
 func PrepareUser(t *testing.T, archive string) {
 	t.Helper()
 	const dir = "/run/user/1000"
-	if err := errors.Join(os.MkdirAll("/run/user", 0o755), os.Mkdir(dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, 1000, 1000); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.MkdirAll("/run/user", 0o755), os.Mkdir(dir, 0o700)))
+	must.NoError(t, os.Chown(dir, 1000, 1000))
 	from, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer from.Close()
 	to, err := os.Create("/home/user/tools.tar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer to.Close()
 	if _, err := io.Copy(to, from); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 )
@@ -42,9 +45,7 @@ func Open(t *testing.T) *vm.VM {
 		needs.Missing(t, err)
 	}
 	v, err := vm.Build(t.Context(), vm.Options{Progress: os.Stderr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return v
 }
 
@@ -83,9 +84,7 @@ func Run(t *testing.T, v *vm.VM, pkg string, c vm.Cmd, flags ...string) {
 	code, err := v.Run(t.Context(), c)
 	stdout.Close()
 	root := <-events
-	if err != nil {
-		t.Errorf("%v\n%s%s", err, root.text(), &talk)
-	}
+	test.NoError(t, err, test.Sprintf("%v\n%s%s", err, root.text(), &talk))
 	root.report(t)
 	if code != 0 && !t.Failed() {
 		t.Errorf("the guest's tests end with status %d\n%s%s", code, root.text(), &talk)
@@ -101,16 +100,10 @@ func convert(t *testing.T) (<-chan *node, io.WriteCloser) {
 	t.Helper()
 	cmd := exec.Command("go", "tool", "test2json", "-t")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start go tool test2json: %v", err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, cmd.Start(), must.Sprint("start go tool test2json"))
 	events := make(chan *node, 1)
 	go func() {
 		root := &node{}

@@ -3,6 +3,9 @@ package vmtest
 import (
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // What test2json says of a run in which one test passes, one fails, one is skipped, and
@@ -23,9 +26,7 @@ const events = `{"Action":"start"}
 
 func TestRead(t *testing.T) {
 	root := &node{}
-	if err := root.read(strings.NewReader(events)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, root.read(strings.NewReader(events)))
 	var got []string
 	for _, n := range root.subtests {
 		got = append(got, n.path+"="+n.action)
@@ -33,16 +34,10 @@ func TestRead(t *testing.T) {
 			got = append(got, s.path+"="+s.action)
 		}
 	}
-	if s := strings.Join(got, " "); s != "TestA=fail TestA/one=fail TestA/two=skip TestB=pass TestC=" {
-		t.Error(s)
-	}
-	if text := root.text(); text != "set-up\n" {
-		t.Errorf("the package said %q", text)
-	}
+	test.Eq(t, "TestA=fail TestA/one=fail TestA/two=skip TestB=pass TestC=", strings.Join(got, " "))
+	test.Eq(t, "set-up\n", root.text(), test.Sprint("the package"))
 	if one := root.find("TestA/one"); one.text() != "    a_test.go:1: words\n" || one.elapsed != 1.5 {
 		t.Errorf("%+v", one)
 	}
-	if err := root.read(strings.NewReader("no JSON\n")); err == nil {
-		t.Error("garbage is accepted")
-	}
+	test.Error(t, root.read(strings.NewReader("no JSON\n")), test.Sprint("garbage is accepted"))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/invopop/jsonschema"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/configschema"
@@ -20,17 +21,11 @@ func TestDescribed(t *testing.T) {
 		"DriverConfig": configschema.DriverConfig, "HCAConfig": configschema.HCAConfig, "HCAClassConfig": configschema.HCAClassConfig,
 	} {
 		s, err := schema()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		raw, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var tree map[string]any
-		if err := json.Unmarshal(raw, &tree); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(raw, &tree))
 		properties(t, kind, tree)
 	}
 }

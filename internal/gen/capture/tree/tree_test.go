@@ -9,7 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 )
@@ -18,9 +19,7 @@ func build(t testing.TB, entries ...tree.Entry) *tree.Tree {
 	t.Helper()
 	x := &tree.Tree{}
 	for _, e := range entries {
-		if err := x.Write(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.Write(e))
 	}
 	return x
 }
@@ -55,22 +54,12 @@ no newline
 
 func TestArchive(t *testing.T) {
 	got, err := tree.Format("A small host.\n", small(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(smallArchive, string(got)); diff != "" {
-		t.Errorf("archive differs (-want +got):\n%s", diff)
-	}
+	must.NoError(t, err)
+	test.Eq(t, smallArchive, string(got), test.Sprint("archive differs"))
 	description, back, err := tree.Parse(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if description != "A small host." {
-		t.Errorf("description = %q", description)
-	}
-	if diff := cmp.Diff(small(t).Entries(), back.Entries()); diff != "" {
-		t.Errorf("entries differ (-want +got):\n%s", diff)
-	}
+	must.NoError(t, err)
+	test.Eq(t, "A small host.", description, test.Sprint("description"))
+	test.Eq(t, small(t).Entries(), back.Entries(), test.Sprint("entries differ"))
 }
 
 func TestFormatRefuses(t *testing.T) {
@@ -97,9 +86,7 @@ func TestWriteRefuses(t *testing.T) {
 		"twice":          {Path: "sys/class/net/lo"},
 		"below a file":   {Path: "sys/devices/virtual/net/lo/mtu/x"},
 	} {
-		if err := small(t).Write(e); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		test.Error(t, small(t).Write(e), test.Sprintf("%s: accepted", name))
 	}
 }
 
@@ -115,9 +102,7 @@ func TestResolve(t *testing.T) {
 		{Path: "sys/out", Kind: tree.Link, Target: "../../etc"},
 		{Path: "sys/absolute", Kind: tree.Link, Target: "/sys/class"},
 	} {
-		if err := x.Write(bad); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.Write(bad))
 		if e, err := x.Resolve(bad.Path); err == nil {
 			t.Errorf("Resolve(%q) = %q, want an error", bad.Path, e.Path)
 		}
@@ -139,13 +124,10 @@ func TestReadFile(t *testing.T) {
 
 func TestReplaceAndRemove(t *testing.T) {
 	x := small(t)
-	if err := x.Replace(tree.Entry{Path: "sys/devices/virtual", Data: "now a file\n"}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, x.Replace(tree.Entry{Path: "sys/devices/virtual", Data: "now a file\n"}))
 	for _, e := range x.Entries() {
-		if strings.HasPrefix(e.Path, "sys/devices/virtual/") {
-			t.Errorf("%s is left below a file", e.Path)
-		}
+		test.False(t, strings.HasPrefix(e.Path, "sys/devices/virtual/"),
+			test.Sprintf("%s is left below a file", e.Path))
 	}
 }
 
@@ -153,12 +135,8 @@ func TestReplaceAndRemove(t *testing.T) {
 func TestDisk(t *testing.T) {
 	dir := t.TempDir()
 	x := small(t)
-	if err := x.Write(tree.Entry{Path: "sys/gone", Kind: tree.Broken, Errno: syscall.ENOENT}); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.CopyTo(tree.NewDisk(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, x.Write(tree.Entry{Path: "sys/gone", Kind: tree.Broken, Errno: syscall.ENOENT}))
+	must.NoError(t, x.CopyTo(tree.NewDisk(dir)))
 	if data, err := os.ReadFile(filepath.Join(dir, "sys/class/net/lo/mtu")); string(data) != "65536\n" || err != nil {
 		t.Errorf("mtu reads as %q, %v", data, err)
 	}
@@ -170,9 +148,7 @@ func TestDisk(t *testing.T) {
 			t.Errorf("%s is not listed: %v", name, err)
 		}
 	}
-	if err := x.CopyTo(tree.NewDisk(dir)); !errors.Is(err, os.ErrExist) {
-		t.Errorf("a second copy into the same directory gives %v, want ErrExist", err)
-	}
+	test.ErrorIs(t, x.CopyTo(tree.NewDisk(dir)), os.ErrExist, test.Sprint("a second copy into the same directory"))
 }
 
 // FuzzArchive: what is accepted is kept, whatever the archive.
@@ -190,15 +166,9 @@ func FuzzArchive(f *testing.F) {
 			return
 		}
 		again, y, err := tree.Parse(text)
-		if err != nil {
-			t.Fatalf("parse what was formatted: %v\n%s", err, text)
-		}
-		if again != description {
-			t.Errorf("description %q became %q", description, again)
-		}
-		if diff := cmp.Diff(x.Entries(), y.Entries()); diff != "" {
-			t.Errorf("entries differ (-before +after):\n%s", diff)
-		}
+		must.NoError(t, err, must.Sprintf("parse what was formatted: %v\n%s", err, text))
+		test.Eq(t, description, again, test.Sprint("description"))
+		test.Eq(t, x.Entries(), y.Entries(), test.Sprint("entries differ"))
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -54,13 +55,9 @@ type Proxy struct {
 func New(t testing.TB, server *rest.Config) *Proxy {
 	t.Helper()
 	target, err := url.Parse(server.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(server))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	reverse := httputil.NewSingleHostReverseProxy(target)
 	reverse.Transport = transport
 	reverse.FlushInterval = -1 // a watch is a stream
@@ -96,9 +93,7 @@ func (p *Proxy) Kubeconfig(t testing.TB, firstToken string) string {
 "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
 "users": [{"name": "u", "user": {"tokenFile": %q}}]}`, p.URL, token)
 	path := filepath.Join(dir, "kubeconfig")
-	if err := errors.Join(os.WriteFile(token, []byte(firstToken), 0o600), os.WriteFile(path, []byte(content), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.WriteFile(token, []byte(firstToken), 0o600), os.WriteFile(path, []byte(content), 0o600)))
 	return path
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"text/template"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
@@ -18,26 +19,18 @@ import (
 func ChartClasses(t testing.TB) []*resourceapi.DeviceClass {
 	t.Helper()
 	root, err := checkout.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	source, err := os.ReadFile(filepath.Join(root, "deployments/helm/dra-driver-rdma/templates/deviceclasses.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	funcs := template.FuncMap{
 		"include": func(name string, _ any) string { return map[string]string{"rdma.driver": "rdma.dev"}[name] },
 		"nindent": func(_ int, s string) string { return s },
 	}
 	parsed, err := template.New("classes").Funcs(funcs).Parse(string(source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var out strings.Builder
 	values := map[string]any{"Values": map[string]any{"deviceClasses": map[string]any{"create": true, "extendedResourceName": ""}}}
-	if err := parsed.Execute(&out, values); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, parsed.Execute(&out, values))
 	var classes []*resourceapi.DeviceClass
 	for document := range strings.SplitSeq(out.String(), "\n---\n") {
 		class := &resourceapi.DeviceClass{}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -117,9 +118,7 @@ func (c *Cluster) Slices() []*resourceapi.ResourceSlice {
 func (c *Cluster) Allocate(t testing.TB, name string, devices resourceapi.DeviceClaim) []resourceapi.DeviceRequestAllocationResult {
 	t.Helper()
 	got, err := c.TryAllocate(name, devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return got
 }
 

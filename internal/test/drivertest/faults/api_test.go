@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -81,22 +83,16 @@ func TestAPIInPrepare(t *testing.T) {
 		b.start(t)
 		old, c := drivertest.Claim(1, "pci-0000-19-00-0"), drivertest.Claim(2, "pci-0000-29-00-0")
 		b.AddClaim(old, c)
-		if err := b.call(old); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.call(old))
 		shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
 		began := time.Now()
 		err := b.call(c)
 		t.Logf("Prepare took %v and made %d requests", time.Since(began).Round(time.Millisecond), len(shot.Seen()))
-		if (err != nil) != kind.harms {
-			t.Errorf("Prepare says %v", err)
-		}
+		test.Eq(t, kind.harms, (err != nil), test.Sprintf("Prepare says %v", err))
 		if err != nil && (!strings.Contains(err.Error(), c.Name) || !containsOne(err.Error(), kind.says)) {
 			t.Errorf("Prepare does not say what is wrong with claim %s: %v", c.Name, err)
 		}
-		if err := os.Remove(drivertest.SpecPath(b.CDIDir, old)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Remove(drivertest.SpecPath(b.CDIDir, old)))
 		prepared := []*resourceapi.ResourceClaim{old}
 		if !kind.harms {
 			prepared = append(prepared, c)
@@ -104,12 +100,8 @@ func TestAPIInPrepare(t *testing.T) {
 		drivertest.Eventually(t, func() error { return invariants.AtRest(b.Worker, invariants.Claims{Prepared: prepared}) })
 		unprepare(t, b.Node, old)
 		shot.Disarm()
-		if err := b.call(c); err != nil {
-			t.Errorf("after the trouble Prepare says %v", err)
-		}
-		if err := invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, b.call(c), test.Sprint("after the trouble Prepare"))
+		test.NoError(t, invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}))
 	})
 }
 
@@ -183,9 +175,7 @@ func wantPublished(t *testing.T, n *drivertest.Node, want []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // TestStartWithoutAPI: a driver that starts while the API server is in trouble serves
@@ -201,25 +191,17 @@ func TestStartWithoutAPI(t *testing.T) {
 		p := b.start(t)
 		c := drivertest.Claim(1, faultHCA)
 		b.AddClaim(c)
-		if err := b.call(c); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.call(c))
 		want := drivertest.DeviceNames(drivertest.WaitPublished(t, b.Node))
 		p.Kill()
 		b.Disconnect()
 		b.WipeSlices()
-		if err := os.Remove(drivertest.SpecPath(b.CDIDir, c)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Remove(drivertest.SpecPath(b.CDIDir, c)))
 		shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
 		b.start(t)
-		if err := invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}))
 		unprepare(t, b.Node, c)
-		if err := invariants.AtRest(b.Worker, invariants.Claims{}); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, invariants.AtRest(b.Worker, invariants.Claims{}))
 		shot.Disarm()
 		wantPublished(t, b.Node, want)
 	})
@@ -232,9 +214,7 @@ func TestDroppedFields(t *testing.T) {
 	b := newBadAPI(t, faultMachine)
 	config := filepath.Join(drivertest.TempDir(t), "config.yaml")
 	content := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules:\n- name: all\n  publish: shared\n  shares: 8\n"
-	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(config, []byte(content), 0o600))
 	shot := b.Arm(apifault.Fault{N: 1, Lasting: true, Match: apifault.Writes, Do: apifault.Drop(func(s *resourceapi.ResourceSlice) {
 		s.Spec.SharedCounters = nil
 		for i := range s.Spec.Devices {
@@ -250,21 +230,15 @@ func TestDroppedFields(t *testing.T) {
 	published := drivertest.WaitPublished(t, b.Node)
 	for _, s := range published {
 		for _, d := range s.Spec.Devices {
-			if d.AllowMultipleAllocations != nil {
-				t.Errorf("device %s may be shared", d.Name)
-			}
+			test.Nil(t, d.AllowMultipleAllocations, test.Sprintf("device %s may be shared", d.Name))
 		}
 	}
 	c := drivertest.Claim(1, faultHCA)
 	b.AddClaim(c)
-	if err := b.call(c); err != nil {
-		t.Error(err)
-	}
+	test.NoError(t, b.call(c))
 	b.Restart() // which makes it publish again
 	drivertest.Eventually(t, func() error { return b.call(c) })
-	if code := p.Terminate(); code != 0 {
-		t.Errorf("exit code is %d", code)
-	}
+	test.Eq(t, 0, p.Terminate(), test.Sprint("exit code"))
 	if n := len(shot.Seen()); n > 10 {
 		t.Errorf("%d writes: %v", n, shot.Seen())
 	}

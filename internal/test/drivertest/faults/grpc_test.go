@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -39,18 +40,14 @@ func TestKubeletGivesUp(t *testing.T) {
 			cancel()
 			_, fired := shot.Fired()
 			shot.Disarm()
-			if err := invariants.Always(f.Worker); err != nil {
-				t.Errorf("%s, given up at call %d: %v", call.name, n, err)
-			}
+			test.NoError(t, invariants.Always(f.Worker), test.Sprintf("%s, given up at call %d", call.name, n))
 			if call.name == "Prepare" {
 				if _, err := f.prepareOnce(c); err != nil {
 					t.Errorf("%s, given up at call %d, the next try: %v", call.name, n, err)
 				}
 				f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
 			}
-			if err := f.unprepareOnce(c); err != nil {
-				t.Errorf("%s, given up at call %d, the end: %v", call.name, n, err)
-			}
+			test.NoError(t, f.unprepareOnce(c), test.Sprintf("%s, given up at call %d, the end", call.name, n))
 			f.atRest(invariants.Claims{})
 			if !fired {
 				t.Logf("%s: %d calls", call.name, n-1)
@@ -82,9 +79,7 @@ func TestEndMeetsPrepare(t *testing.T) {
 			t.Logf("%d calls", n-1)
 			return
 		}
-		if err := <-ended; err != nil {
-			t.Errorf("given up at call %d, the end: %v", n, err)
-		}
+		test.NoError(t, <-ended, test.Sprintf("given up at call %d, the end", n))
 		shot.Disarm()
 		f.atRest(invariants.Claims{})
 	}

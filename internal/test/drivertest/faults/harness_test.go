@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -40,9 +41,7 @@ func (f *faulty) launch(flags ...string) *drivertest.Process {
 func (f *faulty) start(flags ...string) *drivertest.Process {
 	f.t.Helper()
 	p := f.launch(flags...)
-	if !f.registered(p) {
-		f.t.Fatalf("the driver ended: %s", p.Output())
-	}
+	must.True(f.t, f.registered(p), must.Sprintf("the driver ended: %s", p.Output()))
 	return p
 }
 
@@ -76,9 +75,7 @@ func (f *faulty) host() []string {
 	var dirs []string
 	for _, dir := range []string{"sys", "dev"} {
 		real, err := filepath.EvalSymlinks(filepath.Join(f.Root, dir))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.NoError(f.t, err)
 		dirs = append(dirs, real, filepath.Join(f.Root, dir))
 	}
 	return dirs

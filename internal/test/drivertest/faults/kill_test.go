@@ -3,6 +3,8 @@ package faults
 import (
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -20,9 +22,7 @@ func TestKillAtEachCall(t *testing.T) {
 	c := drivertest.Claim(2, faultHCA)
 	f.AddClaim(c)
 	p := f.start()
-	if err := f.unprepareOnce(live); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, f.unprepareOnce(live))
 	for _, call := range []struct {
 		name  string
 		first func(*resourceapi.ResourceClaim) error
@@ -34,9 +34,7 @@ func TestKillAtEachCall(t *testing.T) {
 	} {
 		for n := 1; !t.Failed(); n++ {
 			f.sweep()
-			if err := call.first(c); err != nil {
-				t.Fatalf("before call %d of %s: %v", n, call.name, err)
-			}
+			must.NoError(t, call.first(c), must.Sprintf("before call %d of %s", n, call.name))
 			shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(f.own()...), Do: sysfault.Kill})
 			err := call.do(c)
 			at, fired := shot.Fired()
@@ -49,24 +47,15 @@ func TestKillAtEachCall(t *testing.T) {
 				t.Logf("%s: call %d, %v, came after the answer", call.name, n, at)
 			}
 			f.end(p)
-			if err := invariants.Always(f.Worker); err != nil {
-				t.Errorf("%s, killed at call %d, %v: %v", call.name, n, at, err)
-			}
+			test.NoError(t, invariants.Always(f.Worker), test.Sprintf("%s, killed at call %d, %v", call.name, n, at))
 			p = f.start()
-			if err := invariants.AtRest(f.Worker, invariants.Claims{Open: []*resourceapi.ResourceClaim{c}}); err != nil {
-				t.Errorf("%s, killed at call %d, %v, after the restart: %v", call.name, n, at, err)
-			}
-			if err := call.do(c); err != nil {
-				t.Errorf("%s, killed at call %d, %v, the next try: %v", call.name, n, at, err)
-			}
-			if err := f.unprepareOnce(c); err != nil {
-				t.Errorf("%s, killed at call %d, %v, the end: %v", call.name, n, at, err)
-			}
+			test.NoError(t, invariants.AtRest(f.Worker, invariants.Claims{Open: []*resourceapi.ResourceClaim{c}}),
+				test.Sprintf("%s, killed at call %d, %v, after the restart", call.name, n, at))
+			test.NoError(t, call.do(c), test.Sprintf("%s, killed at call %d, %v, the next try", call.name, n, at))
+			test.NoError(t, f.unprepareOnce(c), test.Sprintf("%s, killed at call %d, %v, the end", call.name, n, at))
 			f.atRest(invariants.Claims{})
 		}
-		if err := f.unprepareOnce(c); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, f.unprepareOnce(c))
 	}
 }
 
@@ -87,9 +76,8 @@ func TestKillInStart(t *testing.T) {
 			t.Errorf("killed at call %d, %v: %v", n, at, err)
 		}
 		p = f.start()
-		if err := invariants.AtRest(f.Worker, prepared); err != nil {
-			t.Errorf("killed at call %d, %v, after the restart: %v", n, at, err)
-		}
+		test.NoError(t, invariants.AtRest(f.Worker, prepared),
+			test.Sprintf("killed at call %d, %v, after the restart", n, at))
 		f.end(p)
 		if !fired {
 			t.Logf("%d calls", n-1)

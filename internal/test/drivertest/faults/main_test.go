@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
@@ -39,9 +40,7 @@ func TestMain(m *testing.M) {
 func unprepare(t testing.TB, n *drivertest.Node, c *resourceapi.ResourceClaim) {
 	t.Helper()
 	response, err := n.Unprepare(drivertest.Context(t), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if answer, ok := response.Claims[string(c.UID)]; !ok || answer.Error != "" {
 		t.Errorf("unprepare claim %s: %v", c.Name, answer)
 	}

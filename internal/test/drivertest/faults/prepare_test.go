@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -60,16 +61,12 @@ func TestFaultInPrepare(t *testing.T) {
 					t.Errorf("%s at call %d, %v: Prepare says %v", kind.name, n, call, err)
 				}
 			}
-			if err := invariants.Always(f.Worker); err != nil {
-				t.Errorf("%s at call %d, %v: %v", kind.name, n, call, err)
-			}
+			test.NoError(t, invariants.Always(f.Worker), test.Sprintf("%s at call %d, %v", kind.name, n, call))
 			if _, err := f.prepareOnce(c); err != nil {
 				t.Errorf("%s at call %d, %v: the next Prepare says %v", kind.name, n, call, err)
 			}
 			f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
-			if err := f.unprepareOnce(c); err != nil {
-				t.Errorf("%s at call %d, %v: Unprepare says %v", kind.name, n, call, err)
-			}
+			test.NoError(t, f.unprepareOnce(c), test.Sprintf("%s at call %d, %v: Unprepare", kind.name, n, call))
 			f.atRest(invariants.Claims{})
 		})
 		t.Logf("%s: %d calls", kind.name, failed)
@@ -92,12 +89,9 @@ func TestFaultInUnprepare(t *testing.T) {
 			if err != nil && (!fired || !tells(err, c, kind)) {
 				t.Errorf("%s at call %d, %v: Unprepare says %v", kind.name, n, call, err)
 			}
-			if err := invariants.Always(f.Worker); err != nil {
-				t.Errorf("%s at call %d, %v: %v", kind.name, n, call, err)
-			}
-			if err := f.unprepareOnce(c); err != nil {
-				t.Errorf("%s at call %d, %v: the next Unprepare says %v", kind.name, n, call, err)
-			}
+			test.NoError(t, invariants.Always(f.Worker), test.Sprintf("%s at call %d, %v", kind.name, n, call))
+			test.NoError(t, f.unprepareOnce(c),
+				test.Sprintf("%s at call %d, %v: the next Unprepare", kind.name, n, call))
 			f.atRest(invariants.Claims{})
 		})
 		t.Logf("%s: %d calls", kind.name, failed)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -31,9 +32,7 @@ func TestRenumberedInPrepare(t *testing.T) {
 		_, err := f.prepareOnce(c)
 		shot.Disarm()
 		call, fired := shot.Fired()
-		if err != nil {
-			t.Errorf("renumbered at call %d, %v: Prepare says %v", n, call, err)
-		}
+		test.NoError(t, err, test.Sprintf("renumbered at call %d, %v: Prepare", n, call))
 		spec := drivertest.SpecPath(f.CDIDir, c)
 		written := slices.IndexFunc(shot.Calls(), func(s sysfault.Call) bool { return s.Name == "rename" && s.To == spec })
 		// A background thread of the driver may have made the call. The Prepare does not wait for the change then.
@@ -41,9 +40,7 @@ func TestRenumberedInPrepare(t *testing.T) {
 			t.Errorf("renumbered at call %d, %v, over at call %d, and the spec was written at call %d: %v",
 				n, call, shot.Ended(), written+1, err)
 		}
-		if err := f.unprepareOnce(c); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, f.unprepareOnce(c))
 		if !fired {
 			t.Logf("%d calls", n-1)
 			return

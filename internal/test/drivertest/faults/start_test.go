@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -24,9 +26,7 @@ func (f *faulty) disorder(prepared *resourceapi.ResourceClaim) {
 	f.t.Helper()
 	record := filepath.Join(f.RecordDir(), string(prepared.UID)+".json")
 	data, err := os.ReadFile(record)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.NoError(f.t, err)
 	old := drivertest.Claim(9000, faultHCA)
 	orphan := drivertest.Claim(9001, faultHCA)
 	earlier := strings.NewReplacer(string(prepared.UID), string(old.UID), drivertest.BootID(f.t), "an-earlier-boot").Replace(string(data))
@@ -41,12 +41,8 @@ func (f *faulty) disorder(prepared *resourceapi.ResourceClaim) {
 		filepath.Join(f.CDIDir, ".rdma.dev-1.tmp"):            "{",
 		filepath.Join(f.RecordDir(), ".rdma.dev-2.tmp"):       "{",
 	} {
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			f.t.Fatal(err)
-		}
-		if err := os.Chtimes(path, hourAgo, hourAgo); err != nil {
-			f.t.Fatal(err)
-		}
+		must.NoError(f.t, os.WriteFile(path, []byte(content), 0o644))
+		must.NoError(f.t, os.Chtimes(path, hourAgo, hourAgo))
 	}
 }
 
@@ -56,13 +52,9 @@ func (f *faulty) sweep() {
 	f.t.Helper()
 	for _, dir := range []string{f.CDIDir, f.RecordDir()} {
 		left, err := filepath.Glob(filepath.Join(dir, ".*.tmp"))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.NoError(f.t, err)
 		for _, path := range left {
-			if err := os.Remove(path); err != nil {
-				f.t.Fatal(err)
-			}
+			must.NoError(f.t, os.Remove(path))
 		}
 	}
 }
@@ -83,17 +75,15 @@ func TestFaultInStart(t *testing.T) {
 		switch said := p.Output(); {
 		case p.HasEnded():
 			ended++
-			if !strings.Contains(said, unix.EIO.Error()) {
-				t.Errorf("EIO at call %d, %v: the driver ended and said %s", n, call, said)
-			}
+			test.StrContains(t, said, unix.EIO.Error(),
+				test.Sprintf("EIO at call %d, %v: the driver ended", n, call))
 			f.end(p)
 			p = f.start()
 			f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
 		case err != nil:
 			late = append(late, f.place(shot.Calls()[:n]))
-			if !strings.Contains(said, unix.EIO.Error()) {
-				t.Errorf("EIO at call %d, %v: %v, and the driver said %s", n, call, err, said)
-			}
+			test.StrContains(t, said, unix.EIO.Error(),
+				test.Sprintf("EIO at call %d, %v: %v, and the driver", n, call, err))
 		}
 		f.end(p)
 		if !fired {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -30,19 +32,11 @@ func TestTokenIsRenewed(t *testing.T) {
 	drivertest.WaitPublished(t, b.Node)
 	c := drivertest.Claim(1, faultHCA)
 	b.AddClaim(c)
-	if err := b.call(c); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.call(c))
 	b.Arm(apifault.Fault{N: 1, Do: apifault.Expired("second"), Lasting: true})
-	if err := b.call(c); err == nil || !strings.Contains(err.Error(), "refused by the test") {
-		t.Fatalf("with the old token: %v", err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(b.kubeconfig), "token"), []byte("second"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.call(c); err != nil {
-		t.Errorf("with the new token: %v", err)
-	}
+	must.ErrorContains(t, b.call(c), "refused by the test", must.Sprint("with the old token"))
+	must.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(b.kubeconfig), "token"), []byte("second"), 0o600))
+	test.NoError(t, b.call(c), test.Sprint("with the new token"))
 }
 
 // claimEach returns claims of all HCAs, each with one, which the API server has.
@@ -65,17 +59,13 @@ func TestClaimsOfOneCall(t *testing.T) {
 	claims := b.claimEach(t)
 	shot := b.Arm(apifault.Fault{N: 1, Match: apifault.Claims, Do: apifault.Together(len(claims)), Lasting: true})
 	response, err := b.Prepare(drivertest.Context(t), claims...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, c := range claims {
 		if _, err := drivertest.Devices(response, c); err != nil {
 			t.Error(err)
 		}
 	}
-	if n := len(shot.Seen()); n != len(claims) {
-		t.Errorf("%d requests for %d claims", n, len(claims))
-	}
+	test.Eq(t, len(claims), len(shot.Seen()), test.Sprint("requests"))
 }
 
 // TestServerComesBack: a server that is away for a moment is not noticed by the kubelet, which would
@@ -91,9 +81,7 @@ func TestServerComesBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Second)
 	defer cancel()
 	response, err := b.Prepare(ctx, claims...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, c := range claims {
 		if _, err := drivertest.Devices(response, c); err != nil {
 			t.Error(err)
@@ -110,9 +98,7 @@ func TestTroubleIsSaid(t *testing.T) {
 	claims := b.claimEach(t)
 	said := func() []string {
 		conn, err := grpc.NewClient("unix://"+b.Sockets()[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer conn.Close()
 		var header metadata.MD
 		if _, err := registerapi.NewRegistrationClient(conn).GetInfo(drivertest.Context(t), &registerapi.InfoRequest{}, grpc.Header(&header)); err != nil {
@@ -122,17 +108,12 @@ func TestTroubleIsSaid(t *testing.T) {
 	}
 	shot := b.Arm(apifault.Fault{N: 1, Match: apifault.Claims, Do: apifault.Status(http.StatusUnauthorized), Lasting: true})
 	for range 2 {
-		if err := b.call(claims[0]); err == nil {
-			t.Fatal("prepared")
-		}
+		must.Error(t, b.call(claims[0]), must.Sprint("prepared"))
 	}
-	if got := strings.Join(said(), "\n"); !strings.Contains(got, "get resourceclaims: unauthorized, 2 times") {
-		t.Errorf("the driver says %q", got)
-	}
+	test.StrContains(t, strings.Join(said(), "\n"), "get resourceclaims: unauthorized, 2 times",
+		test.Sprint("the driver"))
 	shot.Disarm()
-	if err := b.call(claims[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.call(claims[0]))
 	if got := strings.Join(said(), "\n"); strings.Contains(got, "unauthorized") { // on a busy machine the server is slow
 		t.Errorf("after the trouble the driver says %q", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -87,9 +88,7 @@ func (s *Server) Kubeconfig() string {
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "test",
 "clusters": [{"name": "test", "cluster": {"server": %q}}],
 "contexts": [{"name": "test", "context": {"cluster": "test", "user": ""}}, {"name": "other", "context": {"cluster": "test", "user": "", "namespace": "fabric"}}]}`, s.url)
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 

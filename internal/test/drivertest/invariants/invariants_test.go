@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -34,9 +35,7 @@ func share(device, id string) string {
 func (f files) write(t *testing.T, n *drivertest.Worker) {
 	t.Helper()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if f.record != "" {
 		put(t, filepath.Join(n.RecordDir(), string(f.claim.UID)+".json"),
 			fmt.Sprintf(`{"version": 1, "bootID": %q, "claim": {"uid": %q, "devices": [%s]}}`, strings.TrimSpace(string(boot)), f.claim.UID, f.record))
@@ -49,12 +48,8 @@ func (f files) write(t *testing.T, n *drivertest.Worker) {
 
 func put(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 // TestInvariants plants each violation, and none.
@@ -92,9 +87,7 @@ func TestInvariants(t *testing.T) {
 		"file in the making": {spoil: func(t *testing.T, n *drivertest.Worker) { put(t, filepath.Join(n.CDIDir, ".rdma.dev-1.tmp"), "{") }},
 		"missing node": {files: []files{{a, "uverbs0", alone(hca0)}}, claims: both, atRest: "and not all of its HCAs",
 			spoil: func(t *testing.T, n *drivertest.Worker) {
-				if err := os.Remove(n.Node("uverbs0")); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.Remove(n.Node("uverbs0")))
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {

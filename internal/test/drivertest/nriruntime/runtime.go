@@ -15,6 +15,7 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 )
@@ -41,9 +42,7 @@ type Runtime struct {
 func New(t testing.TB) *Runtime {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nri") // short: it is the path of a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r := &Runtime{
 		Socket: filepath.Join(dir, "nri.sock"), inner: filepath.Join(dir, "inner.sock"), t: t,
 		pods: map[string]*api.PodSandbox{}, wires: map[net.Conn]bool{}, left: -1,
@@ -54,9 +53,7 @@ func New(t testing.TB) *Runtime {
 	if err == nil {
 		err = r.nri.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		r.Down()
 		r.nri.Stop()
@@ -77,9 +74,7 @@ func (r *Runtime) synchronize(ctx context.Context, deliver adaptation.SyncCB) er
 func (r *Runtime) Up() {
 	r.t.Helper()
 	l, err := net.Listen("unix", r.Socket)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.NoError(r.t, err)
 	r.mu.Lock()
 	r.listener, r.left = l, -1
 	r.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
 )
 
@@ -24,13 +26,9 @@ type Dashboard struct {
 func ReadDashboard(t testing.TB, path string) Dashboard {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var board any
-	if err := json.Unmarshal(data, &board); err != nil {
-		t.Fatalf("parse %s: %v", path, err)
-	}
+	must.NoError(t, json.Unmarshal(data, &board), must.Sprintf("parse %s", path))
 	variables := slices.DeleteFunc(found(board, "query"), func(q string) bool { return !strings.HasPrefix(q, "label_values") })
 	return Dashboard{found(board, "expr"), variables}
 }
@@ -59,15 +57,11 @@ func found(node any, key string) []string {
 func ReadRecords(t testing.TB, path string) (records []string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var file struct {
 		Groups []struct{ Rules []struct{ Record string } }
 	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		t.Fatalf("parse %s: %v", path, err)
-	}
+	must.NoError(t, yaml.Unmarshal(data, &file), must.Sprintf("parse %s", path))
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			if r.Record != "" {
@@ -101,14 +95,10 @@ var labelValues = regexp.MustCompile(`^label_values\((.*), *(\w+)\)$`)
 // CheckVariables runs the queries of a dashboard's variables: each has values to choose.
 func (s *Server) CheckVariables(t testing.TB, d Dashboard) {
 	t.Helper()
-	if len(d.labels) == 0 {
-		t.Error("the dashboard has no variables")
-	}
+	test.NotEq(t, 0, len(d.labels), test.Sprint("the dashboard has no variables"))
 	for _, q := range d.labels {
 		m := labelValues.FindStringSubmatch(asUser(q, time.Minute))
-		if m == nil {
-			t.Fatalf("query %q is not understood", q)
-		}
+		must.NotNil(t, m, must.Sprintf("query %q is not understood", q))
 		var values []string
 		if err := s.Get("/api/v1/label/"+m[2]+"/values", url.Values{"match[]": {m[1]}}, &values); err != nil || len(values) == 0 {
 			t.Errorf("%s: values %v, %v", q, values, err)
@@ -124,14 +114,10 @@ func (s *Server) CheckRules(t testing.TB) {
 			Rules []struct{ Name, Health, LastError string }
 		}
 	}
-	if err := s.Get("/api/v1/rules", nil, &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Get("/api/v1/rules", nil, &answer))
 	for _, g := range answer.Groups {
 		for _, r := range g.Rules {
-			if r.Health != "ok" {
-				t.Errorf("rule %s is %s: %s", r.Name, r.Health, r.LastError)
-			}
+			test.Eq(t, "ok", r.Health, test.Sprintf("rule %s is %s: %s", r.Name, r.Health, r.LastError))
 		}
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -35,9 +37,7 @@ func Program(t testing.TB, name string) string {
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -58,25 +58,19 @@ func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	dir, address := t.TempDir(), FreeAddress(t)
 	rules, err := filepath.Abs(c.Rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	config := filepath.Join(dir, "prometheus.yml")
 	text := fmt.Sprintf(`global: {scrape_interval: %s, evaluation_interval: %[1]s}
 rule_files: [%q]
 scrape_configs:
   - {job_name: rdma, honor_labels: true, static_configs: [{targets: [%q]}]}
 `, c.Interval, rules, c.Target)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	cmd := exec.Command(c.Program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address, "--log.level=warn")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()

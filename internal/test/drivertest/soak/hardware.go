@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
@@ -79,9 +80,7 @@ func (h *hardware) tell(action string, c card) {
 func newHardware(t testing.TB) *hardware {
 	t.Helper()
 	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	h := &hardware{t: t, names: map[string]string{}}
 	for _, e := range m.Tree().Entries() {
 		h.base = append(h.base, e)
@@ -153,9 +152,7 @@ func (h *hardware) apply(n *drivertest.Worker) {
 		}
 		e.Data = h.state(e)
 		e.Path, e.Target, e.Data = names.Replace(e.Path), names.Replace(e.Target), names.Replace(e.Data)
-		if err := out.Write(e); err != nil {
-			h.t.Fatal(err)
-		}
+		must.NoError(h.t, out.Write(e))
 	}
 	m := fixture.New(machine, "A machine in trouble.", &out)
 	h.changes++
@@ -188,9 +185,7 @@ func (h *hardware) applyLinks(n *drivertest.Worker, cards ...int) {
 				continue
 			}
 			made := filepath.Join(n.Root, "sys", "made") // as in sysfs, nobody reads half of it
-			if err := errors.Join(os.WriteFile(made, []byte(h.state(e)), 0o444), os.Rename(made, filepath.Join(n.Root, names.Replace(e.Path)))); err != nil {
-				h.t.Fatal(err)
-			}
+			must.NoError(h.t, errors.Join(os.WriteFile(made, []byte(h.state(e)), 0o444), os.Rename(made, filepath.Join(n.Root, names.Replace(e.Path)))))
 		}
 		h.tell("change", c)
 	}
@@ -227,9 +222,7 @@ func (h *hardware) state(e tree.Entry) string {
 func announce(t testing.TB, events []uevent) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer unix.Close(fd)
 	for _, e := range events {
 		if err := unix.Sendto(fd, []byte(e.message()), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err != nil {

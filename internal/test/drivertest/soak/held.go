@@ -1,5 +1,7 @@
 package soak
 
+import "github.com/shoenig/test"
+
 // Steps in which a claim loses its allocation while the kubelet has lost what it knew of the claim: no call ends it.
 
 // lost picks a prepared claim with HCAs of its own that are there, nil for none.
@@ -68,9 +70,8 @@ func (s *soak) takeOver(from, to *allocation, runs bool) {
 	ctx, cancel := s.callContext()
 	defer cancel()
 	if runs {
-		if err := s.ask(ctx, 0, to); err == nil {
-			s.t.Errorf("claim %s (%s) got what a pod of claim %s (%s) has", to.claim.Name, to.claim.UID, from.claim.Name, from.claim.UID)
-		}
+		test.Error(s.t, s.ask(ctx, 0, to),
+			test.Sprintf("claim %s (%s) got what a pod of claim %s (%s) has", to.claim.Name, to.claim.UID, from.claim.Name, from.claim.UID))
 		s.RemovePodCgroup(s.t, from.usedBy())
 	}
 	s.check(to, s.ask(ctx, 0, to))

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/shoenig/test/must"
 )
 
 // checkLeaks runs a driver through work without a kill, and compares the descriptors and
@@ -87,18 +89,14 @@ func (s *soak) descriptors() []string {
 	s.t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", s.driver.PID())
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	var out []string
 	for _, e := range entries {
 		target, err := os.Readlink(filepath.Join(dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // closed since it was listed
 		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		out = append(out, target)
 	}
 	return out

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/invariants"
@@ -96,9 +98,7 @@ func Run(t *testing.T, server Server, length time.Duration) {
 func until(t *testing.T, length time.Duration) func(steps int) bool {
 	if text := os.Getenv("SOAK_STEPS"); text != "" {
 		most, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("SOAK_STEPS: %v", err)
-		}
+		must.NoError(t, err, must.Sprint("SOAK_STEPS"))
 		return func(steps int) bool { return steps < most }
 	}
 	if os.Getenv("TEST_LONG") != "" {
@@ -121,9 +121,7 @@ func start(t *testing.T, server Server, seed uint64) *soak {
 			addresses = append(addresses, strconv.Quote(c.address))
 		}
 	}
-	if err := os.WriteFile(s.file, fmt.Appendf(nil, policy, strings.Join(addresses, ", ")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(s.file, fmt.Appendf(nil, policy, strings.Join(addresses, ", ")), 0o600))
 	t.Cleanup(func() {
 		if t.Failed() {
 			s.explain()
@@ -218,14 +216,10 @@ func (s *soak) atRest() {
 	s.t.Helper()
 	s.listPods()
 	err := drivertest.Await(2*patience, func() error {
-		if s.driver.HasEnded() {
-			s.t.Fatalf("the driver ended by itself: %s", s.driver.Output())
-		}
+		must.False(s.t, s.driver.HasEnded(), must.Sprintf("the driver ended by itself: %s", s.driver.Output()))
 		return s.wrong()
 	})
-	if err != nil {
-		s.t.Fatalf("after %v: %v", 2*patience, err)
-	}
+	must.NoError(s.t, err, must.Sprintf("after %v", 2*patience))
 }
 
 // wrong returns what is not as it must be. While the API server is in trouble, nobody knows

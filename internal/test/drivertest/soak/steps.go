@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
@@ -171,9 +173,8 @@ func (s *soak) prepareTaken() {
 	s.note("prepare %s, which %s has: %v", thief.claim.Name, holder.claim.Name, thief.cards)
 	ctx, cancel := s.callContext()
 	defer cancel()
-	if err := s.ask(ctx, 0, thief); err == nil {
-		s.t.Errorf("claim %s got what claim %s has", thief.claim.Name, holder.claim.Name)
-	}
+	test.Error(s.t, s.ask(ctx, 0, thief),
+		test.Sprintf("claim %s got what claim %s has", thief.claim.Name, holder.claim.Name))
 	s.finish(thief)
 }
 
@@ -186,9 +187,7 @@ func (s *soak) finish(a *allocation) {
 
 func (s *soak) mustUnprepare(a *allocation) {
 	s.t.Helper()
-	if err := s.unprepare(a); err != nil {
-		s.t.Errorf("claim %s is not unprepared: %v", a.claim.Name, err)
-	}
+	test.NoError(s.t, s.unprepare(a), test.Sprintf("claim %s is not unprepared", a.claim.Name))
 }
 
 // forget is the end of a claim that is not prepared.

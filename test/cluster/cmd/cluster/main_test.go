@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -29,13 +31,10 @@ func TestBadUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, line := range []string{"", "help", "--help", "up --help"} {
 		var out bytes.Buffer
-		if err := run(t.Context(), strings.Fields(line), &out, &out); err != nil {
-			t.Errorf("cluster %s: %v", line, err)
-		}
+		test.NoError(t, run(t.Context(), strings.Fields(line), &out, &out), test.Sprintf("cluster %s", line))
 		for name := range verbs {
-			if !strings.Contains(out.String(), "cluster "+name) {
-				t.Errorf("cluster %s: says nothing of %q", line, name)
-			}
+			test.StrContains(t, out.String(), "cluster "+name,
+				test.Sprintf("cluster %s: says nothing of %q", line, name))
 		}
 	}
 }
@@ -61,13 +60,9 @@ func TestNotRunning(t *testing.T) {
 func TestExitCode(t *testing.T) {
 	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 137} {
 		err := exec.Command("/bin/sh", "-c", script).Run()
-		if got := exitCode(fmt.Errorf("run: %w", err), os.Stderr); got != want {
-			t.Errorf("%s: got %d, want %d", script, got, want)
-		}
+		test.Eq(t, want, exitCode(fmt.Errorf("run: %w", err), os.Stderr), test.Sprintf("%s", script))
 	}
-	if got := exitCode(nil, os.Stderr); got != 0 {
-		t.Errorf("no error: got %d", got)
-	}
+	test.Eq(t, 0, exitCode(nil, os.Stderr), test.Sprint("no"))
 }
 
 func TestParseSignal(t *testing.T) {

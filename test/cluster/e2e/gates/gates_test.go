@@ -5,6 +5,8 @@ package gates
 import (
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -68,9 +70,7 @@ func TestMonitoring(t *testing.T) {
 	n.Kubectl("rollout", "status", "daemonset/hca-monitor", "--timeout="+testbed.Patience.String())
 	for _, c := range n.Claims() {
 		for _, r := range c.Results() {
-			if !r.AdminAccess {
-				t.Errorf("%s was not given for administration", r.Device)
-			}
+			test.True(t, r.AdminAccess, test.Sprintf("%s was not given for administration", r.Device))
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -31,9 +33,7 @@ func TestVersion(t *testing.T) {
 		"kubelet":    {"get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"},
 		"API server": {"get", "--raw", "/version"},
 	} {
-		if out := bed.Kubectl(t, args...); !strings.Contains(out, "v1.34.") {
-			t.Errorf("%s: %s", what, out)
-		}
+		test.StrContains(t, bed.Kubectl(t, args...), "v1.34.", test.Sprintf("%s", what))
 	}
 }
 
@@ -58,9 +58,8 @@ func TestDegraded(t *testing.T) { bed.Degraded(t, shared, both) }
 // chart's notes say so.
 func TestOldPodWaits(t *testing.T) {
 	notes := bed.Inside(t, "helm", "get", "notes", deploy.Release, "--namespace", deploy.Namespace)
-	if !testbed.ContainsAll(notes, []string{"WARNING: Kubernetes v1.34.", "extended resource rdma/hca ", "DRAExtendedResource"}) {
-		t.Errorf("the notes do not name the feature gate:\n%s", notes)
-	}
+	test.True(t, testbed.ContainsAll(notes, []string{"WARNING: Kubernetes v1.34.", "extended resource rdma/hca ", "DRAExtendedResource"}),
+		test.Sprintf("the notes do not name the feature gate:\n%s", notes))
 	n := bed.Namespace(t)
 	n.Example("legacy-rdma-hca")
 	n.Event("mofed-test-pod", "Insufficient rdma/hca")

@@ -2,8 +2,9 @@ package operate
 
 import (
 	"fmt"
-	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -42,9 +43,8 @@ func TestKubeletLosesItsState(t *testing.T) {
 	n.Ready("next")
 	n.Expect("next", "app", testbed.HCAOne)
 	second := n.ClaimOf("next")
-	if second.Metadata.UID == first.Metadata.UID {
-		t.Errorf("the claim is not another one: %v", second.Metadata)
-	}
+	test.NotEq(t, first.Metadata.UID, second.Metadata.UID,
+		test.Sprintf("the claim is not another one: %v", second.Metadata))
 	preparedAtOnce(t, n, "next")
 	bed.Gone(t, bed.Record(first))
 	bed.Gone(t, first.Spec())
@@ -69,7 +69,6 @@ func TestKubeletLosesItsState(t *testing.T) {
 // preparedAtOnce asserts that no try to prepare the claims of a pod failed.
 func preparedAtOnce(t *testing.T, n *testbed.Namespace, pod string) {
 	t.Helper()
-	if events := n.Kubectl("get", "events", "--field-selector", "involvedObject.name="+pod, "-o", "jsonpath={.items[*].message}"); strings.Contains(events, "in use") {
-		t.Errorf("pod %s had to wait: %s", pod, events)
-	}
+	test.StrNotContains(t, n.Kubectl("get", "events", "--field-selector", "involvedObject.name="+pod, "-o", "jsonpath={.items[*].message}"), "in use",
+		test.Sprintf("pod %s had to wait", pod))
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -35,9 +37,7 @@ func TestNodeCreatedAnew(t *testing.T) {
 		t.Run(fmt.Sprintf("%v restart %v", tc.away, tc.restart), func(t *testing.T) {
 			recreateNode(t, tc.away)
 			if tc.restart {
-				if err := bed.Restart(t.Context(), cluster.Kubelet); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, bed.Restart(t.Context(), cluster.Kubelet))
 				if tc.away < podsEnd { // else it is a new one
 					bed.Inside(t, "kill", "-KILL", bed.DriverProcess(t))
 				}
@@ -128,24 +128,16 @@ func recreateNode(t *testing.T, away time.Duration) {
 		Status     map[string]any `json:"status,omitempty"`
 	}
 	name := bed.Kubectl(t, "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
-	if err := json.Unmarshal([]byte(bed.Kubectl(t, "get", "node", name, "-o", "json")), &node); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(bed.Kubectl(t, "get", "node", name, "-o", "json")), &node))
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
 		delete(node.Metadata, field)
 	}
 	whole, err := json.Marshal(node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	status, err := json.Marshal(map[string]any{"status": node.Status})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "status.json")
-	if err := os.WriteFile(file, status, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, status, 0o600))
 	bed.Kubectl(t, "delete", "node", name)
 	time.Sleep(away) // this long the Node is away: the time is the case
 	if out, err := bed.KubectlInput(t, string(whole), "create", "-f", "-"); err != nil {

@@ -2,8 +2,9 @@ package operate
 
 import (
 	"fmt"
-	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -76,8 +77,6 @@ func TestFullDirectory(t *testing.T) {
 func TestDriverIsUnprivileged(t *testing.T) {
 	status := bed.Inside(t, "cat", "/proc/"+bed.DriverProcess(t)+"/status")
 	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
-		if !strings.Contains(status, want) {
-			t.Errorf("the driver's process lacks %q:\n%s", want, status)
-		}
+		test.StrContains(t, status, want, test.Sprint("the driver's process lacks"))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -23,19 +25,14 @@ func TestMonitoring(t *testing.T) {
 	n.Ready("after")
 	monitor := strings.TrimSpace(n.Kubectl("get", "pods", "-l", "app=hca-monitor", "-o", "jsonpath={.items[0].metadata.name}"))
 	results := n.ClaimOf(monitor).Results()
-	if len(results) != 8 {
-		t.Errorf("the monitor has %d HCAs, want all 8 that are exclusive", len(results))
-	}
+	test.Eq(t, 8, len(results), test.Sprint("the monitor"))
 	nodes := strings.Fields(n.Look(monitor, "monitor").Nodes)
 	for _, r := range results {
-		if !r.AdminAccess {
-			t.Errorf("%s was not given for administration", r.Device)
-		}
+		test.True(t, r.AdminAccess, test.Sprintf("%s was not given for administration", r.Device))
 		h := bed.HostHCA(t, r.Device)
 		for _, want := range []string{h.Uverbs, strings.Replace(h.Uverbs, "uverbs", "umad", 1)} {
-			if !testbed.ContainsAll(" "+strings.Join(nodes, " ")+" ", []string{" " + want + " "}) {
-				t.Errorf("the monitor has no %s among %q", want, nodes)
-			}
+			test.True(t, testbed.ContainsAll(" "+strings.Join(nodes, " ")+" ", []string{" " + want + " "}),
+				test.Sprintf("the monitor has no %s among %q", want, nodes))
 		}
 	}
 	for _, pod := range []string{"before", "after"} {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -13,9 +15,7 @@ import (
 func TestContainerdRestart(t *testing.T) {
 	n := bed.Namespace(t)
 	c := n.Running("app")
-	if err := bed.Restart(t.Context(), cluster.Containerd); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, bed.Restart(t.Context(), cluster.Containerd))
 	n.RestartContainer("app")
 	n.Expect("app", "app", c.Results()[0].Device)
 	n.Apply(testbed.PodFor("next", "one"))

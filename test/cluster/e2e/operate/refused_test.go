@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -17,9 +19,7 @@ const policyHeader = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 func replaceFile(t *testing.T, text string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": text}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	bed.Kubectl(t, "--namespace", deploy.Namespace, "patch", "configmap", deploy.Release, "--type=merge", "-p", string(patch))
 }
 
@@ -117,9 +117,7 @@ func TestPolicyTest(t *testing.T) {
 	held := n.Running("held")
 	_, rights, _ := strings.Cut(testbed.ReadFile(t, bed.Checkout.Path("docs", "kubectl-rdma.md")), "## Rights\n")
 	roles := strings.Split(rights, "```yaml\n")[1:]
-	if len(roles) != 2 {
-		t.Fatalf("%d roles in the document", len(roles))
-	}
+	must.Eq(t, 2, len(roles), must.Sprint("roles in the document"))
 	for i, binding := range []string{"clusterrolebinding/kubectl-rdma", "rolebinding/kubectl-rdma-policy"} {
 		manifest, _, _ := strings.Cut(roles[i], "```")
 		if out, err := bed.KubectlInput(t, manifest, "create", "-f", "-"); err != nil {
@@ -138,9 +136,7 @@ func TestPolicyTest(t *testing.T) {
 	}
 	test := func(rules string) (string, error) {
 		file := t.TempDir() + "/new.yaml"
-		if err := os.WriteFile(file, []byte(policyHeader+rules), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, []byte(policyHeader+rules), 0o644))
 		cmd := bed.Command(t.Context(), plugin.Path, "policy", "test", "-f", file, "-o", "wide", "--as=jane")
 		var out strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &out

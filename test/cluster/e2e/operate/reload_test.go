@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -30,9 +32,7 @@ func TestPolicyReload(t *testing.T) {
 	n.Expect("holder", "app", testbed.SharedStorage)
 	n.Delete("late", "holder")
 	bed.Published(t, []string{testbed.Storage}, []string{testbed.SharedStorage})
-	if got := driverProcess(t); got != process {
-		t.Errorf("the driver's process was %s and is %s", process, got)
-	}
+	test.Eq(t, process, driverProcess(t), test.Sprint("the driver's process"))
 }
 
 // driverProcess names the driver's container.

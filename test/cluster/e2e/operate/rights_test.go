@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -28,9 +30,8 @@ func TestRights(t *testing.T) {
 		everyone := rights(t, namespace, nobody, "system:serviceaccounts", "system:authenticated")
 		got := slices.DeleteFunc(rights(t, namespace, account, "system:serviceaccounts", "system:authenticated"),
 			func(right string) bool { return slices.Contains(everyone, right) })
-		if !slices.Equal(got, want) {
-			t.Errorf("in namespace %s the driver may:\n%s\nwant:\n%s", namespace, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		test.SliceEqOp(t, want, got,
+			test.Sprintf("in namespace %s the driver may:\n%s\nwant:\n%s", namespace, strings.Join(got, "\n"), strings.Join(want, "\n")))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
@@ -31,9 +32,7 @@ func TestServiceMonitor(t *testing.T) {
 	t.Cleanup(func() { bed.Kubectl(t, "delete", "--filename="+definitions) })
 
 	certificate, key, err := certutil.GenerateSelfSignedCertKey(deploy.Release+"."+deploy.Namespace+".svc", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	encoded := base64.StdEncoding.EncodeToString
 	secret := fmt.Sprintf(`{apiVersion: v1, kind: Secret, type: kubernetes.io/tls, metadata: {name: rdma-tls, namespace: %s},
 data: {tls.crt: %s, tls.key: %s, ca.crt: %[2]s}}`, deploy.Namespace, encoded(certificate), encoded(key))
@@ -99,14 +98,10 @@ func monitored(t *testing.T) endpoint {
 func scrapes(t *testing.T, program, token string, authority []byte) {
 	t.Helper()
 	e, dir := monitored(t), t.TempDir()
-	if e.TLSConfig.InsecureSkipVerify != (authority == nil) {
-		t.Fatalf("settings of TLS: %+v", e.TLSConfig)
-	}
+	must.Eq(t, (authority == nil), e.TLSConfig.InsecureSkipVerify, must.Sprintf("settings of TLS: %+v", e.TLSConfig))
 	file := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, data, 0o600))
 		return path
 	}
 	address := bed.Kubectl(t, "--namespace", deploy.Namespace, "get", "endpointslices",
@@ -125,15 +120,11 @@ scrape_configs:
 	cmd := bed.Command(t.Context(), program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+listen, "--log.level=debug")
 	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	wait, err := bed.Begin(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = wait()

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -55,17 +58,14 @@ func TestSeamlessUpgrade(t *testing.T) {
 
 	starts := journeys(t, pods, passengers)
 	t.Logf("%d pods have ended after %v", passengers, time.Since(begin).Round(time.Second))
-	if err := <-updated; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, <-updated)
 	t.Logf("%d updates are done after %v", updates, time.Since(begin).Round(time.Second))
 	slices.Sort(starts)
 	t.Logf("from the creation of a pod to its running container: p50 %v, p90 %v, max %v",
 		starts[len(starts)/2], starts[len(starts)*9/10], starts[len(starts)-1])
 	n.Kubectl("wait", "--for=condition=Complete", "job/load", "--timeout="+testbed.Patience.String())
-	if failed := n.Kubectl("get", "events", "--field-selector=reason=FailedPrepareDynamicResources", "-o", "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}"); failed != "" {
-		t.Errorf("the kubelet had to try again:\n%s", failed)
-	}
+	test.Eq(t, "", n.Kubectl("get", "events", "--field-selector=reason=FailedPrepareDynamicResources", "-o", "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}"),
+		test.Sprint("the kubelet had to try again"))
 
 	n.Expect("app", "app", c.Results()[0].Device)
 	n.Delete("app")

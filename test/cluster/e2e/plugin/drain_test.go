@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // foreign is a rule of somebody else for a device that the test drains.
@@ -48,9 +50,7 @@ func TestDrain(t *testing.T) {
 		"default/holder-devices-", "holder", "1 pod would be evicted with --evict", "The API server says of ",
 		"1 published device selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute.",
 	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("kubectl rdma drain does not say %q:\n%s", want, said)
-		}
+		test.StrContains(t, said, want, test.Sprint("kubectl rdma drain does not say"))
 	}
 	b.run("kubectl", "rdma", "drain", "train", "mlx5_0", "--as=operator")
 	b.effects("None NoSchedule")
@@ -60,15 +60,11 @@ func TestDrain(t *testing.T) {
 	for name := range drains {
 		b.run("kubectl", "wait", "--for=condition=PodScheduled=False", "pod/"+name, "--timeout=40s")
 	}
-	if why := b.run("kubectl", "rdma", "why", "late-share", "--as=viewer"); !strings.Contains(why, `drained by "operator": "cable 17"`) {
-		t.Errorf("kubectl rdma why names neither reason nor author:\n%s", why)
-	}
-	if status := b.run("kubectl", "rdma", "status", "--as=viewer"); !strings.Contains(status, "storage/pci-0000-3b-00-0 (mlx5_0)   NoSchedule") {
-		t.Errorf("kubectl rdma status does not list what is drained:\n%s", status)
-	}
-	if b.ends("holder") {
-		t.Error("a drain without --evict ends a pod")
-	}
+	test.StrContains(t, b.run("kubectl", "rdma", "why", "late-share", "--as=viewer"), `drained by "operator": "cable 17"`,
+		test.Sprint("kubectl rdma why names neither reason nor author"))
+	test.StrContains(t, b.run("kubectl", "rdma", "status", "--as=viewer"), "storage/pci-0000-3b-00-0 (mlx5_0)   NoSchedule",
+		test.Sprint("kubectl rdma status does not list what is drained"))
+	test.False(t, b.ends("holder"), test.Sprint("a drain without --evict ends a pod"))
 
 	b.run("kubectl", "rdma", "drain", "storage", "mlx5_0", "--evict", "--yes", "--as=operator")
 	b.until("an eviction", func() bool { return b.ends("holder") })
@@ -79,9 +75,8 @@ func TestDrain(t *testing.T) {
 	for name := range drains {
 		b.scheduled(name)
 	}
-	if after := b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}"); after != before {
-		t.Errorf("the foreign rule was %s and is %s", before, after)
-	}
+	test.Eq(t, before, b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}"),
+		test.Sprint("the foreign rule"))
 }
 
 // effects checks the effects of all rules.

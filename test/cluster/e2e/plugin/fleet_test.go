@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -46,12 +48,9 @@ func TestThousandNodes(t *testing.T) {
 	} {
 		got := b.measured(append([]string{"kubectl", "rdma"}, strings.Fields(c.command)...)...)
 		t.Logf("%-38s %v, %.2f of the time of kubectl", c.command, got, got.wall.Seconds()/peer.wall.Seconds())
-		if !strings.Contains(got.out, c.want) {
-			t.Errorf("kubectl rdma %s does not say %q:\n%.2000s", c.command, c.want, got.out)
-		}
-		if got.memory > most {
-			t.Errorf("kubectl rdma %s takes %d MiB of memory, and at most %d are allowed", c.command, got.memory>>20, most>>20)
-		}
+		test.StrContains(t, got.out, c.want, test.Sprintf("kubectl rdma %s does not say", c.command))
+		test.LessEq(t, most, got.memory,
+			test.Sprintf("kubectl rdma %s takes %d MiB of memory, and at most %d are allowed", c.command, got.memory>>20, most>>20))
 	}
 }
 
@@ -117,23 +116,17 @@ func fill(t *testing.T, kubeconfig string, nodes int) {
 	f.Allocate("node", "rails", controlplane.Claim(controlplane.Request{Name: "nics", Class: "hca.rdma.dev", Count: 8}))
 	l := f.Lists()
 	client, err := drivertest.ClientOf(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i := range l.Classes {
 		_, err := client.ResourceV1().DeviceClasses().Create(t.Context(), &l.Classes[i], metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(32)
 	for i := range nodes {
 		group.Go(func() error { return copyNode(ctx, client, &l, fmt.Sprintf("node%04d", i)) })
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, group.Wait())
 }
 
 // copyNode makes a copy of a fleet's only node, with what is on it.

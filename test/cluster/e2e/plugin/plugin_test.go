@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -31,14 +33,10 @@ type bed struct {
 // newBed starts a version of Kubernetes, the newest for "", with nodes.
 func newBed(t *testing.T, version string, nodes ...string) *bed {
 	cp, path := testbed.ControlPlane(t, cluster.Options{Kubernetes: version, Progress: t.Output()})
-	if err := install(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, install())
 	b := &bed{T: t, kubeconfig: cp.Kubeconfig()}
 	b.env = append(os.Environ(), "KUBECONFIG="+b.kubeconfig, "HOME="+t.TempDir(), "PATH="+programs+":"+path+":"+os.Getenv("PATH"))
-	if err := cp.Schedule(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cp.Schedule())
 	for _, name := range nodes {
 		b.nodes(objects + name + ".json")
 	}

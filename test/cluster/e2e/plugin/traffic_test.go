@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -34,15 +36,11 @@ func TestTraffic(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(file, []byte(strings.ReplaceAll(strings.ReplaceAll(string(data), `"train"`, `"second"`), `-train"`, `-second"`)), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b.nodes(file)
 	const in = "rdma-test"
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b.run("kubectl", "apply", "-f", checkout.Example("test-nodes"))
 	b.endPods(in)
 	b.run("kubectl", "label", "namespace", in, "pod-security.kubernetes.io/enforce=restricted")
@@ -77,36 +75,26 @@ func TestTraffic(t *testing.T) {
 		cmd := b.command(args()...)
 		var said strings.Builder
 		cmd.Stdout, cmd.Stderr = &said, &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, cmd.Start())
 		time.Sleep(time.Duration(random.IntN(2500)) * time.Millisecond)
 		_ = cmd.Process.Signal([]os.Signal{os.Interrupt, syscall.SIGTERM}[i%2])
-		if err := cmd.Wait(); err == nil {
-			t.Errorf("interrupted, it succeeds: %s", &said)
-		}
+		test.Error(t, cmd.Wait(), test.Sprintf("interrupted, it succeeds: %s", &said))
 		b.nothingLeft(in, fmt.Sprintf("interruption %d: %s", i, &said))
 	}
 
 	cmd := b.command(args()...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Start())
 	b.until("a test with allocated claims", func() bool {
 		return len(strings.Fields(b.run("kubectl", "get", "resourceclaims", "-n", in, "-o",
 			`jsonpath={range .items[*]}{.status.allocation.devices.results[0].device}{" "}{end}`))) == 2
 	})
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	if left := b.left(in); len(left) != 5 {
 		t.Errorf("killed, it leaves %q, want a Job, two pods and two claims", left)
 	}
 	for _, owner := range strings.Fields(b.run("kubectl", "get", "pods,resourceclaims", "-n", in, "-o", "jsonpath={.items[*].metadata.ownerReferences[*].kind}")) {
-		if owner != "Job" {
-			t.Errorf("the owner is a %s", owner)
-		}
+		test.Eq(t, "Job", owner, test.Sprint("the owner"))
 	}
 	// The deadline comes now instead of in minutes.
 	job := strings.TrimSpace(b.run("kubectl", "get", "jobs", "-n", in, "-o", "name"))

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -73,9 +75,7 @@ func TestPodGroup(t *testing.T) {
 	bed.StopDriver(t)
 	n.RestartContainer(workers[0])
 	bed.StartDriver(t)
-	if err := bed.Restart(t.Context(), cluster.Kubelet); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, bed.Restart(t.Context(), cluster.Kubelet))
 	n.RestartContainer(workers[1])
 	n.Apply(strings.Replace(testbed.Pod("later", "resourceClaimTemplateName: group-hca"),
 		"spec:", "spec:\n  schedulingGroup: {podGroupName: workers}", 1))

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -18,14 +21,10 @@ func TestTemplate(t *testing.T) {
 	n.Apply(strings.ReplaceAll(testbed.ReadFile(t, bed.Checkout.Example("two-containers")), "name: two-containers", "name: another"))
 	n.Ready("two-containers", "another")
 	claims := n.Claims()
-	if len(claims) != 2 {
-		t.Fatalf("%d claims, want 2", len(claims))
-	}
+	must.Eq(t, 2, len(claims), must.Sprint("claims"))
 	var devices []string
 	for _, c := range claims {
-		if got := len(c.Results()); got != 1 {
-			t.Fatalf("claim %s has %d devices, want 1", c.Metadata.Name, got)
-		}
+		must.Eq(t, 1, len(c.Results()), must.Sprintf("claim %s", c.Metadata.Name))
 		device := c.Results()[0].Device
 		devices = append(devices, device)
 		pod := "another"
@@ -35,14 +34,11 @@ func TestTemplate(t *testing.T) {
 		n.Expect(pod, "sender", device)
 		n.Expect(pod, "receiver", device)
 	}
-	if devices[0] == devices[1] {
-		t.Errorf("both pods got %s", devices[0])
-	}
+	test.NotEq(t, devices[1], devices[0], test.Sprint("both pods"))
 	// What a container reads of its device, by the names that the pod's author knows.
 	const file = "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/hca/nic/rdma.dev-metadata.json"
-	if got := n.Sh("two-containers", "sender", "cat "+file); !testbed.ContainsAll(got, []string{"metadata.resource.k8s.io/", `"ibdev"`, n.ClaimOf("two-containers").Results()[0].Device}) {
-		t.Errorf("the container reads %s", got)
-	}
+	test.True(t, testbed.ContainsAll(n.Sh("two-containers", "sender", "cat "+file), []string{"metadata.resource.k8s.io/", `"ibdev"`, n.ClaimOf("two-containers").Results()[0].Device}),
+		test.Sprint("the container reads"))
 	if got := n.Look("two-containers", "bystander"); got.Nodes != "" || got.Memlock != "65536" || got.Env != "" {
 		t.Errorf("a container without a claim sees %+v", got)
 	}
@@ -87,9 +83,8 @@ spec:
 		{"app", other, "Operation not permitted"},
 		{"bystander", minor, "Operation not permitted"},
 	} {
-		if got := open(c.container, c.minor); !strings.Contains(got, c.want) {
-			t.Errorf("%s opens 231:0x%s: %q, want %q", c.container, c.minor, got, c.want)
-		}
+		test.StrContains(t, open(c.container, c.minor), c.want,
+			test.Sprintf("%s opens 231:0x%s", c.container, c.minor))
 	}
 }
 
@@ -127,16 +122,10 @@ func TestSettings(t *testing.T) {
 	if got.Nodes != strings.Join(nodes, " ") || len(nodes) != 2 {
 		t.Errorf("nodes %q, want %q without rdma_cm", got.Nodes, nodes)
 	}
-	if got.Memlock != "4194304" {
-		t.Errorf("locked memory limit %s, want 4 MiB as the claim asks", got.Memlock)
-	}
-	if want := "NCCL_IB_HCA==" + strings.Join(ibdevs, ","); !strings.Contains(got.Env, want) {
-		t.Errorf("environment %q lacks %q", got.Env, want)
-	}
+	test.Eq(t, "4194304", got.Memlock, test.Sprint("locked memory limit"))
+	test.StrContains(t, got.Env, "NCCL_IB_HCA=="+strings.Join(ibdevs, ","), test.Sprint("environment"))
 	topology := n.Sh("settings", "trainer", `cat "$NCCL_TOPO_FILE"; echo >> "$NCCL_TOPO_FILE"`)
 	for _, part := range []string{`<net name="` + ibdevs[0] + `"/>`, `<net name="` + ibdevs[1] + `"/>`, "</system>", "can't create"} {
-		if !strings.Contains(topology, part) {
-			t.Errorf("NCCL's topology lacks %q:\n%s", part, topology)
-		}
+		test.StrContains(t, topology, part, test.Sprint("NCCL's topology lacks"))
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -24,9 +27,8 @@ func TestLinkDown(t *testing.T) {
 	t.Cleanup(func() { setPort(t, device, "4: ACTIVE", "5: LinkUp") })
 	tainted(t, device, 1)
 	n.Expect("holder", "app", device)
-	if now := n.Kubectl("get", "pod", "holder", "-o", "jsonpath={.status.containerStatuses[*].containerID}"); now != process {
-		t.Errorf("the container of the pod that has the HCA was %s and is %s", process, now)
-	}
+	test.Eq(t, process, n.Kubectl("get", "pod", "holder", "-o", "jsonpath={.status.containerStatuses[*].containerID}"),
+		test.Sprint("the container of the pod that has the HCA"))
 	testbed.Eventually(t, "event on the node", func() error {
 		out := bed.Kubectl(t, "--namespace", "default", "get", "events", "--field-selector", "reason=RDMAPortDown", "-o", "jsonpath={.items[*].message}")
 		if !strings.Contains(out, device) || !strings.Contains(out, "port 1 is DOWN (Disabled)") {
@@ -60,9 +62,7 @@ func tainted(t *testing.T, device string, want int) {
 		if len(taints) == want {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s has taints %v, want %d", device, taints, want)
-		}
+		must.False(t, time.Now().After(deadline), must.Sprintf("%s has taints %v, want %d", device, taints, want))
 		time.Sleep(time.Second) // between two looks at the condition
 	}
 }

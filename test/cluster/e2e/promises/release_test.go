@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -23,12 +26,9 @@ func TestRelease(t *testing.T) {
 	untouched := func(after string) {
 		t.Helper()
 		n.Expect("app", "app", device)
-		if now := n.Kubectl("get", "pod", "app", "--output", startedAt); now != started {
-			t.Errorf("the container has started anew at %s, and did at %s", now, started)
-		}
-		if t.Failed() {
-			t.Fatalf("after %s", after)
-		}
+		test.Eq(t, started, n.Kubectl("get", "pod", "app", "--output", startedAt),
+			test.Sprint("the container has started anew"))
+		must.False(t, t.Failed(), must.Sprintf("after %s", after))
 	}
 	helm := func(args ...string) (string, error) {
 		return bed.Output("helm", append(args, "--namespace", deploy.Namespace)...)
@@ -44,9 +44,8 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("helm uninstall while a pod has an HCA: %v: %s", err, out)
 	}
 	job := bed.Kubectl(t, "--namespace", deploy.Namespace, "logs", "job/"+deploy.Release+"-uninstall")
-	if !testbed.ContainsAll(job, []string{n.Name, "pods/app", device, "--no-hooks"}) {
-		t.Errorf("the job says:\n%s", job)
-	}
+	test.True(t, testbed.ContainsAll(job, []string{n.Name, "pods/app", device, "--no-hooks"}),
+		test.Sprintf("the job says:\n%s", job))
 	untouched("a refused uninstallation")
 	// Helm takes the release for one that goes until it is told otherwise.
 	history, err := helm("history", deploy.Release, "--max", "1", "--output", "json")

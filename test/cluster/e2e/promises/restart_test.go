@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -49,9 +51,7 @@ func TestKubeletRestart(t *testing.T) {
 	n.Example("shared-claim")
 	n.Ready("shared-second")
 	n.Expect("shared-second", "three", device)
-	if after := bed.Inside(t, "cat", c.Spec()); after != before {
-		t.Errorf("the spec changed from %s to %s", before, after)
-	}
+	test.Eq(t, before, bed.Inside(t, "cat", c.Spec()), test.Sprint("the spec changed from"))
 	n.Apply(testbed.PodFor("new", "one"))
 	n.Ready("new")
 }

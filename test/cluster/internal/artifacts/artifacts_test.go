@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // source makes a tree with one wrapper module, a program of its own.
@@ -19,12 +21,8 @@ func source(t *testing.T, program string) *Store {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 var hello = Component{Name: "hello", Targets: []string{"."}}
@@ -32,14 +30,10 @@ var hello = Component{Name: "hello", Targets: []string{"."}}
 func TestEnsureBuildsOncePerSource(t *testing.T) {
 	s := source(t, "package main\n\nfunc main() {}\n")
 	dir, err := s.EnsureOne(t.Context(), hello)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	program := filepath.Join(dir, "hello")
 	first, err := os.Stat(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	again, err := s.EnsureOne(t.Context(), hello)
 	if err != nil || again != dir {
 		t.Fatalf("second ensure: %q %v, want %q", again, err, dir)
@@ -76,9 +70,7 @@ func TestHashCoversFlags(t *testing.T) {
 	seen := map[string]Component{}
 	for _, c := range []Component{hello, {Name: "hello", Targets: []string{"."}, Cgo: true}, {Name: "hello", Targets: []string{"."}, Tags: "x"}, {Name: "hello", Targets: []string{"."}, LDFlags: []string{"-X", "a=b"}}} {
 		sum, err := s.hash(src, c, "v1.2.3")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if other, ok := seen[sum]; ok {
 			t.Errorf("%+v and %+v share the hash %s", c, other, sum)
 		}
@@ -107,9 +99,7 @@ func TestComponentsArePinned(t *testing.T) {
 // helmCapabilities cannot read the version from the wrapper's go.mod.
 func TestHelmAssumesTheClustersVersion(t *testing.T) {
 	version, err := moduleVersion("../../build/cluster", "k8s.io/kubernetes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	minor := strings.Split(version, ".")[1]
 	if flags := strings.Join(helmCapabilities(), " "); !strings.Contains(flags, "k8sVersionMinor="+minor) {
 		t.Errorf("helm is stamped with %s, the cluster is %s", flags, version)
@@ -130,9 +120,7 @@ func TestOneVersionWithTheDriver(t *testing.T) {
 func requirements(t *testing.T, path string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	versions := map[string]string{}
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(strings.TrimPrefix(line, "require "))

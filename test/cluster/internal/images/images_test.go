@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 func TestWriteArchive(t *testing.T) {
 	dir := t.TempDir()
 	program, path := filepath.Join(dir, "pause"), filepath.Join(dir, "images.tar")
-	if err := os.WriteFile(program, []byte("a program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(program, []byte("a program"), 0o755))
 	if err := WriteArchive(path, program); err != nil {
 		if strings.Contains(err.Error(), "busybox-static") {
 			t.Skip(err)
@@ -24,13 +24,9 @@ func TestWriteArchive(t *testing.T) {
 	}
 	for ref, entrypoint := range map[string]string{Pause: "/pause", Busybox: "/bin/sh"} {
 		tag, err := name.NewTag(ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		img, err := tarball.ImageFromPath(path, &tag)
-		if err != nil {
-			t.Fatalf("%s: %v", ref, err)
-		}
+		must.NoError(t, err, must.Sprintf("%s", ref))
 		config, err := img.ConfigFile()
 		if err != nil || config.Config.Entrypoint[0] != entrypoint || config.OS != "linux" {
 			t.Errorf("%s: config %+v, %v", ref, config, err)
@@ -39,7 +35,5 @@ func TestWriteArchive(t *testing.T) {
 }
 
 func TestCheckStatic(t *testing.T) {
-	if err := checkStatic("/bin/sh"); err == nil || !strings.Contains(err.Error(), "not statically linked") {
-		t.Errorf("/bin/sh: %v", err)
-	}
+	test.ErrorContains(t, checkStatic("/bin/sh"), "not statically linked", test.Sprint("/bin/sh"))
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 func TestWrite(t *testing.T) {
@@ -15,9 +18,7 @@ func TestWrite(t *testing.T) {
 		Dir: dir, Nodes: []Node{{"n", "10.99.0.1"}, {"m", "10.99.0.2"}},
 		ServiceIP: "10.96.0.1", Server: "https://10.96.0.1:443",
 	}
-	if err := Write(c); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, Write(c))
 	roots := x509.NewCertPool()
 	roots.AddCert(read(t, dir, "ca"))
 	for _, tt := range []struct {
@@ -35,9 +36,7 @@ func TestWrite(t *testing.T) {
 	} {
 		cert := read(t, dir, tt.name)
 		_, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: tt.host, KeyUsages: []x509.ExtKeyUsage{tt.usage}})
-		if err != nil {
-			t.Errorf("%s for %q: %v", tt.name, tt.host, err)
-		}
+		test.NoError(t, err, test.Sprintf("%s for %q", tt.name, tt.host))
 		if org := strings.Join(cert.Subject.Organization, ","); cert.Subject.CommonName != tt.cn || org != tt.org {
 			t.Errorf("%s: subject %s", tt.name, cert.Subject)
 		}
@@ -56,14 +55,10 @@ func TestWrite(t *testing.T) {
 func read(t *testing.T, dir, name string) *x509.Certificate {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, name+".crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	block, _ := pem.Decode(data)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return cert
 }
 
@@ -74,21 +69,15 @@ func TestCopy(t *testing.T) {
 		Dir: from, Nodes: []Node{{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}},
 		ServiceIP: "10.96.0.1", Server: "https://127.0.0.1:1234",
 	}
-	if err := Write(there); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, Write(there))
 	here := there
 	here.Dir, here.Nodes, here.Server = to, there.Nodes[1:], "https://10.96.0.1:443"
-	if err := Copy(from, here); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, Copy(from, here))
 	for _, name := range []string{
 		"ca.crt", "kubelet-node2.crt", "kubelet-node2.key", "kubelet-serving-node2.key", "sa.pub",
 	} {
 		want, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != string(want) {
 			t.Errorf("%s is another one: %v", name, err)
 		}
@@ -100,7 +89,5 @@ func TestCopy(t *testing.T) {
 	if err != nil || !strings.Contains(string(config), here.Server) || strings.Contains(string(config), from) {
 		t.Errorf("the kubeconfig says %s, %v", config, err)
 	}
-	if err := Copy(t.TempDir(), here); err == nil || !strings.Contains(err.Error(), "take over key material") {
-		t.Errorf("from an empty directory: %v", err)
-	}
+	test.ErrorContains(t, Copy(t.TempDir(), here), "take over key material", test.Sprint("from an empty directory"))
 }

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"reflect"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 func TestParseHierarchies(t *testing.T) {
@@ -47,14 +49,10 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := parseHierarchies(tt.mounts, tt.self)
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got  %+v\nwant %+v", got, tt.want)
-			}
+			test.True(t, reflect.DeepEqual(got, tt.want), test.Sprintf("got  %+v\nwant %+v", got, tt.want))
 			for i, h := range got {
 				h.Name = "dra-driver-rdma-cluster"
-				if h.dir() != tt.dirs[i] {
-					t.Errorf("cgroup: got %s, want %s", h.dir(), tt.dirs[i])
-				}
+				test.Eq(t, tt.dirs[i], h.dir(), test.Sprint("cgroup"))
 			}
 		})
 	}
@@ -65,8 +63,6 @@ func TestIsCovered(t *testing.T) {
 		"/var/cache/x": true, "/run/user/0": true, "/opt/src": true,
 		"/home/me": false, "/tmp/x": false, "/variety": false, "/": false,
 	} {
-		if got := isCovered(path); got != want {
-			t.Errorf("isCovered(%q) = %t", path, got)
-		}
+		test.Eq(t, want, isCovered(path), test.Sprintf("isCovered(%q)", path))
 	}
 }

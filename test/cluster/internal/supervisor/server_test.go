@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // serve runs a server in the test's own process, which starts no other children. The
@@ -16,9 +19,7 @@ import (
 func serve(t *testing.T, components ...Component) *Client {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(dir, 0o755))
 	for i := range components {
 		components[i].Log = filepath.Join(dir, components[i].Name+".log")
 	}
@@ -31,9 +32,7 @@ func serve(t *testing.T, components ...Component) *Client {
 	})
 	t.Cleanup(func() {
 		syscall.Kill(os.Getpid(), syscall.SIGTERM)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, <-ended)
 	})
 	return client
 }
@@ -41,18 +40,14 @@ func serve(t *testing.T, components ...Component) *Client {
 func waitUntil(t *testing.T, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not within 10 s")
-		}
+		must.False(t, time.Now().After(deadline), must.Sprint("not within 10 s"))
 	}
 }
 
 func do(t *testing.T, c *Client, verb, name string, sig syscall.Signal) State {
 	t.Helper()
 	states, err := c.Do(t.Context(), Request{Verb: verb, Name: name, Signal: int(sig)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, s := range states {
 		if s.Name == name {
 			return s
@@ -72,9 +67,7 @@ func TestLifeOfComponents(t *testing.T) {
 		t.Errorf("pid: got %d, %v; want %d", pid, err, os.Getpid())
 	}
 	first := do(t, c, "start", "sleep", 0)
-	if !first.Running() {
-		t.Fatalf("after start: %+v", first)
-	}
+	must.True(t, first.Running(), must.Sprintf("after start: %+v", first))
 	if again := do(t, c, "start", "sleep", 0); again.Pid != first.Pid {
 		t.Errorf("a second start: %+v, want process %d", again, first.Pid)
 	}
@@ -125,9 +118,7 @@ func TestMemlock(t *testing.T) {
 	})
 	var before, after syscall.Rlimit
 	const memlock = 8 // RLIMIT_MEMLOCK, not in package syscall
-	if err := syscall.Getrlimit(memlock, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, syscall.Getrlimit(memlock, &before))
 	do(t, c, "start", "limit", 0)
 	waitUntil(t, func() bool { return do(t, c, "status", "limit", 0).Ended != "" })
 	if got, err := os.ReadFile(out); err != nil || string(got) != "64\n" {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // GPUDriver is the driver of the GPUs that the bundled hosts have.
@@ -17,13 +20,9 @@ const GPUDriver = "gpu.example.com"
 func (b *Bed) PCIPath(t *testing.T, device string) []string {
 	t.Helper()
 	target, err := os.Readlink(filepath.Join(b.HostRoot, "sys/bus/pci/devices", address(device)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, path, ok := strings.Cut(target, "/devices/")
-	if !ok {
-		t.Fatalf("device %s is at %s", device, target)
-	}
+	must.True(t, ok, must.Sprintf("device %s is at %s", device, target))
 	return strings.Split(path, "/")
 }
 
@@ -74,13 +73,10 @@ func (n *Namespace) Align(example string, claims, pairs int, aligned func(t *tes
 	for _, c := range n.Claims() {
 		for _, p := range c.pairs() {
 			count++
-			if !aligned(n.t, p[0].Device, p[1].Device) {
-				n.t.Errorf("claim %s has GPU %s and HCA %s", c.Metadata.Name, p[0].Device, p[1].Device)
-			}
+			test.True(n.t, aligned(n.t, p[0].Device, p[1].Device),
+				test.Sprintf("claim %s has GPU %s and HCA %s", c.Metadata.Name, p[0].Device, p[1].Device))
 		}
 	}
-	if count != pairs {
-		n.t.Errorf("%d pairs, want %d", count, pairs)
-	}
+	test.Eq(n.t, pairs, count, test.Sprint("pairs"))
 	n.Kubectl("delete", "pods", "--all", "--wait")
 }

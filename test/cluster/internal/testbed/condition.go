@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test/must"
 )
 
 // Patience is how long a condition may take. The kubelet retries a failed Prepare
@@ -20,9 +22,7 @@ func Eventually(t *testing.T, what string, condition func() error) {
 			return
 		}
 		took := time.Since(start)
-		if took > Patience {
-			t.Fatalf("%s: after %v still: %v", what, Patience, err)
-		}
+		must.LessEq(t, Patience, took, must.Sprintf("%s: after %v still: %v", what, Patience, err))
 		// Most conditions start kubectl, which costs more than what is waited for.
 		time.Sleep(min(100*time.Millisecond+took/10, time.Second))
 	}
@@ -42,8 +42,6 @@ func ContainsAll(s string, words []string) bool {
 func ReadFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }

@@ -3,6 +3,9 @@ package testbed
 import (
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -11,16 +14,12 @@ import (
 func ControlPlane(t testing.TB, o cluster.Options) (control *cluster.ControlPlane, path string) {
 	t.Helper()
 	path, err := cluster.Build(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if control, err = cluster.StartControlPlane(t.Context(), t.TempDir(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := control.Stop(); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, control.Stop())
 	})
 	return control, path
 }

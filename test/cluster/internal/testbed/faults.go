@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
@@ -106,9 +108,7 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 		func() error { meanwhile(); return nil },
 		func() error { return b.Start(ctx, cluster.Containerd) },
 	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, step())
 	}
 	// A kubelet that finds containerd not ready to serve it ends, and a node starts it again.
 	Eventually(t, "start of the kubelet", func() error { return b.Start(ctx, cluster.Kubelet) })
@@ -128,20 +128,14 @@ func (b *Bed) RestoreEtcd(t *testing.T, meanwhile func()) {
 			func() error { return b.Stop(ctx, cluster.Etcd, syscall.SIGTERM) },
 			during,
 		} {
-			if err := step(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, step())
 		}
 		// Each is ready only with the other.
 		etcd := make(chan error, 1)
 		go func() { etcd <- b.Start(ctx, cluster.Etcd) }()
-		if err := errors.Join(b.Start(ctx, cluster.APIServer), <-etcd); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(b.Start(ctx, cluster.APIServer), <-etcd))
 		for _, name := range []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kubelet} {
-			if err := b.Restart(ctx, name); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.Restart(ctx, name))
 		}
 	}
 	stopped(func() error { return os.CopyFS(saved, os.DirFS(data)) })
@@ -177,18 +171,12 @@ func (b *Bed) LoseKubeletState(t *testing.T, n *Namespace, pod string, meanwhile
 		}
 	})
 	uid := n.Kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
-	if b.podCgroups(t, uid) == "" {
-		t.Fatalf("pod %s has no cgroup", pod)
-	}
-	if err := b.Stop(ctx, cluster.Kubelet, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.NotEq(t, "", b.podCgroups(t, uid), must.Sprintf("pod %s has no cgroup", pod))
+	must.NoError(t, b.Stop(ctx, cluster.Kubelet, syscall.SIGTERM))
 	b.Inside(t, "rm", filepath.Join(b.kubeletDir(), "dra_manager_state"))
 	n.Kubectl("delete", "pod", pod, "--force", "--grace-period=0")
 	meanwhile()
-	if err := b.Start(ctx, cluster.Kubelet); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Start(ctx, cluster.Kubelet))
 	Eventually(t, "end of what is left of the pod", func() error {
 		if left := b.podCgroups(t, uid); left != "" {
 			return fmt.Errorf("it has cgroups %s", left)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test/must"
 )
 
 // Change is what the API server tells of an object that came, changed or went.
@@ -24,9 +26,7 @@ func Follow[T any](b *Bed, t *testing.T, args ...string) <-chan Change[T] {
 	out, in := io.Pipe()
 	cmd.Stdout = in
 	wait, err := b.Begin(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	changes := make(chan Change[T], 1000)
 	go func() {
 		defer close(changes)
@@ -64,9 +64,7 @@ func Away(t *testing.T, slices <-chan Change[Object], before int, happen func() 
 	for deadline, happened := time.After(2*Patience), false; ; {
 		if !happened && len(there) == before {
 			happened = true
-			if err := happen(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, happen())
 		}
 		select {
 		case c, ok := <-slices:

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // SwapUverbs exchanges the numbers of the uverbs nodes of two HCAs, as a reload of their
@@ -23,9 +25,7 @@ func (b *Bed) swapUverbs(t *testing.T, one, other string) {
 	for i, device := range []string{one, other} {
 		names[i] = b.HostHCA(t, device).Uverbs
 		dir, err := filepath.EvalSymlinks(filepath.Join(class, names[i]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		dirs[i] = dir
 	}
 	// What belongs to the number goes with it; the rest, such as ibdev, stays.
@@ -47,9 +47,7 @@ func (b *Bed) swapUverbs(t *testing.T, one, other string) {
 		if err == nil {
 			err = os.Symlink(target, link)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	b.LinkEvent(t, one)
 	b.LinkEvent(t, other)
@@ -66,7 +64,5 @@ func (b *Bed) LinkEvent(t *testing.T, device string) {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
@@ -20,13 +21,9 @@ import (
 func (b *Bed) Image(t *testing.T, ref, program, script string) (archive string) {
 	t.Helper()
 	tag, err := name.NewTag(cluster.BusyboxImage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	busybox, err := tarball.ImageFromPath(filepath.Join(b.options.StateDir, "images.tar"), &tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var files bytes.Buffer
 	w := tar.NewWriter(&files)
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: "bin/" + program, Mode: 0o755, Size: int64(len(script))}
@@ -40,19 +37,13 @@ func (b *Bed) Image(t *testing.T, ref, program, script string) (archive string) 
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	image, err := mutate.AppendLayers(busybox, layer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	archive = filepath.Join(t.TempDir(), "image.tar")
 	if tag, err = name.NewTag(ref); err == nil {
 		err = tarball.WriteToFile(archive, tag, image)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return archive
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -31,9 +34,7 @@ var (
 func (b *Bed) Multus(t *testing.T) {
 	t.Helper()
 	dir, err := cluster.BuildMultus(t.Context(), b.options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b.apply(t, NetworkAttachmentDefinitions)
 	b.Kubectl(t, "wait", "--for=condition=Established", "crd/network-attachment-definitions.k8s.cni.cncf.io", "--timeout="+Patience.String())
 	b.Inside(t, "sh", "-euc", `
@@ -50,17 +51,13 @@ ln -sf sriov /opt/cni/bin/ib-sriov`, dir, recorder)
 		"cniVersion": "1.0.0", "name": "multus", "type": "multus", "kubeconfig": b.Kubeconfig(), "binDir": "/opt/cni/bin",
 		"logFile": "/run/multus.log", "logLevel": "debug", "delegates": []json.RawMessage{json.RawMessage(network)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	write(t, file, string(conf))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(b.Output("sh", "-c", "grep -i -e error -e fail /run/multus.log | tail -n 20"))
 		}
-		if err := os.Remove(file); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, os.Remove(file))
 	})
 }
 

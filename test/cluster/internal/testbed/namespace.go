@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // Namespace is a namespace of one test; it goes with the test.
@@ -147,9 +150,8 @@ func (n *Namespace) Event(pod string, words ...string) {
 func (n *Namespace) Pending(pod string) {
 	n.t.Helper()
 	n.Event(pod, "cannot allocate all claims")
-	if node := n.Kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}"); node != "" {
-		n.t.Errorf("pod %s is on %s, want it to wait", pod, node)
-	}
+	test.Eq(n.t, "", n.Kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}"),
+		test.Sprintf("pod %s is on", pod))
 }
 
 // Claim is what the tests read of a ResourceClaim.
@@ -179,9 +181,7 @@ type Result struct {
 func (n *Namespace) Claims() []Claim {
 	n.t.Helper()
 	var list struct{ Items []Claim }
-	if err := json.Unmarshal([]byte(n.Kubectl("get", "resourceclaims", "-o", "json")), &list); err != nil {
-		n.t.Fatal(err)
-	}
+	must.NoError(n.t, json.Unmarshal([]byte(n.Kubectl("get", "resourceclaims", "-o", "json")), &list))
 	return list.Items
 }
 
@@ -196,9 +196,7 @@ func (n *Namespace) ClaimOf(pod string) Claim {
 			}
 		}
 	}
-	if len(found) != 1 {
-		n.t.Fatalf("pod %s has %d claims, want one", pod, len(found))
-	}
+	must.Eq(n.t, 1, len(found), must.Sprintf("pod %s", pod))
 	return found[0]
 }
 

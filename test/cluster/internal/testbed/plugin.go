@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // Plugin is kubectl rdma, on a bed.
@@ -21,9 +23,7 @@ func (b *Bed) Plugin(t *testing.T) Plugin {
 	if _, err := os.Stat(path); err == nil {
 		return Plugin{b, path}
 	}
-	if err := b.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", path); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", path))
 	return Plugin{b, path}
 }
 
@@ -36,8 +36,6 @@ func (p Plugin) Run(t *testing.T, namespace string, args ...string) string {
 // Why returns what kubectl rdma why says of a pod.
 func (p Plugin) Why(t *testing.T, namespace, pod string) (answer struct{ Verdict, Summary string }) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(p.Run(t, namespace, "why", pod, "-o", "json")), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(p.Run(t, namespace, "why", pod, "-o", "json")), &answer))
 	return answer
 }

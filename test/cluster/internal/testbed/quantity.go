@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // suffixes of quantities, the longer ones first.
@@ -27,9 +29,7 @@ func value(t *testing.T, quantity string) int64 {
 			continue
 		}
 		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			t.Errorf("quantity %q: %v", quantity, err)
-		}
+		test.NoError(t, err, test.Sprintf("quantity %q", quantity))
 		return n * s.factor
 	}
 	return 0

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
 
@@ -28,13 +31,9 @@ func (b *Bed) upgrade(ctx context.Context, values string) error {
 // The driver reads them a moment later: wait for what should follow.
 func (b *Bed) Configure(t *testing.T, values string) {
 	t.Helper()
-	if err := b.upgrade(t.Context(), values); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.upgrade(t.Context(), values))
 	t.Cleanup(func() {
-		if err := b.upgrade(context.Background(), b.values); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, b.upgrade(context.Background(), b.values))
 	})
 }
 
@@ -43,23 +42,17 @@ func (b *Bed) Configure(t *testing.T, values string) {
 func (b *Bed) SwitchHost(t *testing.T, machine, values string) {
 	t.Helper()
 	root := filepath.Join(b.dir, machine+"-of-"+t.Name()) // others may be on a host like it
-	if err := b.Checkout.ExtractHost(t.Context(), machine, root); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Checkout.ExtractHost(t.Context(), machine, root))
 	b.Inside(t, "sh", "-euc", makeNodes+mountDev, root)
 	before := b.HostRoot
 	b.HostRoot = root
 	t.Cleanup(func() {
 		b.HostRoot = before
 		b.Inside(t, "sh", "-euc", makeNodes, before)
-		if err := b.upgrade(context.Background(), b.values); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, b.upgrade(context.Background(), b.values))
 		b.Inside(t, "umount", filepath.Join(root, "dev"))
 	})
-	if err := b.upgrade(t.Context(), values); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.upgrade(t.Context(), values))
 }
 
 // makeNodes makes the device nodes that a host has and the node lacks, or has with other numbers: those of rdma_cm
@@ -100,9 +93,7 @@ func (b *Bed) Devices(t *testing.T) map[string]Device {
 		Items []struct{ Spec struct{ Devices []Device } }
 	}
 	out := b.Kubectl(t, "get", "resourceslices", "--field-selector", "spec.driver=rdma.dev", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(out), &list))
 	devices := map[string]Device{}
 	for _, slice := range list.Items {
 		for _, d := range slice.Spec.Devices {

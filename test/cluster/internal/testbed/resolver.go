@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -24,26 +26,18 @@ type resolver struct {
 func resolve(t *testing.T, dir string, devices func() map[string]Device) {
 	t.Helper()
 	socket, kubelet := filepath.Join(dir, "kubelet.sock"), filepath.Join(dir, "kubelet-itself.sock")
-	if err := os.Rename(socket, kubelet); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(socket, kubelet))
 	conn, err := grpc.NewClient("unix://"+kubelet, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	server := grpc.NewServer()
 	podresources.RegisterPodResourcesListerServer(server, &resolver{kubelet: podresources.NewPodResourcesListerClient(conn), devices: devices})
 	go func() { _ = server.Serve(listener) }() // it ends by Stop
 	t.Cleanup(func() {
 		server.Stop()
 		conn.Close()
-		if err := os.Rename(kubelet, socket); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, os.Rename(kubelet, socket))
 	})
 }
 

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -28,20 +31,14 @@ func (b *Bed) Second(t *testing.T) *Bed {
 	other := *b
 	other.options = b.second()
 	t.Cleanup(func() {
-		if err := cluster.Down(context.Background(), other.options, false); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, cluster.Down(context.Background(), other.options, false))
 		b.Kubectl(t, "delete", "node", other.node(), "--ignore-not-found")
 	})
 	var err error
 	if other.Cluster, err = cluster.Up(t.Context(), other.options); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Checkout.Load(t.Context(), other.Cluster); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.startGPUs(t.Context(), other.HostRoot); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Checkout.Load(t.Context(), other.Cluster))
+	must.NoError(t, other.startGPUs(t.Context(), other.HostRoot))
 	return &other
 }

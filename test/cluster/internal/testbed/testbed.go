@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -191,14 +194,10 @@ func (b *Bed) SwitchGPUs(t *testing.T) {
 	first := filepath.Join(b.dir, "host")
 	t.Cleanup(func() {
 		b.stopGPUs()
-		if err := b.startGPUs(context.Background(), first); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, b.startGPUs(context.Background(), first))
 	})
 	b.stopGPUs()
-	if err := b.startGPUs(t.Context(), b.HostRoot); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.startGPUs(t.Context(), b.HostRoot))
 }
 
 // Output runs a program in the cluster's namespaces, and kubectl as ask does.
@@ -229,9 +228,7 @@ func (b *Bed) ask(ctx context.Context, input string, stdout, stderr io.Writer, a
 func (b *Bed) Inside(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := b.Output(name, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out
 }
 

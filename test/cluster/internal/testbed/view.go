@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // capSysResource is the number of the capability that lets the hook raise a hard
@@ -36,9 +39,7 @@ func mayRaise(t *testing.T) bool {
 	status := ReadFile(t, "/proc/self/status")
 	_, after, _ := strings.Cut(status, "CapEff:")
 	caps, err := strconv.ParseUint(strings.Fields(after)[0], 16, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return caps&(1<<capSysResource) != 0
 }
 
@@ -108,9 +109,7 @@ func (n *Namespace) expect(pod, container, memlock string, devices []string) {
 		Nodes: strings.Join(nodes, " "), Numbers: strings.Join(minors, " "), Memlock: memlock,
 		Env: strings.Join(env, " "), User: "1000", Caps: "0000000000000000",
 	}
-	if got := n.Look(pod, container); got != want {
-		n.t.Errorf("%s/%s sees %+v\nwant %+v", pod, container, got, want)
-	}
+	test.EqOp(n.t, want, n.Look(pod, container), test.Sprintf("%s/%s sees", pod, container))
 	n.opens(pod, container, nodes)
 }
 
@@ -172,9 +171,7 @@ func hexNumber(t *testing.T, path string) string {
 	var hex []string
 	for _, s := range []string{major, minor} {
 		v, err := strconv.ParseUint(s, 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		hex = append(hex, strconv.FormatUint(v, 16))
 	}
 	return strings.Join(hex, ":")

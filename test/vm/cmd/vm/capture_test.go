@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
@@ -16,21 +18,15 @@ func TestCapture(t *testing.T) {
 	vmtest.Open(t)
 	dir := t.TempDir()
 	description := filepath.Join(dir, "description")
-	if err := os.WriteFile(description, []byte("A guest.\nSource: captured in a test\nPeculiar: nothing\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(description, []byte("A guest.\nSource: captured in a test\nPeculiar: nothing\n"), 0o644))
 	argv := []string{"capture", "--rdma", "rxe0:eth0 siw0:dummy0", "--name", "guest", "--description", description, dir}
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), argv, &stdout, &stderr); code != 0 {
 		t.Fatalf("status %d\n%s%s", code, &stdout, &stderr)
 	}
 	archive, err := os.ReadFile(filepath.Join(dir, "guest.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, want := range []string{"A guest.", "class/infiniband/rxe0", "class/infiniband/siw0", "class/infiniband_verbs/uverbs1", "class/misc/rdma_cm"} {
-		if !strings.Contains(string(archive), want) {
-			t.Errorf("the archive has no %q", want)
-		}
+		test.StrContains(t, string(archive), want, test.Sprint("the archive has no"))
 	}
 }

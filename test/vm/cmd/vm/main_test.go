@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 func TestBadUsage(t *testing.T) {
@@ -21,13 +23,9 @@ func TestBadUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, line := range []string{"", "help", "--help", "run --help"} {
 		var out bytes.Buffer
-		if code := run(t.Context(), strings.Fields(line), &out, &out); code != 0 {
-			t.Errorf("vm %s: status %d", line, code)
-		}
+		test.Eq(t, 0, run(t.Context(), strings.Fields(line), &out, &out), test.Sprintf("vm %s: status", line))
 		for name := range verbs {
-			if !strings.Contains(out.String(), "vm "+name) {
-				t.Errorf("vm %s says nothing of %q", line, name)
-			}
+			test.StrContains(t, out.String(), "vm "+name, test.Sprintf("vm %s says nothing of %q", line, name))
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -90,18 +92,15 @@ func TestHardware(t *testing.T) {
 	h.plumb()
 	h.restart("rxe1", before)
 	h.networkData()
-	if got := kubectl(t, "get", "pods", "--namespace", deploy.Namespace, "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); got != "0" {
-		t.Errorf("the driver was restarted %s times", got)
-	}
+	test.Eq(t, "0", kubectl(t, "get", "pods", "--namespace", deploy.Namespace, "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"),
+		test.Sprint("the driver was restarted"))
 }
 
 // api returns a client of the API server, which the whole machine reaches.
 func api(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	client, err := drivertest.ClientOf(kube.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return client
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -58,9 +59,7 @@ func answered(t *testing.T, try func() error) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // apply applies a manifest given as text.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -53,9 +55,7 @@ spec:
 func TestDashboard(t *testing.T) {
 	needs.Long(t, "TestDashboard of test/monitoring has a real Prometheus ask a driver at work, and TestTraffic traffic")
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	monitoring := filepath.Join(checkout.Chart(), "monitoring")
 	rules := filepath.Join(monitoring, "rules.yaml")
 	p := prometheus.Start(t, prometheus.Config{Program: os.Getenv("PROMETHEUS"), Target: os.Getenv("METRICS"), Rules: rules, Interval: 5 * time.Second})

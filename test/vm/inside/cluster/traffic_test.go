@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
@@ -103,9 +105,8 @@ ibv_rc_pingpong -d rxe0 -g 1; echo "pingpong status $?"`
 func moved(t *testing.T, ibdev string, bytes int) {
 	t.Helper()
 	packets := inside.SentPackets(t, ibdev)
-	if packets < bytes/1024 {
-		t.Errorf("%s has sent %d packets, which cannot hold %d bytes", ibdev, packets, bytes)
-	}
+	test.GreaterEq(t, bytes/1024, packets,
+		test.Sprintf("%s has sent %d packets, which cannot hold %d bytes", ibdev, packets, bytes))
 }
 
 // The driver publishes what the kernel has.
@@ -148,9 +149,8 @@ func TestTraffic(t *testing.T) {
 			}
 		})
 	}
-	if out := kubectl(t, "logs", "second", "-c", "sender"); strings.Contains(out, "users 0 0 ") {
-		t.Errorf("the second pod has the users of the host:\n%s", out)
-	}
+	test.StrNotContains(t, kubectl(t, "logs", "second", "-c", "sender"), "users 0 0 ",
+		test.Sprint("the second pod has the users of the host"))
 	t.Run("a container beside them without the claim", func(t *testing.T) {
 		opensNothing(t, kubectl(t, "logs", "first", "-c", "bystander"))
 	})
@@ -167,9 +167,7 @@ func opensNothing(t *testing.T, out string) {
 	t.Helper()
 	t.Log(out)
 	inside.Wants(t, "the container", out, "memlock soft 64 ", "nodes \n", "devices \n", "IB device rxe0 not found", "pingpong status 1")
-	if strings.Contains(out, "present") {
-		t.Error("there is a node")
-	}
+	test.StrNotContains(t, out, "present", test.Sprint("there is a node"))
 }
 
 // When the pods are gone their devices are free, and nothing of theirs is left.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
@@ -15,19 +17,13 @@ import (
 // claim, and the log of one has the bandwidth. Only the patience is that for emulated time.
 func TestTutorial(t *testing.T) {
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	page, err := os.ReadFile(checkout.Path("docs", "quickstart-kubernetes.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	example := checkout.Example("first-traffic")
 	_, after, _ := strings.Cut(string(page), "kubectl apply --filename examples/"+filepath.Base(example)+"\n")
 	rest, _, found := strings.Cut(after, "```\n")
-	if !found {
-		t.Fatal("the tutorial does not apply its example")
-	}
+	must.True(t, found, must.Sprint("the tutorial does not apply its example"))
 	commands := "kubectl apply --filename " + example + "\n" + strings.Replace(rest, "--timeout=3m", "--timeout=20m", 1)
 	if _, err := kube.Output(t.Context(), "ctr", "images", "tag", "--force", vm.ToolsImage,
 		"docker.io/library/rdma-tools:local"); err != nil {

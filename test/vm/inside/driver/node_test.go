@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,14 +46,10 @@ type node struct {
 func start(t *testing.T) *node {
 	t.Helper()
 	config, err := drivertest.ConfigOf(os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	config.Host = "https://" + cluster.ServiceIP + ":443" // as the guest reaches it
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	n := &node{T: t, client: client, kubelet: drivertest.NewKubelet(t), state: t.TempDir(), cdi: t.TempDir()}
 	n.Pool = published.Follow(t, n.client)
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: drivertest.NodeName}}

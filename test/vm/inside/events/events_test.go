@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -89,9 +91,7 @@ func TestLatency(t *testing.T) {
 	needs.Long(t, "it measures; TestEvents shows that a link that fails is known")
 	h := open(t, watch.Config{Again: -1})
 	link, err := netlink.LinkByName("dummy0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var heard, told, known []time.Duration
 	const flaps = 200
 	for flap := range flaps {
@@ -100,9 +100,7 @@ func TestLatency(t *testing.T) {
 			set = netlink.LinkSetUp
 		}
 		start := time.Now()
-		if err := set(link); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, set(link))
 		for first := true; ; first = false {
 			s := h.next("a flap")
 			if first {
@@ -175,13 +173,9 @@ func TestNetnsMode(t *testing.T) {
 		case <-time.After(time.Second):
 		}
 		c := h.scanner.Poll()
-		if !c.Host {
-			t.Errorf("netns %s: the poll finds %s", mode, c)
-		}
+		test.True(t, c.Host, test.Sprintf("netns %s: the poll finds %s", mode, c))
 		h.take(watch.Signal{Changes: c})
-		if h.picture.NetnsMode != mode {
-			t.Errorf("netns %s: the picture says %q", mode, h.picture.NetnsMode)
-		}
+		test.Eq(t, mode, h.picture.NetnsMode, test.Sprint("netns"))
 		h.settle()
 		h.checkWhole("netns " + string(mode))
 	}
@@ -227,14 +221,10 @@ func TestModules(t *testing.T) {
 func unloadCore(t *testing.T) {
 	t.Helper()
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM, unix.NETLINK_RDMA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if r := inside.Run("rmmod", "ib_core"); r.Code == 0 || !strings.Contains(r.Out, "in use") {
 		t.Errorf("rmmod ib_core beside an open socket: status %d, %s", r.Code, r.Out)
 	}
-	if err := unix.Close(socket); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Close(socket))
 	inside.Must(t, "rmmod", "ib_core")
 }

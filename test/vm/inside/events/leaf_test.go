@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/lldptest"
@@ -60,9 +62,7 @@ func TestLeaf(t *testing.T) {
 				lldptest.Send(t, "sw-"+member, frame)
 			}
 			link, err := net.InterfaceByName(member)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			heard, err := os.ReadFile(fmt.Sprintf("/%s/lldp/%d", networkd.Dir, link.Index))
 			if err == nil && !strings.Contains(string(heard), system) {
 				err = fmt.Errorf("%s has heard %q", member, heard)
@@ -74,17 +74,13 @@ func TestLeaf(t *testing.T) {
 	inside.Eventually(t, "announcements on all members", 5*time.Minute, announced)
 
 	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nleafFrom: [networkd]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	api, kubelet := drivertest.NewAPI(t), drivertest.NewKubelet(t)
 	driver, err := dra.New(dra.Config{
 		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: kubelet.Dir, StateDir: t.TempDir(),
 		CDIDir: t.TempDir(), Site: plan.DefaultSite(), Policy: p,
 	}, api.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	drivertest.Run(t, driver)
 	leaves := func() map[string]string {
 		out := map[string]string{}

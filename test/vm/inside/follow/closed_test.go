@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
@@ -20,17 +22,14 @@ import (
 func TestFailsClosed(t *testing.T) {
 	before := counted(t)
 	host, err := hardware()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	had := len(namespaces(t))
 	create(t, "closed", "rxm0", both)
 	// The claim is prepared before the sandbox has a namespace, and NRI is asked when CNI has
 	// been in there.
 	for deadline := time.Now().Add(2 * time.Minute); len(namespaces(t)) == had; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the pod has no namespace:\n%s", strings.Join(events(t, "closed"), "\n"))
-		}
+		must.False(t, time.Now().After(deadline),
+			must.Sprintf("the pod has no namespace:\n%s", strings.Join(events(t, "closed"), "\n")))
 	}
 	stopped := drivers(t)
 	signal(t, syscall.SIGSTOP, stopped...)
@@ -58,9 +57,7 @@ func TestFailsClosed(t *testing.T) {
 func namespaces(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(nodeRoot(t) + "/run/netns/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return files
 }
 
@@ -68,8 +65,6 @@ func namespaces(t *testing.T) []string {
 func nodeRoot(t *testing.T) string {
 	t.Helper()
 	runtimes := processes(t, cluster.Containerd)
-	if len(runtimes) == 0 {
-		t.Fatal("containerd is not there")
-	}
+	must.NotEq(t, 0, len(runtimes), must.Sprint("containerd is not there"))
 	return fmt.Sprintf("/proc/%d/root", runtimes[0])
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -26,20 +28,15 @@ func TestCost(t *testing.T) {
 		home(t, before)
 	}
 	log, err := node.Output(t.Context(), "kubectl", "--namespace", "dra-driver-rdma", "logs", "--tail=-1", "--selector", "app.kubernetes.io/name=dra-driver-rdma")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var moves []time.Duration
 	for _, line := range regexp.MustCompile(`"Moved RDMA devices into a pod".* took="([^"]+)"`).FindAllStringSubmatch(log, -1) {
 		took, err := time.ParseDuration(line[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		moves = append(moves, took)
 	}
-	if len(moves) < len(with) {
-		t.Fatalf("the driver's log tells of %d moves, want %d:\n%s", len(moves), len(with), log)
-	}
+	must.GreaterEq(t, len(with), len(moves),
+		must.Sprintf("the driver's log tells of %d moves, want %d:\n%s", len(moves), len(with), log))
 	t.Logf("%d pods of each kind, medians: ready after %v without a claim, and %v with an HCA that follows; the driver moved and wrote for %v",
 		len(with), median(without), median(with), median(moves))
 }

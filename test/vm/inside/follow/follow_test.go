@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -25,9 +28,8 @@ func TestFollow(t *testing.T) {
 	if names, err := devices("self"); err != nil || slices.Contains(names, "rxm0") {
 		t.Errorf("while a pod has it, the host has %v, %v", names, err)
 	}
-	if got := files(t); !slices.ContainsFunc(got, func(f string) bool { return strings.HasPrefix(f, records) }) {
-		t.Errorf("while a pod has a claim the host has the files %q", got)
-	}
+	test.True(t, slices.ContainsFunc(files(t), func(f string) bool { return strings.HasPrefix(f, records) }),
+		test.Sprint("while a pod has a claim the host has the files"))
 	for pod, words := range map[string][]string{
 		"with":    {"memlock unlimited unlimited devices rxm0 nodes rdma_cm " + inside.Node(t, "infiniband_verbs", "rxm0") + " ", "hca_id:\trxm0", "PORT_ACTIVE"},
 		"without": {" devices nodes "},
@@ -35,9 +37,7 @@ func TestFollow(t *testing.T) {
 		for _, c := range both {
 			logged(t, pod, c, words...)
 			session, err := exec(t.Context(), pod, c, look)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			inside.Wants(t, "a session in container "+c+" of pod "+pod, session, words...)
 		}
 	}

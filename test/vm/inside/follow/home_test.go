@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
@@ -34,9 +36,7 @@ func counted(t *testing.T) belongings {
 		}
 	})
 	all, err := hardware()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return belongings{files(t), all}
 }
 
@@ -65,9 +65,7 @@ func files(t *testing.T) (all []string) {
 	t.Helper()
 	root := nodeRoot(t)
 	dirs, err := filepath.Glob(root + "/var/lib/cni/networks/rdma.dev-*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dirs = append(dirs, root+records, root+"/run/cdi", root+"/var/lib/kubelet/plugins/rdma.dev/interfaces")
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error { // what goes meanwhile is gone

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -44,16 +45,12 @@ func TestKills(t *testing.T) {
 		ready(t, name)
 		logged(t, name, "one", "hca_id:\trxm0")
 		if i%3 == 2 { // while it ends
-			if err := client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
 			driver()
 		}
 		ends(t, name)
 		home(t, before)
-		if t.Failed() {
-			t.Fatalf("after %d pods", i+1)
-		}
+		must.False(t, t.Failed(), must.Sprintf("after %d pods", i+1))
 	}
 	t.Logf("%d pods; killed %v", pods, kills)
 }
@@ -83,10 +80,6 @@ func signal(t *testing.T, sig syscall.Signal, pids ...int) {
 // killRuntime kills containerd and starts it again.
 func killRuntime(t *testing.T) {
 	t.Helper()
-	if err := node.Stop(t.Context(), cluster.Containerd, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(t.Context(), cluster.Containerd); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, node.Stop(t.Context(), cluster.Containerd, syscall.SIGKILL))
+	must.NoError(t, node.Start(t.Context(), cluster.Containerd))
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -42,14 +44,10 @@ func TestLater(t *testing.T) {
 		return nil
 	})
 	logged(t, first.pod, "one", "hca_id:\trxm1")
-	if err := client.CoreV1().Pods(namespace).Delete(t.Context(), first.pod, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, client.CoreV1().Pods(namespace).Delete(t.Context(), first.pod, metav1.DeleteOptions{}))
 	ready(t, next.pod)
 	logged(t, next.pod, "one", "hca_id:\trxm1", "PORT_ACTIVE")
-	if got := next.link(t).addresses(); !slices.Equal(got, []string{"10.79.2.1/24"}) {
-		t.Errorf("the next pod has %v", got)
-	}
+	test.SliceEqOp(t, []string{"10.79.2.1/24"}, next.link(t).addresses(), test.Sprint("the next pod"))
 	ends(t, next.pod)
 	ends(t, first.pod) // the claim
 	home(t, before)
@@ -67,18 +65,12 @@ func TestLaterShared(t *testing.T) {
 	macs := map[string]bool{}
 	for _, name := range []string{"first", "next"} {
 		links, err := linksOf("nsenter", "--net", "--target", strconv.Itoa(sandbox(t, name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		i := slices.IndexFunc(links, func(l *link) bool { return l.Name == podInterface && l.up() })
-		if i < 0 {
-			t.Fatalf("pod %s has no %s that is up: %v", name, podInterface, links)
-		}
+		must.GreaterEq(t, 0, i, must.Sprintf("pod %s has no %s that is up: %v", name, podInterface, links))
 		macs[links[i].MAC] = true
 	}
-	if len(macs) != 2 {
-		t.Errorf("the hardware addresses of two pods are %v", macs)
-	}
+	test.Eq(t, 2, len(macs), test.Sprintf("the hardware addresses of two pods are %v", macs))
 	ends(t, "next")
 	ends(t, "first")
 	home(t, before)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -73,9 +74,7 @@ func TestUnseen(t *testing.T) {
 	signal(t, syscall.SIGSTOP, away...)
 	t.Cleanup(func() { signal(t, syscall.SIGKILL, away...) })
 	// Without a grace period, as with kubectl delete --force.
-	if err := client.CoreV1().Pods(namespace).Delete(t.Context(), e.pod, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, client.CoreV1().Pods(namespace).Delete(t.Context(), e.pod, metav1.DeleteOptions{}))
 	inside.Eventually(t, "the kernel brings the interface back", 3*time.Minute, func() error {
 		links, err := linksOf()
 		for _, l := range links {
@@ -135,17 +134,13 @@ func endNamespace(t *testing.T, pid int) {
 		}
 	}
 	all, err := filepath.Glob("/proc/[0-9]*/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range all {
 		if inode(file).Ino != own.Ino {
 			continue
 		}
 		one, err := strconv.Atoi(strings.Split(file, "/")[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		signal(t, syscall.SIGKILL, one)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
@@ -67,15 +68,11 @@ func devices(pid string) ([]string, error) {
 func processes(t *testing.T, program string) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/comm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range files {
 		if b, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(b)) == program {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			pids = append(pids, pid)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
@@ -47,9 +48,7 @@ func createMember(t *testing.T, name, ibdev, group string) {
 func ofGroup(t *testing.T, name string) {
 	t.Helper()
 	c, err := client.ResourceV1().ResourceClaims(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if of := c.Status.ReservedFor; len(of) != 1 || of[0].Resource != "podgroups" || of[0].Name != name {
 		t.Errorf("claim %s is reserved for %+v", name, of)
 	}
@@ -59,9 +58,7 @@ func ofGroup(t *testing.T, name string) {
 func endGroup(t *testing.T, name string) {
 	t.Helper()
 	groups := client.SchedulingV1beta1().PodGroups(namespace)
-	if err := groups.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, groups.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	ends(t, name)
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -122,9 +123,7 @@ func createClaim(t *testing.T, c *resourceapi.ResourceClaim) {
 func get(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	p, err := client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 

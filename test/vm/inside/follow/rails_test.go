@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -48,9 +50,8 @@ func TestRails(t *testing.T) {
 	}
 	a, b := rails("flat-a", "one"), rails("flat-b", "one")
 	allTalk(t, a, b)
-	if commonIndex(t, a[0].pod) {
-		t.Errorf("the HCAs of pod %s have one GID index, and are to have different ones", a[0].pod)
-	}
+	test.False(t, commonIndex(t, a[0].pod),
+		test.Sprintf("the HCAs of pod %s have one GID index, and are to have different ones", a[0].pod))
 	commonIndex(t, b[0].pod)
 	t.Run("without rules and settings", func(t *testing.T) { unset(t, a, b) })
 	ends(t, a[0].pod)
@@ -87,9 +88,7 @@ var gidIndex = regexp.MustCompile(`(?m)^(RDMA|NCCL_IB)_GID_INDEX(_\S+)?=(\d+)$`)
 func commonIndex(t *testing.T, pod string) bool {
 	t.Helper()
 	said, err := exec(t.Context(), pod, "one", "env")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var own, nccl []string
 	for _, found := range gidIndex.FindAllStringSubmatch(said, -1) {
 		if found[1] == "RDMA" {
@@ -98,9 +97,7 @@ func commonIndex(t *testing.T, pod string) bool {
 			nccl = append(nccl, found[3])
 		}
 	}
-	if len(own) != 2 {
-		t.Fatalf("pod %s was told %q:\n%s", pod, own, said)
-	}
+	must.Eq(t, 2, len(own), must.Sprintf("pod %s was told %q:\n%s", pod, own, said))
 	common := own[0] == own[1]
 	event := slices.ContainsFunc(events(t, pod), func(e string) bool {
 		return strings.HasPrefix(e, "RDMAGIDIndexNotSet: ") && strings.Contains(e, "NCCL_IB_GID_INDEX")
@@ -258,9 +255,7 @@ func (r rail) netdev() string { return "rdma" + strconv.Itoa(r.number) }
 func (r rail) link(t *testing.T) *link {
 	t.Helper()
 	links, err := linksOf(r.enter(t)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, l := range links {
 		if l.Name == r.netdev() && l.up() && len(l.addresses()) == 1 {
 			return l

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -106,9 +108,7 @@ func share(t *testing.T) {
 func apply(t *testing.T, name string) (path string) {
 	t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if path, err = filepath.Abs(checkout.Example(name)); err != nil {
 		t.Fatal(err)
 	}

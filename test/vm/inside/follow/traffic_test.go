@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,9 +27,7 @@ type end struct{ pod, container, ibdev string }
 func (e end) link(t *testing.T) *link {
 	t.Helper()
 	links, err := linksOf("nsenter", "--net", "--target", strconv.Itoa(sandbox(t, e.pod)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, l := range links {
 		if l.Name == podInterface && l.up() && len(l.addresses()) == 1 {
 			return l
@@ -55,13 +55,10 @@ done; true`
 func (e end) described(t *testing.T) {
 	t.Helper()
 	l := e.link(t)
-	if got := e.acceptRA(t); got != "0" {
-		t.Errorf("pod %s: routers on the fabric can give %s addresses: accept_ra is %s", e.pod, l.Name, got)
-	}
+	test.Eq(t, "0", e.acceptRA(t),
+		test.Sprintf("pod %s: routers on the fabric can give %s addresses: accept_ra", e.pod, l.Name))
 	said, err := exec(t.Context(), e.pod, e.container, fmt.Sprintf(tell, e.ibdev))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	variable := e.variable(t)
 	four := e.address(t).As4()
 	gid := fmt.Sprintf("0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x", four[0], four[1], four[2], four[3])

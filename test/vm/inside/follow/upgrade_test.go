@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,9 +33,7 @@ func TestUpgrade(t *testing.T) {
 	if l := e.link(t); l.String() != was.String() {
 		t.Errorf("the pod had %v, and has %v", was, l)
 	}
-	if now := e.gids(t); now != gids {
-		t.Errorf("the container was told\n%s\nand now\n%s", gids, now)
-	}
+	test.Eq(t, gids, e.gids(t), test.Sprint("the container was told"))
 	if s := get(t, e.pod).Status.ContainerStatuses[0]; s.RestartCount > 0 || sandbox(t, e.pod) != pid {
 		t.Errorf("the pod has started again: %+v", s)
 	}
@@ -48,18 +48,14 @@ func TestUpgrade(t *testing.T) {
 func (e end) gids(t *testing.T) string {
 	t.Helper()
 	said, err := exec(t.Context(), e.pod, e.container, fmt.Sprintf(tell, e.ibdev))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return said
 }
 
 // upgrade replaces the driver by the next version, and waits until the old one has ended.
 func upgrade(t *testing.T) {
 	t.Helper()
-	if err := node.Load(t.Context(), os.Getenv("NEXT_ARCHIVE")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, node.Load(t.Context(), os.Getenv("NEXT_ARCHIVE")))
 	old := drivers(t)
 	const next = deploy.ImageName + ":next"
 	set := []string{"--namespace", deploy.Namespace, "set", "image", "daemonset/" + deploy.Release, "driver=" + next}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
@@ -49,9 +50,7 @@ func applyPolicy(t *testing.T) (lift func()) {
 	if err == nil {
 		err = plugin.Start(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(plugin.Stop)
 	<-policy.connected
 	return plugin.Stop

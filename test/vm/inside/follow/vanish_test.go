@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -61,22 +63,16 @@ func loggedOnce(t *testing.T, message, device string) {
 	t.Helper()
 	log, err := node.Output(t.Context(), "kubectl", "--namespace", deploy.Namespace, "logs", "--tail=-1",
 		"--selector", "app.kubernetes.io/name=dra-driver-rdma")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	times := map[string]int{}
 	for line := range strings.Lines(log) {
 		if _, reason, found := strings.Cut(line, message); found && strings.Contains(reason, device) {
 			times[reason]++
 		}
 	}
-	if len(times) == 0 {
-		t.Errorf("the driver has not logged %q of %s:\n%s", message, device, log)
-	}
+	test.NotEq(t, 0, len(times), test.Sprintf("the driver has not logged %q of %s:\n%s", message, device, log))
 	for reason, n := range times {
-		if n > 1 {
-			t.Errorf("the driver has logged %q%s %d times", message, reason, n)
-		}
+		test.LessEq(t, 1, n, test.Sprintf("the driver has logged %q%s %d times", message, reason, n))
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -20,17 +23,13 @@ const unified = "/sys/fs/cgroup"
 func read(t *testing.T, dir, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }
 
 func write(t *testing.T, dir, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
 }
 
 // member is a process in a cgroup of its own that waits before it uses verbs, as the
@@ -51,15 +50,11 @@ func startIn(t *testing.T, dir string, args ...string) *member {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
-		if err := os.Remove(dir); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, os.Remove(dir))
 	})
 	m.pid = cmd.Process.Pid
 	m.start = func() { fmt.Fprintln(stdin, "go") }
@@ -104,9 +99,7 @@ func TestV1(t *testing.T) {
 			return os.WriteFile(unified+"/cgroup.subtree_control", []byte("+rdma"), 0o644)
 		})
 	})
-	if err := os.MkdirAll(mount, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(mount, 0o755))
 	inside.Eventually(t, "mount the rdma hierarchy of v1", 20*time.Second, func() error {
 		if r := inside.Run("mount", "-t", "cgroup", "-o", "rdma", "none", mount); r.Code != 0 {
 			return fmt.Errorf("status %d: %s", r.Code, r.Out)
@@ -115,9 +108,7 @@ func TestV1(t *testing.T) {
 	})
 	t.Cleanup(func() { inside.Must(t, "umount", mount) })
 	web := mount + "/pods/web"
-	if err := os.MkdirAll(web, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(web, 0o755))
 	t.Cleanup(func() { os.Remove(mount + "/pods") })
 	process := startIn(t, web, "/dev/infiniband/uverbs0", "2", "3")
 	talk, code := runHook(t, process.pid, "--limit", "rxe0:handles=1,objects=2", "--on-denied", "fail")
@@ -133,9 +124,7 @@ func TestV1(t *testing.T) {
 // there.
 func TestDeviceComesBack(t *testing.T) {
 	dir := unified + "/outlives"
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(dir, 0o755))
 	process := startIn(t, dir, "/dev/infiniband/uverbs0", "1", "1")
 	talk, _ := runHook(t, process.pid, "--limit", "rxe1:handles=2")
 	inside.Wants(t, "the hook", talk, "limit of rxe1 set from")
@@ -158,17 +147,13 @@ func TestEnable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pods := filepath.Join(unified, name)
 			web := pods + "/web"
-			if err := os.MkdirAll(web, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.MkdirAll(web, 0o755))
 			t.Cleanup(func() {
 				inside.Eventually(t, "remove "+pods, 10*time.Second, func() error { return os.Remove(pods) })
 			})
 			if test.busy {
 				other := exec.Command("sleep", "1000")
-				if err := other.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, other.Start())
 				t.Cleanup(func() { other.Process.Kill(); other.Wait() })
 				write(t, pods, "cgroup.procs", fmt.Sprint(other.Process.Pid))
 			}
@@ -190,9 +175,7 @@ func TestEnable(t *testing.T) {
 // What root has enabled the user can limit; the rest the user cannot enable.
 func TestDelegated(t *testing.T) {
 	const user = unified + "/user"
-	if err := os.MkdirAll(user, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(user, 0o755))
 	t.Cleanup(func() {
 		write(t, unified, "cgroup.subtree_control", "+rdma")
 		inside.Eventually(t, "remove "+user, 10*time.Second, func() error { return os.Remove(user) })
@@ -229,9 +212,7 @@ type report struct {
 func takeReports(t *testing.T, id string) map[string]report {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(reports, id+"*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	found := map[string]report{}
 	for _, file := range files {
 		var r report
@@ -239,9 +220,7 @@ func takeReports(t *testing.T, id string) map[string]report {
 		if err == nil {
 			err = json.Unmarshal(data, &r)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		must.NoError(t, err, must.Sprintf("%s", file))
 		t.Logf("%s: %s", filepath.Base(file), data)
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), id), ".json")
 		found[strings.TrimPrefix(name, ".")] = r

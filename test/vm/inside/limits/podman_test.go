@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -44,9 +47,7 @@ func (c *container) findCgroup(t *testing.T) {
 	t.Helper()
 	pid := strings.TrimSpace(read(t, "", c.pidFile()))
 	path, ok := strings.CutPrefix(read(t, "/proc/"+pid, "cgroup"), "0::")
-	if !ok {
-		t.Fatalf("process %s is in no cgroup of v2", pid)
-	}
+	must.True(t, ok, must.Sprintf("process %s is in no cgroup of v2", pid))
 	c.cgroup = filepath.Join(unified, strings.TrimSpace(path))
 }
 
@@ -65,9 +66,7 @@ func TestNeighbours(t *testing.T) {
 			free := start(t, runtime, "free", []string{"rdma.dev/other=free"}, uverbs0, "8", "50")
 			wide := start(t, runtime, "wide", []string{"rdma.dev/limited=wide"}, uverbs0, "4", "20")
 			for _, c := range []container{free, wide} {
-				if text := said(t, c.words()); strings.Contains(text, "EAGAIN") {
-					t.Errorf("%s:\n%s", c.name, text)
-				}
+				test.StrNotContains(t, said(t, c.words()), "EAGAIN", test.Sprintf("%s", c.name))
 			}
 			for c, want := range map[container][2]string{
 				tight: {"rxe0 hca_handle=1 hca_object=3 \n", "rxe0 hca_handle=1 hca_object=3 \n"},
@@ -97,9 +96,7 @@ func pingpong(t *testing.T, tight, free container) {
 	const pair = `ibv_rc_pingpong -d rxe0 -g 1 -n 5 & until netstat -ltn | grep -q :18515; do sleep 0.1; done
 timeout 60 ibv_rc_pingpong -d rxe0 -g 1 -n 5 127.0.0.1 && wait`
 	out := inside.Must(t, "podman", "exec", free.name, "sh", "-c", pair)
-	if strings.Count(out, "5 iters in") != 2 {
-		t.Errorf("in %s: %s", free.name, out)
-	}
+	test.Eq(t, 2, strings.Count(out, "5 iters in"), test.Sprintf("in %s: %s", free.name, out))
 }
 
 func checkReport(t *testing.T, runtime string, c container) {
@@ -117,9 +114,7 @@ func checkReport(t *testing.T, runtime string, c container) {
 func TestTwoLimits(t *testing.T) {
 	inside.EachRuntime(t, "TestNeighbours", func(t *testing.T, runtime string) {
 		c := start(t, runtime, "two", []string{"rdma.dev/limited=tight", "rdma.dev/other=free", "rdma.dev/other=tight", "rdma.dev/limited=both"}, uverbs0, "2", "3")
-		if text := said(t, c.words()); strings.Contains(text, "EAGAIN") {
-			t.Error(text)
-		}
+		test.StrNotContains(t, said(t, c.words()), "EAGAIN")
 		limits := []string{"rxe0 hca_handle=2 hca_object=3 \n", "rxe1 hca_handle=2 hca_object=max \n"}
 		inside.Wants(t, "rdma.max", read(t, c.cgroup, "rdma.max"), limits...)
 		found := takeReports(t, c.id)
@@ -144,9 +139,7 @@ func TestWithoutCgroup(t *testing.T) {
 	if len(r.Limits) != 1 || r.Limits[0].Outcome != "unlimited" || !strings.Contains(r.Limits[0].Message, "no cgroup of its own") {
 		t.Errorf("the report: %+v\n%s", r, out)
 	}
-	if after := read(t, unified, "cgroup.subtree_control"); after != before {
-		t.Errorf("cgroup.subtree_control was %q and is %q", before, after)
-	}
+	test.Eq(t, before, read(t, unified, "cgroup.subtree_control"), test.Sprint("cgroup.subtree_control"))
 }
 
 // Rootless podman runs the hook as the user, who may not limit anything here.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
@@ -58,9 +61,7 @@ func sent(t *testing.T, ns, ibdev string) string {
 func TestTrafficExclusive(t *testing.T) {
 	inside.NetnsMode(t, "exclusive")
 	host, err := rdmanetns.NewHost()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	inside.Must(t, "ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
 	ends := []struct{ ns, link, ibdev, address string }{
 		{"one", "left", "rxm8", "10.79.0.1"}, {"two", "right", "rxm9", "10.79.0.2"},
@@ -79,9 +80,7 @@ func TestTrafficExclusive(t *testing.T) {
 	}
 	rping(t, "two", "one", "10.79.0.2")
 	for _, e := range ends {
-		if n := sent(t, e.ns, e.ibdev); n == "0" {
-			t.Errorf("%s has sent nothing", e.ibdev)
-		}
+		test.NotEq(t, "0", sent(t, e.ns, e.ibdev), test.Sprintf("%s has sent nothing", e.ibdev))
 		if moved, err := host.Out(e.ibdev, "/run/netns/"+e.ns); err != nil || !moved {
 			t.Errorf("%s back: %v, %v", e.ibdev, moved, err)
 		}
@@ -89,9 +88,7 @@ func TestTrafficExclusive(t *testing.T) {
 	}
 	got := here(t)
 	for _, e := range ends {
-		if !strings.Contains(strings.Join(got, " "), e.ibdev) {
-			t.Errorf("the host has %v, and not %s", got, e.ibdev)
-		}
+		test.StrContains(t, strings.Join(got, " "), e.ibdev, test.Sprintf("the host has %v", got))
 		inside.Must(t, "rdma", "link", "del", e.ibdev)
 	}
 	inside.Must(t, "ip", "link", "del", "left")

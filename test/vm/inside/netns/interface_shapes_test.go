@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
@@ -27,9 +30,7 @@ func shape(t *testing.T, kind string, bond bool, vlan int) {
 	inside.Must(t, "ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
 	t.Cleanup(func() { inside.Must(t, "ip", "link", "del", "left") })
 	host, err := podnet.NewHost("rdma.dev", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i, netdev := range []string{"left", "right"} {
 		ibdev, ns := "rxm"+strconv.Itoa(7+i), "ns"+strconv.Itoa(1+i)
 		if bond {
@@ -43,9 +44,7 @@ func shape(t *testing.T, kind string, bond bool, vlan int) {
 		inside.Must(t, "rdma", "link", "add", ibdev, "type", "rxe", "netdev", netdev)
 		t.Cleanup(func() { inside.Must(t, "rdma", "link", "del", ibdev) })
 		o, err := host.Inspect(netdev, "", kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if _, err := host.Attach(namespace(t, ns), o, podnet.Want{
 			Mode: kind, VLAN: vlan, Name: "rdma0", Alias: ns,
 			Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.78.0.%d/24", 1+i))},
@@ -78,7 +77,5 @@ func hasGID(t *testing.T, port string, n int) {
 			found++
 		}
 	}
-	if found != 1 {
-		t.Errorf("%s has %d GIDs %s of an interface rdma0, want 1", port, found, want)
-	}
+	test.Eq(t, 1, found, test.Sprintf("%s has %d GIDs %s of an interface rdma0, want 1", port, found, want))
 }

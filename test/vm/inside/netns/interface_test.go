@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
@@ -21,14 +23,10 @@ func TestTrafficShared(t *testing.T) {
 	inside.Must(t, "ip", "link", "set", "left", "up")
 	inside.Must(t, "rdma", "link", "add", "rxm7", "type", "rxe", "netdev", "left")
 	host, err := podnet.NewHost("rdma.dev", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i, ns := range []string{"one", "two"} {
 		o, err := host.Inspect("left", "", podnet.Macvlan)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		address := netip.MustParsePrefix(fmt.Sprintf("10.78.0.%d/24", i+1))
 		if _, err := host.Attach(namespace(t, ns), o, podnet.Want{Mode: podnet.Macvlan, Name: "rdma0", Alias: ns, Addresses: []netip.Prefix{address}}); err != nil {
 			t.Fatal(err)

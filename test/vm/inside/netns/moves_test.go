@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
@@ -31,14 +34,10 @@ func namespace(t *testing.T, name string) (path string) {
 func has(t *testing.T, path string) []string {
 	t.Helper()
 	ns, err := rdmanetns.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer ns.Close()
 	names, err := rdmanetns.Devices(ns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return names
 }
 
@@ -47,16 +46,12 @@ func here(t *testing.T) []string {
 	t.Helper()
 	names := has(t, "/proc/thread-self/ns/net")
 	entries, err := os.ReadDir("/sys/class/infiniband")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var files []string
 	for _, e := range entries {
 		files = append(files, e.Name())
 	}
-	if !slices.Equal(names, files) {
-		t.Errorf("netlink has %v, and sysfs %v", names, files)
-	}
+	test.SliceEqOp(t, files, names, test.Sprint("netlink"))
 	return names
 }
 
@@ -64,9 +59,7 @@ func here(t *testing.T) []string {
 func hca(t *testing.T, ibdev string) rdma.HCA {
 	t.Helper()
 	snap, err := rdma.Discover(sysfs.DirFS("/sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, h := range snap.HCAs {
 		if h.IBDev == ibdev {
 			return h
@@ -81,16 +74,10 @@ func present(t *testing.T, ns string, want args.Presence) error {
 	t.Helper()
 	process := exec.Command("ip", "netns", "exec", ns, "cat")
 	in, err := process.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	out, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, process.Start())
 	defer process.Wait()
 	defer in.Close()
 	// What it gives back it read there: ip has entered the namespace.
@@ -107,17 +94,11 @@ func present(t *testing.T, ns string, want args.Presence) error {
 func TestMovable(t *testing.T) {
 	inside.NetnsMode(t, "exclusive")
 	host, err := rdmanetns.NewHost()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	before := hca(t, "rxm0")
 	for range 3 {
-		if err := host.Movable("rxm0"); err != nil {
-			t.Error(err)
-		}
-		if err := host.Movable("siw0"); !errors.Is(err, rdmanetns.ErrFixed) {
-			t.Errorf("siw0: %v, want that it cannot be moved", err)
-		}
+		test.NoError(t, host.Movable("rxm0"))
+		test.ErrorIs(t, host.Movable("siw0"), rdmanetns.ErrFixed, test.Sprint("siw0"))
 	}
 	if after := hca(t, "rxm0"); *after.Uverbs != *before.Uverbs {
 		t.Errorf("the node was %v and is %v: the device was moved", before.Uverbs, after.Uverbs)
@@ -132,9 +113,7 @@ func TestMovable(t *testing.T) {
 func TestThereAndBack(t *testing.T) {
 	inside.NetnsMode(t, "exclusive")
 	host, err := rdmanetns.NewHost()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all, before := here(t), hca(t, "rxm0")
 	other := namespace(t, "other")
 	var in, out time.Duration
@@ -149,9 +128,7 @@ func TestThereAndBack(t *testing.T) {
 		if moved, err := host.In("rxm0", pod); err != nil || moved {
 			t.Fatalf("round %d: moved %v again, %v", i, moved, err)
 		}
-		if got := has(t, pod); !slices.Equal(got, []string{"rxm0"}) {
-			t.Fatalf("round %d: the pod has %v", i, got)
-		}
+		must.SliceEqOp(t, []string{"rxm0"}, has(t, pod), must.Sprintf("round %d: the pod", i))
 		if i < 3 {
 			seen(t, before, other)
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -91,9 +93,7 @@ func healthy(t *testing.T) {
 		"modules-ok", "netns-ok", "rdma-cgroup-ok", "nodes-ok", "ports-ok", "roce-gids-ok", "memlock-by-hook",
 		"hook-ok", "specs-ok", "privilege-ok", "runtime-ok", "rdmamap-agrees",
 	} {
-		if r.find(id, "") == nil {
-			t.Errorf("%s is missing: %+v", id, r.Findings)
-		}
+		test.NotNil(t, r.find(id, ""), test.Sprintf("%s is missing: %+v", id, r.Findings))
 	}
 	if f := r.find("runtime-ok", ""); f != nil {
 		inside.Wants(t, "runtime-ok", f.Title, "podman 4.3.1", "0.5.0")

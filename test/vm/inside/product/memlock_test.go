@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -20,9 +23,7 @@ func lockedMemory(t *testing.T) {
 	service := startService(t)
 
 	r := doctor(t)
-	if r.code != 0 {
-		t.Errorf("with the hook: status %d\n%s", r.code, r)
-	}
+	test.Eq(t, 0, r.code, test.Sprintf("with the hook: status %d\n%s", r.code, r))
 	for subject, title := range map[string]string{
 		"podman run from this session": "containers get 8 MiB of locked memory, and with the hook unlimited",
 		service.subject:                "containers get 64 KiB of locked memory, and with the hook unlimited",
@@ -50,9 +51,8 @@ func wantLimits(t *testing.T, s service, want, device string) {
 	t.Helper()
 	argv := append(slices.Clone(s.podman), "run", "--rm", "--network", "none", "--user", "1000", "--device", device,
 		toolsImage, "sh", "-c", "echo $(ulimit -S -l) $(ulimit -H -l)")
-	if got := strings.TrimSpace(inside.Must(t, argv...)); got != want {
-		t.Errorf("a container of the daemon has the limits %q, want %q", got, want)
-	}
+	test.Eq(t, want, strings.TrimSpace(inside.Must(t, argv...)),
+		test.Sprint("a container of the daemon has the limits"))
 }
 
 // execKeepsLimit asserts what doctor says of this session's containers, and of exec
@@ -78,9 +78,7 @@ func startService(t *testing.T) service {
 	cmd := exec.Command("prlimit", "--memlock=65536:65536", "podman", "system", "service", "--time", "0", "unix://"+socket)
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -23,12 +26,8 @@ func managementNodes(t *testing.T) {
 	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--to", specDir) })
 	umad, uverbs0, uverbs1 := inside.Node(t, "infiniband_mad", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe1")
 	info, err := os.Stat("/dev/infiniband/" + umad)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mode := info.Mode().Perm(); mode != 0o600 {
-		t.Errorf("on the host %s has mode %o, want 600: what a container gets would prove little", umad, mode)
-	}
+	must.NoError(t, err)
+	test.Eq(t, 0o600, info.Mode().Perm(), test.Sprintf("on the host %s has mode", umad))
 	for _, c := range []struct {
 		name    string
 		options []string
@@ -42,9 +41,7 @@ func managementNodes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := contain(toolsImage, openNodes, c.options...)
-			if r.Code != 0 {
-				t.Errorf("status %d", r.Code)
-			}
+			test.Eq(t, 0, r.Code, test.Sprint("status"))
 			inside.Wants(t, "container", r.Out, "user 1000 nodes "+strings.Join(c.nodes, " ")+" \n")
 			for _, node := range c.nodes {
 				inside.Wants(t, "container", r.Out, "opened /dev/infiniband/"+node+"\n")
@@ -53,9 +50,7 @@ func managementNodes(t *testing.T) {
 	}
 	t.Run("an application that makes the node", func(t *testing.T) {
 		number, err := os.ReadFile("/sys/class/infiniband_mad/" + umad + "/dev")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		script := "mknod /tmp/umad c " + strings.Replace(strings.TrimSpace(string(number)), ":", " ", 1) + " && (exec 3<>/tmp/umad) && echo OPENED"
 		r := contain(toolsImage, script, "--user", "0", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe0")
 		if r.Code == 0 || strings.Contains(r.Out, "OPENED") || !strings.Contains(r.Out, "Operation not permitted") {

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -16,13 +19,9 @@ import (
 // documents call the HCA mlx5_0, as most hosts do.
 func quickStart(t *testing.T) {
 	data, err := os.ReadFile(commandsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	commands := strings.Split(strings.TrimSpace(string(data)), "\n")
-	if len(commands) != 5 {
-		t.Fatalf("%d commands, want five: %q", len(commands), commands)
-	}
+	must.Eq(t, 5, len(commands), must.Sprintf("%d commands, want five: %q", len(commands), commands))
 	wantFresh(t)
 	loadImage(t)
 	inside.Must(t, "rdma", "dev", "set", "rxe0", "name", "mlx5_0")
@@ -37,9 +36,8 @@ func quickStart(t *testing.T) {
 	inside.Wants(t, "cdi-gen list", said[1], "mlx5_0", "roce", "ACTIVE")
 	inside.Wants(t, "cdi-gen generate", said[2], specFile+" written")
 	inside.Wants(t, "the client", said[4], "RDMA_Write BW Test", ": mlx5_0", "BW average[MB/sec]", " 65536      5000 ")
-	if status := strings.TrimSpace(inside.Must(t, "podman", "wait", "server")); status != "0" {
-		t.Errorf("the server ends with status %s", status)
-	}
+	test.Eq(t, "0", strings.TrimSpace(inside.Must(t, "podman", "wait", "server")),
+		test.Sprint("the server ends with status"))
 	inside.Wants(t, "the server", inside.Must(t, "podman", "logs", "server"), "BW average[MB/sec]", " 65536      5000 ")
 }
 

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -36,9 +39,7 @@ const lastContainer = "/run/rdma.dev/last-container.json"
 func read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(data)
 }
 
@@ -54,9 +55,7 @@ func hostUserspace(t *testing.T) {
 
 	t.Run("its own", func(t *testing.T) {
 		r := contain(bareImage, "ibv_devices", "--device", "rdma.dev/hca=rxe0")
-		if r.Code == 0 {
-			t.Error("the program starts")
-		}
+		test.NotEq(t, 0, r.Code, test.Sprint("the program starts"))
 		inside.Wants(t, "container", r.Out, "error while loading shared libraries: libibverbs.so.1")
 		if d := doctor(t); d.find("container-unusable", "") != nil {
 			t.Errorf("an image without libibverbs is not checked, but doctor says %v", d)
@@ -65,9 +64,7 @@ func hostUserspace(t *testing.T) {
 	t.Run("no provider", func(t *testing.T) {
 		r := contain(noProviderImage, "ibv_devices | tail -n +3; echo listed", "--device", "rdma.dev/hca=rxe0")
 		t.Log(r.Out)
-		if strings.Contains(r.Out, "rxe0 ") {
-			t.Error("the program lists the device")
-		}
+		test.StrNotContains(t, r.Out, "rxe0 ", test.Sprint("the program lists the device"))
 		if d := doctor(t); d.find("container-unusable", "rxe0") == nil {
 			t.Errorf("doctor does not say that the image has no provider for rxe0: %v\n%s", d, read(t, lastContainer))
 		}
@@ -75,9 +72,7 @@ func hostUserspace(t *testing.T) {
 	t.Run("the host's", func(t *testing.T) {
 		r := contain(bareImage, usesVerbs, "--device", "rdma.dev/host=rxe1")
 		t.Log(r.Out)
-		if r.Code != 0 {
-			t.Errorf("status %d", r.Code)
-		}
+		test.Eq(t, 0, r.Code, test.Sprint("status"))
 		inside.Wants(t, "container", r.Out, "devices: rxe1 \n", "5 iters in", "the mounts are read-only")
 		if d := doctor(t); d.find("container-unusable", "") != nil || d.find("container-ok", "") == nil {
 			t.Errorf("traffic runs, but doctor says %v\n%s", d, read(t, lastContainer))
@@ -101,17 +96,13 @@ func importImage(t *testing.T, name string, files []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bare.tar")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Close()
 	applets, err := exec.Command("busybox", "--list").Output()
 	if err == nil {
 		err = writeImage(tar.NewWriter(f), files, strings.Fields(string(applets)))
 	}
-	if err != nil {
-		t.Fatalf("make an image: %v", err)
-	}
+	must.NoError(t, err, must.Sprint("make an image"))
 	inside.Must(t, "podman", "import", "--quiet", "--change", "ENV PATH=/usr/bin:/bin", path, name)
 	t.Cleanup(func() { inside.Must(t, "podman", "rmi", "--force", name) })
 }

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -79,9 +82,7 @@ func startWatch(t *testing.T) *watcher {
 	w := &watcher{dir: t.TempDir()}
 	w.cmd = exec.Command("cdi-gen", "watch", "--to", w.dir)
 	w.cmd.Stdout, w.cmd.Stderr = &w.log, &w.log
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.cmd.Start())
 	t.Cleanup(func() {
 		w.cmd.Process.Kill() // an error if it has ended, as it should
 		w.cmd.Wait()
@@ -134,15 +135,9 @@ func (w *watcher) follow(t *testing.T, what string, want, not []string, argv ...
 // stop ends the watcher as systemd does.
 func (w *watcher) stop(t *testing.T) {
 	t.Helper()
-	if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.cmd.Wait(); err != nil {
-		t.Errorf("cdi-gen watch after SIGTERM: %v", err)
-	}
-	if err := w.has(both, nil); err != nil {
-		t.Errorf("after the end of cdi-gen watch: %v", err)
-	}
+	must.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	test.NoError(t, w.cmd.Wait(), test.Sprint("cdi-gen watch after SIGTERM"))
+	test.NoError(t, w.has(both, nil), test.Sprint("after the end of cdi-gen watch"))
 }
 
 // strangers puts files of others into a directory and returns a function that asserts
@@ -156,9 +151,7 @@ func strangers(t *testing.T, dir string) (unchanged func()) {
 		"rdma.dev-hca.txt":            "a note\n",
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return func() {
 		t.Helper()
@@ -174,8 +167,6 @@ func strangers(t *testing.T, dir string) (unchanged func()) {
 func checks(t *testing.T, dir string, code int, words ...string) {
 	t.Helper()
 	r := inside.Run("cdi-gen", "generate", "--check", "--to", dir)
-	if r.Code != code {
-		t.Errorf("generate --check: status %d, want %d\n%s", r.Code, code, r.Out)
-	}
+	test.Eq(t, code, r.Code, test.Sprintf("generate --check: status %d, want %d\n%s", r.Code, code, r.Out))
 	inside.Wants(t, "generate --check", r.Out, words...)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -108,9 +109,7 @@ func (p *Pool) Hold(t *testing.T, device string) {
 	t.Cleanup(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.lost != nil {
-			t.Errorf("%s, which a claim holds, left the slices with %q", device, p.lost)
-		}
+		test.Nil(t, p.lost, test.Sprintf("%s, which a claim holds, left the slices with %q", device, p.lost))
 		p.held = ""
 	})
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -24,9 +27,7 @@ func unchanged(t *testing.T, name, content string, test func(*testing.T)) {
 		if err == nil {
 			err = os.WriteFile(name, []byte(content), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { os.Remove(name) })
 	}
 	before := hostFiles(t)
@@ -57,9 +58,7 @@ func TestConfigureDocker(t *testing.T) {
 		refuses := func(t *testing.T) {
 			docker.start(t)
 			r := inside.Run(append(docker.run("off", "--device", "rdma.dev/hca=rxe0"), "true")...)
-			if r.Code == 0 {
-				t.Error("a container starts with the device")
-			}
+			test.NotEq(t, 0, r.Code, test.Sprint("a container starts with the device"))
 			t.Log(r.Out)
 		}
 		t.Run("before", refuses)
@@ -135,24 +134,16 @@ func TestPodmanOldLibrary(t *testing.T) {
 	run := append(podmanRun("crun", "--rm", "--network", "none", "--device", "rdma.dev/hca=rxe0"), sh("true")...)
 	spec := filepath.Join(specDir, "x.yaml")
 	text := "cdiVersion: 0.3.0\nkind: a.com/b\ndevices: [{name: one, containerEdits: {env: [A=b]}}]\n"
-	if err := os.WriteFile(spec, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(spec, []byte(text), 0o644))
 	defer os.Remove(spec)
 	inside.Wants(t, "podman", inside.Run(run...).Out, "panic: runtime error")
 	inside.Wants(t, "validate", inside.Run("cdi-gen", "validate", spec).Out, "panics on it")
-	if err := os.Remove(spec); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(spec))
 	inside.Must(t, "podman", "rm", "--all", "--force") // what the panic left
 	real := specDir + ".real"
-	if err := errors.Join(os.Rename(specDir, real), os.Symlink(real, specDir)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.Rename(specDir, real), os.Symlink(real, specDir)))
 	defer func() {
-		if err := errors.Join(os.Remove(specDir), os.Rename(specDir+".real", specDir)); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, errors.Join(os.Remove(specDir), os.Rename(specDir+".real", specDir)))
 	}()
 	inside.Wants(t, "podman", inside.Run(run...).Out, "unresolvable CDI devices rdma.dev/hca=rxe0")
 	inside.Wants(t, "devices", inside.Run("cdi-gen", "devices").Out, "is a symbolic link")

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // cdi-gen finds the devices and their nodes on a real kernel.
@@ -16,26 +19,18 @@ func TestDiscovery(t *testing.T) {
 			Name            string
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout(t, "cdi-gen", "list", "-o", "json")), &snapshot); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(stdout(t, "cdi-gen", "list", "-o", "json")), &snapshot))
 	protocols := map[string]string{}
 	for _, h := range snapshot.HCAs {
 		protocols[h.IBDev] = h.Protocol
 	}
 	for ibdev, want := range map[string]string{"rxe0": "roce", "rxe1": "roce", "siw0": "iwarp"} {
-		if protocols[ibdev] != want {
-			t.Errorf("%s: protocol %q, want %q", ibdev, protocols[ibdev], want)
-		}
+		test.Eq(t, want, protocols[ibdev], test.Sprintf("%s: protocol", ibdev))
 	}
-	if len(protocols) != 3 {
-		t.Errorf("found %v, want three devices", protocols)
-	}
+	test.Eq(t, 3, len(protocols), test.Sprintf("found %v, want three devices", protocols))
 	names := strings.Fields(stdout(t, "cdi-gen", "list", "-o", "name"))
 	for _, name := range []string{"rdma.dev/hca=rxe0", "rdma.dev/hca=rxe1", "rdma.dev/hca=siw0"} {
-		if !slices.Contains(names, name) {
-			t.Errorf("no device is named %q: %v", name, names)
-		}
+		test.True(t, slices.Contains(names, name), test.Sprintf("no device is named %q: %v", name, names))
 	}
 }
 
@@ -65,12 +60,9 @@ func (e edits) paths() []string {
 // rdma_cm stands at the spec.
 func TestSpecNamesTheKernelsNodes(t *testing.T) {
 	var s spec
-	if err := json.Unmarshal([]byte(stdout(t, "cdi-gen", "generate", "--output", "json")), &s); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.ContainerEdits.paths(); !slices.Equal(got, []string{"/dev/infiniband/rdma_cm"}) {
-		t.Errorf("nodes of the spec: %v", got)
-	}
+	must.NoError(t, json.Unmarshal([]byte(stdout(t, "cdi-gen", "generate", "--output", "json")), &s))
+	test.SliceEqOp(t, []string{"/dev/infiniband/rdma_cm"}, s.ContainerEdits.paths(),
+		test.Sprint("nodes of the spec"))
 	found := 0
 	for _, d := range s.Devices {
 		if !slices.Contains([]string{"rxe0", "rxe1", "siw0"}, d.Name) {
@@ -78,14 +70,10 @@ func TestSpecNamesTheKernelsNodes(t *testing.T) {
 		}
 		found++
 		want := []string{"/dev/infiniband/" + uverbs(t, d.Name)}
-		if got := d.ContainerEdits.paths(); !slices.Equal(got, want) {
-			t.Errorf("%s: nodes %v, want %v", d.Name, got, want)
-		}
+		test.SliceEqOp(t, want, d.ContainerEdits.paths(), test.Sprintf("%s: nodes", d.Name))
 		if _, err := os.Stat(want[0]); err != nil {
 			t.Error(err)
 		}
 	}
-	if found != 3 {
-		t.Errorf("the spec has %d of three devices: %+v", found, s.Devices)
-	}
+	test.Eq(t, 3, found, test.Sprintf("the spec has %d of three devices: %+v", found, s.Devices))
 }

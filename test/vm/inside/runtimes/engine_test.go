@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -30,9 +33,7 @@ func (e *engine) start(t *testing.T) {
 	t.Helper()
 	name := e.daemon[0]
 	log, err := os.Create(filepath.Join("/tmp", name+".log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer log.Close()
 	path := os.Getenv("PATH")
 	for _, p := range e.paths {
@@ -45,16 +46,12 @@ func (e *engine) start(t *testing.T) {
 	begin := func() {
 		cmd = exec.Command(argv[0], argv[1:]...)
 		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
-			t.Fatalf("start %s: %v", name, err)
-		}
+		must.NoError(t, cmd.Start(), must.Sprintf("start %s", name))
 		go func(c *exec.Cmd) { ended <- c.Wait() }(cmd)
 	}
 	begin()
 	t.Cleanup(func() {
-		if err := e.stop(cmd.Process); err != nil {
-			t.Errorf("stop %s: %v", name, err)
-		}
+		test.NoError(t, e.stop(cmd.Process), test.Sprintf("stop %s", name))
 		<-ended
 		if t.Failed() {
 			text, _ := os.ReadFile(log.Name())

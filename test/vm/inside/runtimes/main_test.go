@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
@@ -64,9 +66,7 @@ func stdout(t *testing.T, argv ...string) string {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, &stderr)
-	}
+	must.NoError(t, err, must.Sprintf("%s: %v\n%s", strings.Join(argv, " "), err, &stderr))
 	return string(out)
 }
 
@@ -80,8 +80,6 @@ func uverbs(t *testing.T, ibdev string) string {
 func number(t *testing.T, class, node string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("/sys/class", class, node, "dev"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return strings.Replace(strings.TrimSpace(string(data)), ":", " ", 1)
 }

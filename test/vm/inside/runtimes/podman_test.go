@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
@@ -67,16 +69,13 @@ func TestPodmanTraffic(t *testing.T) {
 			server, client := pair(t, runtime, "rdma.dev/hca=rxe0", "none", func() (string, string) { return traffic("rxe0") })
 			for what, r := range map[string]inside.Result{"server": server, "client": client} {
 				t.Logf("%s: status %d\n%s", what, r.Code, r.Out)
-				if r.Code != 0 {
-					t.Errorf("%s: status %d", what, r.Code)
-				}
+				test.Eq(t, 0, r.Code, test.Sprintf("%s: status", what))
 				unprivileged(t, what, r.Out, "rxe0")
 				inside.Wants(t, what, r.Out, "5 iters in", "BW average", what+" done")
 			}
 			// 50 MiB by ib_write_bw, in packets of 1024 bytes.
-			if sent := inside.SentPackets(t, "rxe0") - before; sent < 50*1024 {
-				t.Errorf("the device has sent only %d packets", sent)
-			}
+			test.GreaterEq(t, 50*1024, inside.SentPackets(t, "rxe0")-before,
+				test.Sprint("the device has sent only"))
 		})
 	}
 }
@@ -110,9 +109,7 @@ func openKernelLog(t *testing.T) kernelLog {
 	if err == nil {
 		_, err = unix.Seek(fd, 0, unix.SEEK_END)
 	}
-	if err != nil {
-		t.Fatalf("open the kernel's log: %v", err)
-	}
+	must.NoError(t, err, must.Sprint("open the kernel's log"))
 	t.Cleanup(func() { unix.Close(fd) })
 	return kernelLog(fd)
 }
@@ -126,9 +123,7 @@ func (k kernelLog) read(t *testing.T) string {
 		if err == unix.EAGAIN {
 			return b.String()
 		}
-		if err != nil {
-			t.Fatalf("read the kernel's log: %v", err)
-		}
+		must.NoError(t, err, must.Sprint("read the kernel's log"))
 		b.Write(record[:n])
 	}
 }
@@ -141,9 +136,7 @@ func TestPodmanWithoutDevice(t *testing.T) {
 		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD"}, sh(script)...)...)
 		t.Log(out)
 		inside.Wants(t, "container", out, "nodes \n", "devices \n")
-		if got := strings.Count(out, "Operation not permitted"); got != 3 {
-			t.Errorf("%d of three opens were refused", got)
-		}
+		test.Eq(t, 3, strings.Count(out, "Operation not permitted"), test.Sprint("of three opens were refused"))
 		if strings.Contains(out, "present") || strings.Contains(out, "OPENED") {
 			t.Error("the container can open a node that it was not given")
 		}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -15,9 +18,7 @@ import (
 func TestRenumbered(t *testing.T) {
 	node := uverbs(t, "rxe0")
 	spec := `{"cdiVersion": "0.3.0", "kind": "rdma.dev/owned", "devices": [` + owned("rxe0", node) + `]}`
-	if err := os.WriteFile(specDir+"/owned.json", []byte(spec), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(specDir+"/owned.json", []byte(spec), 0o644))
 	t.Cleanup(func() { os.Remove(specDir + "/owned.json") })
 	run := func(runtime string) inside.Result {
 		argv := podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/owned=rxe0")
@@ -39,14 +40,11 @@ func TestRenumbered(t *testing.T) {
 		"crun": "rdma-hook` (exit code: 6)",
 	} {
 		r := run(runtime)
-		if r.Code == 0 {
-			t.Errorf("%s started a container with the node of rxe1 for that of rxe0", runtime)
-		}
+		test.NotEq(t, 0, r.Code,
+			test.Sprintf("%s started a container with the node of rxe1 for that of rxe0", runtime))
 		inside.Wants(t, runtime, r.Out, says)
 	}
-	if left := inside.Must(t, "podman", "ps", "--all", "--quiet"); left != "" {
-		t.Errorf("containers are left: %s", left)
-	}
+	test.Eq(t, "", inside.Must(t, "podman", "ps", "--all", "--quiet"), test.Sprint("containers are left"))
 	loadedAnew(t, "rxe0", "rxe1")
 	starts()
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/shoenig/test/must"
 )
 
 // bzImage makes a kernel image around a payload, with two setup sectors.
@@ -23,9 +24,7 @@ func bzImage(payload []byte) []byte {
 func compressed(t *testing.T, text string) []byte {
 	t.Helper()
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return w.EncodeAll([]byte(text), nil)
 }
 

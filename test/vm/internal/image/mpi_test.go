@@ -3,22 +3,18 @@ package image
 import (
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestMPIRecipe: the recipe that docs/mpi.md gives users has the packages of the tested image.
 func TestMPIRecipe(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/mpi.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	list := regexp.MustCompile(`(?s)FROM debian:12\n.*?--no-install-recommends \\\n(.*?) && `).FindSubmatch(page)
-	if list == nil {
-		t.Fatal("docs/mpi.md has no recipe")
-	}
-	if got := strings.Fields(string(list[1])); !slices.Equal(got, mpiPackages) {
-		t.Errorf("docs/mpi.md installs %q, and the test's image has %q", got, mpiPackages)
-	}
+	must.NotNil(t, list, must.Sprint("docs/mpi.md has no recipe"))
+	test.SliceEqOp(t, mpiPackages, strings.Fields(string(list[1])), test.Sprint("docs/mpi.md installs"))
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/initramfs"
 )
 
@@ -29,9 +31,7 @@ func TestWrite(t *testing.T) {
 		entries = append(entries, initramfs.File(name, bytes.Repeat([]byte{byte('0' + i)}, i)))
 	}
 	var archive bytes.Buffer
-	if err := initramfs.Write(&archive, entries...); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, initramfs.Write(&archive, entries...))
 	dir := t.TempDir()
 	cmd := exec.Command("busybox", "cpio", "-i", "-d")
 	cmd.Dir, cmd.Stdin = dir, &archive

@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/job"
 )
 
@@ -14,14 +17,10 @@ func TestFiles(t *testing.T) {
 	if _, err := job.ReadResult(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a result from nowhere: %v", err)
 	}
-	if job.Started(dir) {
-		t.Error("started too early")
-	}
+	test.False(t, job.Started(dir), test.Sprint("started too early"))
 	spec := job.Spec{Argv: []string{"sh", "-c", "a \"b\"\n"}, Dir: "/x", Shares: []job.Share{{Tag: "t", Path: "/y", ReadOnly: true}}}
 	result := job.Result{Exit: 3, Boot: []job.Moment{{Name: "root", Seconds: 1.5}}}
-	if err := errors.Join(job.WriteSpec(dir, spec), job.WriteStarted(dir), job.WriteResult(dir, result)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(job.WriteSpec(dir, spec), job.WriteStarted(dir), job.WriteResult(dir, result)))
 	gotSpec, err := job.ReadSpec(dir)
 	if err != nil || !reflect.DeepEqual(gotSpec, spec) {
 		t.Errorf("spec %+v, %v", gotSpec, err)
@@ -30,7 +29,5 @@ func TestFiles(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(gotResult, result) {
 		t.Errorf("result %+v, %v", gotResult, err)
 	}
-	if !job.Started(dir) {
-		t.Error("not started")
-	}
+	test.True(t, job.Started(dir), test.Sprint("not started"))
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/kmod"
 )
 
@@ -44,18 +47,15 @@ func TestFiles(t *testing.T) {
 		if len(files) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%v: %v, %v", c.names, files, err)
 		}
-		if sorted := slices.Compact(slices.Sorted(slices.Values(files))); len(sorted) != len(files) {
-			t.Errorf("%v: a file twice: %v", c.names, files)
-		}
+		test.Eq(t, len(files), len(slices.Compact(slices.Sorted(slices.Values(files)))),
+			test.Sprintf("%v: a file twice: %v", c.names, files))
 	}
 }
 
 func TestRead(t *testing.T) {
 	dir := fstest.MapFS{"modules.dep": {Data: []byte(dep)}, "modules.builtin": {Data: []byte("kernel/fs/fuse.ko\n")}}
 	x, err := kmod.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := x.Files("fuse", "ib_core"); err != nil {
 		t.Error(err)
 	}
