@@ -98,6 +98,10 @@ bench-drivers: packages ## hundreds of drivers beside a real API server: docs/de
 bench-placement: packages ## jobs on 1,024 nodes with and without a label of their leaf: docs/dev/placement.md
 	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Placement$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/docs/dev"
 
+.PHONY: figures
+figures: ## write docs/dev/figures.md from the records of the last make test and make proof
+	bin/testlog figures bin/records >docs/dev/figures.md
+
 .PHONY: microbench
 microbench: ## the benchmarks of the main module's packages
 	go test -run '^$$' -bench . -benchmem ./...

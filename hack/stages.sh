@@ -40,11 +40,13 @@ stage() { # stage NAME COMMAND...
 	times+=("$(printf '%5d s, %5d s of processor time  %s' $((SECONDS - start)) $(($(busy) - worked)) "$name")")
 }
 
-# summary RECORD...: times of the stages, the slowest tests, what was skipped and why, and the counts.
+# summary COMMAND RECORD...: times of the stages, the slowest tests, what was skipped and why, and the counts.
 summary() {
-	printf '\n=== all stages passed\n'
-	printf '%s\n' "${times[@]}"
-	printf '%5d s, %5d s of processor time  in all\n' $SECONDS $(($(busy) - began))
+	local command=$1
+	shift
+	times+=("$(printf '%5d s, %5d s of processor time  in all' $SECONDS $(($(busy) - began)))")
+	printf '\n=== all stages of make %s passed\n' "$command"
+	printf '%s\n' "${times[@]}" | tee "$records/$command.stages"
 	"$testlog" summary "$@"
 }
 

@@ -33,4 +33,4 @@ stage "unit, golden files, fuzz seeds, import rules, chart, documents" unit
 stage "container image" image
 stage "the promises of the README, on one cluster" promises
 state >bin/tested
-summary "$records"/{unit,promises}.json >&2
+summary test "$records"/{unit,promises}.json >&2

@@ -34,9 +34,7 @@ func large(t testing.TB, n int) string {
 
 // TestManyFunctions: two names for each function, and one for all.
 func TestManyFunctions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes forty thousand files")
-	}
+	needs.Proof(t, "it writes forty thousand files")
 	n := scales[len(scales)-1]
 	r := cdigen(t, "generate", "--host-root", large(t, n), "--no-hook", "--output", "json")
 	r.expect(t, exitOK, "")

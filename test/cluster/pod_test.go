@@ -28,6 +28,7 @@ spec:
 `
 
 func TestPlainPod(t *testing.T) {
+	needs.Long(t, "the test bed alone; TestTemplate starts pods")
 	c := up(t, options(t))
 	apply(t, c, plainPod)
 	test.Eq(t, "hello", inside(t, c, "kubectl", "logs", "plain"), test.Sprint("logs"))
@@ -43,6 +44,7 @@ func TestPlainPod(t *testing.T) {
 // A program with client-go's in-cluster configuration needs the service address, the
 // certificate for it, and a token: kubectl is such a program.
 func TestInClusterConfig(t *testing.T) {
+	needs.Long(t, "the test bed alone; the driver of TestTemplate has this configuration")
 	c := up(t, options(t))
 	kubectl := inside(t, c, "sh", "-c", "command -v kubectl")
 	manifest := `

@@ -139,9 +139,7 @@ var (
 // TestSite builds the site: each page is there, and each link on it leads to another, with
 // its anchor, or out of the site.
 func TestSite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the site takes 25 s of processor time")
-	}
+	needs.Proof(t, "the site takes 25 s of processor time, and Node.js")
 	needs.Program(t, "npm", "run hack/install-packages.sh")
 	out := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "make", "--silent", "-C", checkout, "docs", "SITE="+out)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,11 +71,11 @@ func readSamples(path string) ([]sample, error) {
 
 // share divides what the processors worked between two samples among the tests that ran then. What was worked while no
 // test ran (compilation, links, starts of clusters) is the second value.
-func share(tests []*test, samples []sample) (of map[*test]time.Duration, none time.Duration) {
-	of = map[*test]time.Duration{}
+func share(tests []*outcome, samples []sample) (of map[*outcome]time.Duration, none time.Duration) {
+	of = map[*outcome]time.Duration{}
 	for i := 1; i < len(samples); i++ {
 		middle := samples[i-1].at.Add(samples[i].at.Sub(samples[i-1].at) / 2)
-		var running []*test
+		var running []*outcome
 		for _, t := range tests {
 			if t.top() && t.runs(middle) {
 				running = append(running, t)
@@ -92,23 +92,51 @@ func share(tests []*test, samples []sample) (of map[*test]time.Duration, none ti
 	return of, none
 }
 
-func (t *test) runs(at time.Time) bool {
+func (t *outcome) runs(at time.Time) bool {
 	return slices.ContainsFunc(t.spans, func(s span) bool { return !at.Before(s.from) && at.Before(s.to) })
 }
 
-// writeFigures writes the dearest tests of a run.
-func writeFigures(w io.Writer, tests []*test, samples []sample) error {
+const preface = `# Figures
+
+You get from here what the tests cost, by stage and by test. ` + "`make figures`" + ` writes this page from the records of the last run of
+` + "`make test` and `make proof`" + ` on the machine.
+
+`
+
+// writeFigures writes the stages and the dearest tests of a run whose records are in a directory.
+func writeFigures(w io.Writer, dir string) error {
+	samples, err := readSamples(filepath.Join(dir, "samples"))
+	if err != nil {
+		return err
+	}
+	records, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return err
+	}
+	tests, err := readAll(records)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(w, preface)
+	for _, command := range []string{"test", "proof"} {
+		stages, err := os.ReadFile(filepath.Join(dir, command+".stages"))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "## make %s\n\n    %s\n\n", command, strings.ReplaceAll(strings.TrimRight(string(stages), "\n"), "\n", "\n    "))
+	}
 	of, none := share(tests, samples)
-	dearest := slices.SortedFunc(slices.Values(tests), func(a, b *test) int { return cmp.Compare(of[b], of[a]) })
+	dearest := slices.SortedFunc(slices.Values(tests), func(a, b *outcome) int { return cmp.Compare(of[b], of[a]) })
 	total := none
 	for _, t := range tests {
 		total += of[t]
 	}
-	fmt.Fprintf(w, "Of %.0f s of processor time, %.0f s passed while no test ran: compilation, links, images.\n\n", total.Seconds(), none.Seconds())
+	fmt.Fprintf(w, "## By test\n\nThe processors worked %.0f s while `make proof` ran, %.0f s of them while no test did: compilation, links, images. Tests\n"+
+		"that ran at the same moment share what was worked then.\n\n", total.Seconds(), none.Seconds())
 	fmt.Fprintln(w, "| package | test | seconds | of processor time |\n|---|---|---|---|")
 	for _, t := range dearest[:min(40, len(dearest))] {
-		module := strings.TrimPrefix(t.pkg, "github.com/rdma-dev/dra-driver-rdma/")
-		if _, err := fmt.Fprintf(w, "| `%s` | `%s` | %.0f | %.0f |\n", path.Clean(module), t.name, t.took.Seconds(), of[t].Seconds()); err != nil {
+		place := strings.TrimPrefix(t.pkg, "github.com/rdma-dev/dra-driver-rdma/")
+		if _, err := fmt.Fprintf(w, "| `%s` | `%s` | %.0f | %.0f |\n", place, t.name, t.took.Seconds(), of[t].Seconds()); err != nil {
 			return err
 		}
 	}

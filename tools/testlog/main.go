@@ -3,7 +3,7 @@
 //	testlog summary RECORD...          the slowest tests, the skipped ones and why, and the counts
 //	testlog rest RECORD                what hack/test.sh left to hack/proof.sh: lines of a package and a pattern for -run
 //	testlog sample FILE                writes what the processors have worked, twice a second, until it is ended
-//	testlog figures SAMPLES RECORD...  processor time by test, as a page in Markdown
+//	testlog figures DIR                times of stages and processor time by test of the records in a directory, as a page
 package main
 
 import (
@@ -42,15 +42,7 @@ func run(args []string, out io.Writer) error {
 	case "sample":
 		return sampleUntilEnd(files[0])
 	case "figures":
-		samples, err := readSamples(files[0])
-		if err != nil {
-			return err
-		}
-		tests, err := readAll(files[1:])
-		if err != nil {
-			return err
-		}
-		return writeFigures(out, tests, samples)
+		return writeFigures(out, files[0])
 	default:
 		return fmt.Errorf("unknown command %q: want summary, rest, sample or figures", command)
 	}

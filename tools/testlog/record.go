@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// test is a test of a package, with its subtests, as a record tells it.
-type test struct {
+// outcome is what became of a test of a package, with its subtests, as a record tells it.
+type outcome struct {
 	pkg, name string
 	// result is pass, fail or skip; empty if the record ends before the test does.
 	result string
@@ -24,7 +24,7 @@ type test struct {
 
 type span struct{ from, to time.Time }
 
-func (t *test) top() bool { return !strings.Contains(t.name, "/") }
+func (t *outcome) top() bool { return !strings.Contains(t.name, "/") }
 
 // event is a line of `go test -json` (cmd/internal/test2json).
 type event struct {
@@ -35,8 +35,8 @@ type event struct {
 	Output        string
 }
 
-func readAll(paths []string) ([]*test, error) {
-	var all []*test
+func readAll(paths []string) ([]*outcome, error) {
+	var all []*outcome
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
@@ -53,9 +53,9 @@ func readAll(paths []string) ([]*test, error) {
 }
 
 // read returns the tests of a record in the order of their starts. One that ran twice is there twice.
-func read(r io.Reader) ([]*test, error) {
-	var tests []*test
-	last := map[[2]string]*test{}
+func read(r io.Reader) ([]*outcome, error) {
+	var tests []*outcome
+	last := map[[2]string]*outcome{}
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -72,14 +72,14 @@ func read(r io.Reader) ([]*test, error) {
 		key := [2]string{e.Package, e.Test}
 		t := last[key]
 		if t == nil || e.Action == "run" {
-			t = &test{pkg: e.Package, name: e.Test}
+			t = &outcome{pkg: e.Package, name: e.Test}
 			last[key], tests = t, append(tests, t)
 		}
 		t.add(e)
 	}
 }
 
-func (t *test) add(e event) {
+func (t *outcome) add(e event) {
 	switch e.Action {
 	case "run", "cont":
 		t.spans = append(t.spans, span{from: e.Time})
@@ -95,7 +95,7 @@ func (t *test) add(e event) {
 	}
 }
 
-func (t *test) end(at time.Time) {
+func (t *outcome) end(at time.Time) {
 	if n := len(t.spans); n > 0 && t.spans[n-1].to.IsZero() {
 		t.spans[n-1].to = at
 	}

@@ -13,9 +13,9 @@ import (
 // inProof is how needs.Proof begins its reason.
 const inProof = "in make proof: "
 
-func writeSummary(w io.Writer, tests []*test) error {
-	byTime := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(tests), func(t *test) bool { return !t.top() })),
-		func(a, b *test) int { return cmp.Compare(b.took, a.took) })
+func writeSummary(w io.Writer, tests []*outcome) error {
+	byTime := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(tests), func(t *outcome) bool { return !t.top() })),
+		func(a, b *outcome) int { return cmp.Compare(b.took, a.took) })
 	fmt.Fprintln(w, "\n=== the ten slowest tests")
 	for _, t := range byTime[:min(10, len(byTime))] {
 		fmt.Fprintf(w, "%8.1f s  %s %s\n", t.took.Seconds(), path.Base(t.pkg), t.name)
@@ -57,7 +57,7 @@ func writeSummary(w io.Writer, tests []*test) error {
 }
 
 // reason is why a test was skipped, without the place in the source, and whether it is because make proof has it.
-func reason(t *test) (why string, later bool) {
+func reason(t *outcome) (why string, later bool) {
 	if t.result != "skip" {
 		return "", false
 	}
@@ -69,7 +69,7 @@ func reason(t *test) (why string, later bool) {
 }
 
 // writeRest names what was left to make proof: a package in each line, and its tests as a pattern for -run.
-func writeRest(w io.Writer, tests []*test) error {
+func writeRest(w io.Writer, tests []*outcome) error {
 	rest := map[string][]string{}
 	for _, t := range tests {
 		name, _, _ := strings.Cut(t.name, "/")

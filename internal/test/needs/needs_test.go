@@ -20,11 +20,14 @@ func (r *recorder) Helper()           {}
 func (r *recorder) Skip(args ...any)  { r.ended = cmp.Or(r.ended, "skip: "+fmt.Sprint(args...)) }
 func (r *recorder) Fatal(args ...any) { r.ended = cmp.Or(r.ended, "fatal: "+fmt.Sprint(args...)) }
 
-// TestProgram: what is missing is a skip here and a failure in CI, and what is there is neither.
+// TestProgram: what is missing is a skip here, a failure in CI, and left to make proof by make test; what is there is neither.
 func TestProgram(t *testing.T) {
 	const missing = `exec: "no-such-program": executable file not found in $PATH: install it`
 	for ci, want := range map[string]string{"": "skip: " + missing, "true": "fatal: " + missing} {
 		t.Setenv("CI", ci)
+		if testing.Short() {
+			want = "skip: in make proof: " + missing
+		}
 		r := &recorder{TB: t}
 		if needs.Program(r, "no-such-program", "install it"); r.ended != want {
 			t.Errorf("CI=%q: %q, want %q", ci, r.ended, want)

@@ -1,10 +1,6 @@
 package e2e
 
-import (
-	"testing"
-
-	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
-)
+import "testing"
 
 // TestRequests: a container that names one request of a claim gets that device and
 // not the claim's others.

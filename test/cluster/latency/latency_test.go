@@ -9,6 +9,8 @@ import (
 	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 const (
@@ -52,6 +54,7 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // TestLatency: a link that fails costs one write of one slice, on a host with 1,016 HCAs
 // as on one with 8.
 func TestLatency(t *testing.T) {
+	needs.Long(t, "it measures; TestLinkDown shows the taint on a cluster, and TestLoadOfOneLink of pkg/dra the one write")
 	results := map[int]*result{}
 	for _, functions := range []int{8, 64, 1016} {
 		t.Run(fmt.Sprint(functions), func(t *testing.T) {

@@ -7,11 +7,14 @@ import (
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // TestStorm: a link that fails and comes back a thousand times costs the API server at
 // most one write a second, of its own slice, and ends right.
 func TestStorm(t *testing.T) {
+	needs.Long(t, "TestStorm of pkg/dra counts the writes of a storm, beside a fake API server")
 	n := start(t, 128, "health: {downAfter: 1s, upAfter: 1s}")
 	before := n.versions()
 	must.GreaterEq(t, 2, len(before),

@@ -57,6 +57,7 @@ func BenchmarkDrivers(b *testing.B) {
 // TestDrivers: three drivers start, prepare claims, and publish again after their kubelets have restarted, with the
 // rights of the chart. What they ask is counted.
 func TestDrivers(t *testing.T) {
+	needs.Long(t, "it tries the benchmark; TestLoadOfStart of pkg/dra counts what a driver sends")
 	needs.Root(t, "the hosts of the drivers have device nodes")
 	defer func(before time.Duration) { *pause = before }(*pause)
 	*pause = 0

@@ -24,6 +24,7 @@ type faulty struct {
 
 func newFaulty(t testing.TB, machine string) *faulty {
 	t.Helper()
+	needs.Proof(t, "each of its calls starts a driver")
 	drivertest.RequireRoot(t)
 	if err := sysfault.Available(); err != nil {
 		needs.Missing(t, err)

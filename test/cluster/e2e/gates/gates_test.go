@@ -7,16 +7,12 @@ import (
 
 	"github.com/shoenig/test"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // What the policy has as shared, and as shared and exclusive: two storage HCAs.
 const shared, both = "pci-0000-29-00-0", "pci-0000-29-00-1"
-
-// inOldest is why a short run leaves a test out.
-const inOldest = "the same test of test/cluster/e2e/oldest shows it on Kubernetes 1.34"
 
 // bed is a host with eight InfiniBand HCAs for GPUs, and four on Ethernet for storage.
 var bed *testbed.Bed
@@ -28,25 +24,6 @@ func TestMain(m *testing.M) {
 		Values:  testbed.DegradedValues(shared, both),
 		GPUs:    true,
 	}, &bed)
-}
-
-func TestDegraded(t *testing.T) {
-	needs.Long(t, inOldest)
-	bed.Degraded(t, shared, both)
-}
-
-// TestAlignment: alignment needs none of the gates.
-func TestAlignment(t *testing.T) {
-	needs.Long(t, inOldest)
-	n := bed.Namespace(t)
-	n.Align("aligned-root", 8, 8, bed.SameRoot)
-	n.Align("aligned-fallback", 8, 8, bed.SameRoot)
-}
-
-// TestKubeletRestart: a restart of the kubelet disturbs nobody.
-func TestKubeletRestart(t *testing.T) {
-	needs.Long(t, inOldest)
-	bed.KubeletRestart(t)
 }
 
 // TestVFs: without counters nothing keeps a PF and its VFs apart, so that the VFs are

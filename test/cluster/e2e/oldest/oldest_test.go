@@ -8,6 +8,7 @@ import (
 
 	"github.com/shoenig/test"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -69,7 +70,10 @@ func TestOldPodWaits(t *testing.T) {
 }
 
 // TestKubeletRestart: a restart of this version's kubelet disturbs nobody.
-func TestKubeletRestart(t *testing.T) { bed.KubeletRestart(t) }
+func TestKubeletRestart(t *testing.T) {
+	needs.Long(t, "TestKubeletRestart of test/cluster/e2e/promises restarts the newest one")
+	bed.KubeletRestart(t)
+}
 
 // TestAlignment: alignment needs nothing that the oldest version lacks.
 func TestAlignment(t *testing.T) {
