@@ -51,9 +51,10 @@ var local = []string{
 	"fusectl", "selinuxfs", "rpc_pipefs",
 }
 
-// remote returns the mount points whose file systems may not answer: those on FUSE and on the network, and overlays
-// over them. The layers of an overlay are paths among the host's mounts.
-func (m mounts) remote(host mounts) []string {
+// remote returns the mount points whose file systems may not answer: those on FUSE and on the network, overlays other than
+// the root, and the root if it is an overlay over such file systems. Whoever has mounts of his own can mount an overlay
+// over FUSE, and take the latter out of all lists. The layers of the root are paths among the host's mounts.
+func (m mounts) remote(host mounts, root string) []string {
 	var below, points []string
 	for _, h := range host {
 		if !slices.Contains(local, h.kind) {
@@ -61,7 +62,11 @@ func (m mounts) remote(host mounts) []string {
 		}
 	}
 	for _, c := range m {
-		if !slices.Contains(local, c.kind) || len(below) > 0 && c.kind == "overlay" && isOver(c.options, below) {
+		isFar := !slices.Contains(local, c.kind)
+		if c.kind == "overlay" {
+			isFar = c.point != root || len(below) > 0 && isOver(c.options, below)
+		}
+		if isFar {
 			points = append(points, c.point)
 		}
 	}
