@@ -8,6 +8,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -122,6 +123,19 @@ func TestReportSecrets(t *testing.T) {
 	for _, want := range []string{"spec-invalid", "spec-twins", "/etc/cdi/no-kind.yaml", "(hidden)"} {
 		if !strings.Contains(files["cdi-gen-report/doctor.json"], want) {
 			t.Errorf("the findings have no %q", want)
+		}
+	}
+}
+
+// TestReportOfContainers: what a report repeats of a running container is hidden, wherever a quote stands in it.
+func TestReportOfContainers(t *testing.T) {
+	const text = `the container's library is in "/opt/geheim'01": set "geheim\"02" there`
+	r := doctor.Report{Findings: []doctor.Finding{{ID: "container-unusable", Reason: text}, {ID: "spec-invalid", Reason: text,
+		Subjects: []string{"/etc/cdi/x.yaml"}}}, Unseen: []doctor.Unseen{{What: "provider in container 0123", Reason: text}}}
+	hideQuotes(&r, []reportSpec{{path: "/etc/cdi/x.yaml"}})
+	for _, got := range []string{r.Findings[0].Reason, r.Findings[1].Reason, r.Unseen[0].Reason} {
+		if got != "the container's library is in (hidden): set (hidden) there" {
+			t.Errorf("it says %s", got)
 		}
 	}
 }
