@@ -32,7 +32,8 @@ func checkGPUs(f *facts, out *findings) {
 		return
 	}
 	for _, p := range f.host.pciFunctions() {
-		loaded := p.vendor == vendorNVIDIA && f.host.sysHas("module/nvidia") || p.vendor == vendorAMD && f.host.sysHas("module/amdgpu")
+		loaded := p.vendor == vendorNVIDIA && f.host.sysHas("module/nvidia") ||
+			p.vendor == vendorAMD && f.host.sysHas("module/amdgpu")
 		switch {
 		case !loaded || !strings.HasPrefix(p.class, classDisplay) && !strings.HasPrefix(p.class, classAccel):
 		case strings.HasPrefix(p.class, classVGA):
@@ -44,14 +45,14 @@ func checkGPUs(f *facts, out *findings) {
 		}
 	}
 	if len(displays) > 0 {
-		f.host.addUnseen("peer memory of "+text.Some(displays, ", "), errors.New("some cards with a display have none, as GeForce "+
-			"and GB10: compare ib_write_bw with and without --use_cuda=0"))
+		f.host.addUnseen("peer memory of "+text.Some(displays, ", "), errors.New("some cards with a display have none, as "+
+			"GeForce and GB10: compare ib_write_bw with and without --use_cuda=0"))
 	}
 	if len(nvidia) > 0 {
 		out.add(nvidiaPeer(f.host, nvidia))
 	}
 	if len(amd) > 0 {
-		out.add(dmaBufPeer(f.host, amd, text.Count(len(amd), "AMD GPU"), "amdgpu"))
+		out.add(dmaBufPeer(f.host, amd, text.Count(len(amd), "AMD GPU"), "amdgpu", "scripts/config --enable PCI_P2PDMA && make"))
 	}
 }
 
@@ -64,10 +65,10 @@ func nvidiaPeer(host *reader, gpus []string) Finding {
 	case host.sysHas("kernel/mm/memory_peers/nv_mem"), host.sysHas("kernel/mm/memory_peers/nv_mem_nc"):
 		return found("gpu-peer-ok", OK, title+" with peer memory (nv_peer_mem)")
 	case strings.Contains(driver, "Open Kernel Module"):
-		return dmaBufPeer(host, gpus, title, "the open kernel module")
+		return dmaBufPeer(host, gpus, title, "the open kernel module", load("nvidia_peermem")...)
 	}
-	return noPeer(gpus, title, "nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports dma-buf").
-		fix(load("nvidia_peermem")...)
+	return noPeer(gpus, title, "nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports "+
+		"dma-buf").fix(load("nvidia_peermem")...)
 }
 
 func noPeer(gpus []string, title, reason string) Finding {
@@ -77,15 +78,15 @@ func noPeer(gpus []string, title, reason string) Finding {
 
 // dmaBufPeer checks GPUs whose driver exports dma-buf. An HCA gets host memory by it in a kernel without
 // CONFIG_PCI_P2PDMA: pci_p2pdma_distance of include/linux/pci-p2pdma.h returns -1 then.
-func dmaBufPeer(host *reader, gpus []string, title, driver string) Finding {
+func dmaBufPeer(host *reader, gpus []string, title, driver string, fix ...string) Finding {
 	has, err := host.kernelHas("CONFIG_PCI_P2PDMA")
 	switch {
 	case err != nil:
 		host.addUnseen("peer memory of "+title, err)
 		return Finding{}
 	case !has:
-		return noPeer(gpus, title, "the running kernel is built without CONFIG_PCI_P2PDMA, which dma-buf of "+driver+" needs").
-			fix("grep CONFIG_PCI_P2PDMA /boot/config-*")
+		return noPeer(gpus, title, "the running kernel is built without CONFIG_PCI_P2PDMA, which dma-buf of "+driver+
+			" needs").fix(fix...)
 	}
 	return found("gpu-peer-ok", OK, title+" with peer memory (dma-buf of "+driver+")")
 }

@@ -76,6 +76,11 @@ func lookIntoContainers(ctx context.Context, host *reader, snap *rdma.Snapshot, 
 			host.addUnseen("container "+short(running[i].ID), errors.New(a.Error))
 		case len(a.Checks) > 0 && (asked || !a.AllDevices):
 			out = append(out, look{id: short(running[i].ID), checks: a.Checks})
+			for _, c := range a.Checks {
+				if c.Result == usable.NotChecked {
+					host.addUnseen(string(c.Kind)+" in container "+short(running[i].ID), errors.New(c.Message))
+				}
+			}
 		}
 	}
 	return out
@@ -121,9 +126,6 @@ func (l looks) addTo(f *facts, out *findings) {
 	for _, one := range l {
 		bad := false
 		for _, c := range one.checks {
-			if c.Result == usable.NotChecked {
-				f.host.addUnseen(string(c.Kind)+" in container "+one.id, errors.New(c.Message))
-			}
 			if c.Result != usable.Unusable || c.Kind == usable.Memlock && c.Remedy == "" {
 				continue
 			}

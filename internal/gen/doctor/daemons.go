@@ -57,6 +57,9 @@ func findDaemons(host *reader) []daemon {
 		host.addUnseen("processes", err)
 		return nil
 	}
+	if _, err := hostfs.ReadFile(host.Root, "/proc/1/comm", maxFile); err != nil { // hidepid of proc(5)
+		host.addUnseen("processes of other users, and their containers", err)
+	}
 	var daemons []daemon
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())

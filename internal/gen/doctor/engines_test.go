@@ -238,6 +238,9 @@ func TestUnseen(t *testing.T) {
 		{"loop", "/etc/cdi/loop.json", "too many levels", func(f *fake) { f.link("/etc/cdi/loop.json", "loop.json") }},
 		{"mounts", "mounts of the host (is the hook's directory noexec?)", "/proc/self/mountinfo",
 			func(f *fake) { f.remove("/proc/self/mountinfo") }},
+		{"hidden processes", "processes of other users, and their containers", "/proc/1/comm", func(f *fake) {
+			f.remove("/proc/1/comm") // as with hidepid=2
+		}},
 		{"kernel without its configuration", "peer memory of 8 NVIDIA GPUs", "CONFIG_PCI_P2PDMA", func(f *fake) {
 			f.sys("module/nvidia/version", "575.1\n")
 			f.file("/proc/driver/nvidia/version", openModule)

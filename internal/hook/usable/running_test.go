@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -88,6 +89,15 @@ func TestRunning(t *testing.T) {
 	}
 	if want := []Kind{Provider, Permission, Variables, Memlock}; !slices.Equal(kinds, want) || look.AllDevices {
 		t.Errorf("found %v, want %v: %+v", kinds, want, look)
+	}
+	if err := errors.Join(os.Chmod(node, 0o666), os.Chmod(filepath.Dir(node), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	look, err = LookInto(pid, mlx5, args.Unlimited)
+	if err != nil || !slices.ContainsFunc(look.Checks, func(c Check) bool {
+		return c.Kind == Permission && c.Result == Unusable && strings.Contains(c.Message, "cannot search /dev/infiniband (mode 0700")
+	}) {
+		t.Errorf("the directory is closed: %+v, %v", look, err)
 	}
 }
 
