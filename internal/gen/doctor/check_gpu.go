@@ -91,11 +91,16 @@ func dmaBufPeer(host *reader, gpus []string, title, driver string, fix ...string
 	return found("gpu-peer-ok", OK, title+" with peer memory (dma-buf of "+driver+")")
 }
 
-// kernelHas reports whether the running kernel was built with an option.
+// kernelHas reports whether the running kernel was built with an option of dma-buf for HCAs, which Linux has since 5.12.
 func (r *reader) kernelHas(option string) (bool, error) {
-	release, ok := r.optional("/proc/sys/kernel/osrelease")
-	if release = strings.TrimSpace(release); !ok || strings.Contains(release, "/") {
+	text, _ := r.optional("/proc/sys/kernel/osrelease")
+	release := strings.TrimSpace(text)
+	var major, minor int
+	switch n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); {
+	case n != 2 || strings.Contains(release, "/"):
 		return false, errors.New("the running kernel is unknown")
+	case major < 5 || major == 5 && minor < 12:
+		return false, fmt.Errorf("kernel %s is older than 5.12, and few distributions add dma-buf for HCAs to it", release)
 	}
 	for _, name := range []string{"/boot/config-" + release, "/lib/modules/" + release + "/config", "/proc/config.gz"} {
 		data, err := hostfs.ReadFile(r.Root, name, maxFile)

@@ -245,6 +245,15 @@ func TestUnseen(t *testing.T) {
 			f.sys("module/nvidia/version", "575.1\n")
 			f.file("/proc/driver/nvidia/version", openModule)
 		}},
+		{"old kernel", "peer memory of 8 NVIDIA GPUs", "older than 5.12", func(f *fake) {
+			f.sys("module/nvidia/version", "575.1\n")
+			f.file("/proc/driver/nvidia/version", openModule)
+			f.file(osrelease, "5.4.0-1-generic\n")
+			f.file("/boot/config-5.4.0-1-generic", "CONFIG_PCI_P2PDMA=y\n")
+			for _, name := range []string{"modules.alias", "modules.dep"} {
+				f.put("/lib/modules/5.4.0-1-generic/"+name, f.root["lib/modules/"+release+"/"+name])
+			}
+		}},
 		{"GeForce", "peer memory of 0000:e1:00.0", "compare ib_write_bw", func(f *fake) { // class of an RTX 3090, and of GB10
 			f.sys("module/nvidia/version", "575.1\n")
 			f.sys("module/nvidia_peermem/version", "575.1\n")
