@@ -200,6 +200,11 @@ func TestMounts(t *testing.T) {
 damaged
 `
 	m := parseMounts(text)
+	composefs := parseMounts("24 1 0:9 / / ro - overlay composefs ro,lowerdir=/run/x\n" +
+		"40 24 0:9 /usr/lib64/libibverbs.so.1 /run/c4/rootfs/usr/lib64/libibverbs.so.1 ro - overlay composefs ro,lowerdir=/run/x\n")
+	if got := composefs.remote(composefs, "/run/c4/rootfs"); len(got) > 0 {
+		t.Errorf("libraries of the host, whose root is an overlay, are remote: %q", got)
+	}
 	const far = "/lazy/snapshots/l/1 /run/c1/rootfs/data /auto /run/c1/rootfs/usr"
 	for root, want := range map[string]string{
 		"/run/c1/rootfs": "/net fs /run/c2/rootfs /run/c3/rootfs " + far,
