@@ -65,6 +65,16 @@ It writes nothing and needs no root. It lists what it could not check.`,
 	return cmd
 }
 
+// newLooks is the child of doctor that looks into containers.
+func newLooks() *cobra.Command {
+	return &cobra.Command{
+		Use: doctor.LookCommand, Short: "Look into containers for doctor", Hidden: true, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return doctor.AnswerLooks(cmd.InOrStdin(), text.Unwrap(cmd.OutOrStdout()))
+		},
+	}
+}
+
 // acknowledged takes the acknowledged findings from the config file if the flag is not set, and checks them.
 func acknowledged(cmd *cobra.Command, config string, known *[]string) error {
 	source := "--acknowledge"

@@ -159,16 +159,27 @@ func versions(host fs.ReadLinkFS, runtimes []string) string {
 	return strings.Join(append(lines, runtimes...), "\n") + "\n"
 }
 
-// quoted is what a message repeats of a file.
-var quoted = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`")
+// goQuoted is what a message of ours repeats, with escapes; otherQuoted what one of a library does.
+var (
+	goQuoted    = regexp.MustCompile(`"(\\.|[^"\\])*"`)
+	otherQuoted = regexp.MustCompile("'[^']*'|`[^`]*`")
+)
 
-// hideQuotes hides what findings repeat of invalid specs, also a part of a value.
+// hideQuotes hides what findings repeat of invalid specs, also a part of a value, and of containers.
 func hideQuotes(report *doctor.Report, list []reportSpec) {
 	for i := range report.Findings {
 		f := &report.Findings[i]
 		invalid := func(s reportSpec) bool { return s.spec == nil && !s.ours && slices.Contains(f.Subjects, s.path) }
 		if slices.ContainsFunc(list, invalid) {
-			f.Reason = quoted.ReplaceAllString(f.Reason, hidden)
+			f.Reason = otherQuoted.ReplaceAllString(goQuoted.ReplaceAllString(f.Reason, hidden), hidden)
+		}
+		if f.ID == "container-unusable" {
+			f.Reason = goQuoted.ReplaceAllString(f.Reason, hidden)
+		}
+	}
+	for i := range report.Unseen {
+		if u := &report.Unseen[i]; strings.Contains(u.What, "container ") {
+			u.Reason = goQuoted.ReplaceAllString(u.Reason, hidden)
 		}
 	}
 }

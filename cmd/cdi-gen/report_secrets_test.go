@@ -11,6 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -118,6 +119,19 @@ func TestReportSecrets(t *testing.T) {
 	}
 	for _, want := range []string{"spec-invalid", "spec-twins", "/etc/cdi/no-kind.yaml", "(hidden)"} {
 		test.StrContains(t, files["cdi-gen-report/doctor.json"], want, test.Sprint("the findings have no"))
+	}
+}
+
+// TestReportOfContainers: what a report repeats of a running container is hidden, wherever a quote stands in it.
+func TestReportOfContainers(t *testing.T) {
+	const text = `the container's library is in "/opt/geheim'01": set "geheim\"02" there`
+	r := doctor.Report{Findings: []doctor.Finding{{ID: "container-unusable", Reason: text}, {ID: "spec-invalid", Reason: text,
+		Subjects: []string{"/etc/cdi/x.yaml"}}}, Unseen: []doctor.Unseen{{What: "provider in container 0123", Reason: text}}}
+	hideQuotes(&r, []reportSpec{{path: "/etc/cdi/x.yaml"}})
+	for _, got := range []string{r.Findings[0].Reason, r.Findings[1].Reason, r.Unseen[0].Reason} {
+		if got != "the container's library is in (hidden): set (hidden) there" {
+			t.Errorf("it says %s", got)
+		}
 	}
 }
 

@@ -1,6 +1,10 @@
 package hook
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
 
 // annotatedPod returns the UID of the pod and the name of the container in the pod, "" if they are unknown. It must
 // read only keys that the container runtime writes last: users can annotate pods, authors can annotate images, and
@@ -11,20 +15,42 @@ import "encoding/json"
 //   - CRI-O writes the kubelet's labels last (internal/factory/container), but io.kubernetes.cri.* may come from the
 //     image. The container's ID in the annotations identifies CRI-O, because nobody knows the ID before.
 //
-// Annotations of an unexpected type are no error: they are unknown.
+// Annotations of an unexpected type are no error: they are unknown. Only these keys are kept, because there may be
+// millions.
 func annotatedPod(annotations json.RawMessage, id string) (podUID, container string) {
-	var all map[string]any
-	if json.Unmarshal(annotations, &all) != nil {
+	d := json.NewDecoder(bytes.NewReader(annotations))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
 		return "", ""
 	}
-	text := func(key string) string {
-		if s, ok := all[key].(string); ok && len(s) <= maxText {
-			return s
+	text := map[string]string{}
+	for d.More() {
+		key, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return "", ""
 		}
+		if name, _ := key.(string); slices.Contains(podKeys, name) {
+			text[name] = shortText(value) // the last one counts
+		}
+	}
+	if id != "" && text[crioContainerID] == id {
+		return text[crioPodUID], text[crioContainer]
+	}
+	return text[containerdPodUID], text[containerdContainer]
+}
+
+const (
+	crioContainerID, crioPodUID, crioContainer = "io.kubernetes.cri-o.ContainerID", "io.kubernetes.pod.uid",
+		"io.kubernetes.container.name"
+	containerdPodUID, containerdContainer = "io.kubernetes.cri.sandbox-uid", "io.kubernetes.cri.container-name"
+)
+
+var podKeys = []string{crioContainerID, crioPodUID, crioContainer, containerdPodUID, containerdContainer}
+
+// shortText returns a text of at most maxText bytes, "" for any other value.
+func shortText(value json.RawMessage) (s string) {
+	if json.Unmarshal(value, &s) != nil || len(s) > maxText {
 		return ""
 	}
-	if id != "" && text("io.kubernetes.cri-o.ContainerID") == id {
-		return text("io.kubernetes.pod.uid"), text("io.kubernetes.container.name")
-	}
-	return text("io.kubernetes.cri.sandbox-uid"), text("io.kubernetes.cri.container-name")
+	return s
 }

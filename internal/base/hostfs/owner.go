@@ -64,6 +64,22 @@ func Weaknesses(root fs.ReadLinkFS, name string) ([]Weakness, error) {
 	return weak, err
 }
 
+// ClosedTo returns what keeps users other than root from a file, "" for nothing: a directory on the way to it that not
+// everybody may search, or the file itself if its mode lacks bits of want for others. mode is that of the result.
+func ClosedTo(root fs.ReadLinkFS, name string, want fs.FileMode) (closed string, mode fs.FileMode, err error) {
+	visit := func(at string, info fs.FileInfo) {
+		need := want
+		if info.IsDir() {
+			need = 0o001
+		}
+		if link := info.Mode()&fs.ModeSymlink != 0; !link && closed == "" && info.Mode().Perm()&need != need {
+			closed, mode = path.Join("/", at), info.Mode()
+		}
+	}
+	_, err = walk{root: root, visit: visit}.to(name)
+	return closed, mode, err
+}
+
 // judge returns the weaknesses of one component. It ignores the mode of a link, which has no effect. It checks the
 // owner of a link, who can replace it even in a directory with the sticky bit.
 func judge(at string, info fs.FileInfo) (weak []Weakness) {

@@ -55,8 +55,8 @@ type Plan struct {
 	file   file
 }
 
-// maxFile bounds the size of a configuration file.
-const maxFile = 4 << 20
+// maxFile bounds the size of a configuration file, as in package runtimeconf.
+const maxFile = 256 << 10
 
 // The suffixes of what Apply leaves beside an edited file: its backup, or a mark for a missing file.
 const (

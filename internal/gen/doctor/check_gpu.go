@@ -1,8 +1,15 @@
 package doctor
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
@@ -12,29 +19,40 @@ const (
 	vendorAMD    = "1002"
 )
 
-// checkGPUs checks whether an HCA can read and write the memory of a GPU. AMD's driver exports dma-buf by itself, and
-// EFA has its own peer memory. NVIDIA GPUs need nvidia_peermem or the open kernel module, which exports dma-buf.
+// classVGA is the class of cards with a display: GeForce and Radeon, which may lack GPUDirect RDMA, GB10, which has none,
+// and workstation cards, which have it (https://docs.nvidia.com/cuda/gpudirect-rdma, "Tesla and Quadro"; GB10: NVIDIA's
+// FAQ of DGX Spark). Cards of data centers are 3D controllers (0302) or accelerators.
+const classVGA = "0300"
+
+// checkGPUs checks whether an HCA can read and write the memory of a GPU. EFA has its own peer memory. AMD GPUs need
+// dma-buf. NVIDIA GPUs need nvidia_peermem, or dma-buf of the open kernel module.
 func checkGPUs(f *facts, out *findings) {
-	var nvidia, amd []string
-	for _, p := range f.host.pciFunctions() {
-		if !strings.HasPrefix(p.class, classDisplay) && !strings.HasPrefix(p.class, classAccel) {
-			continue
-		}
-		switch p.vendor {
-		case vendorNVIDIA:
-			nvidia = append(nvidia, p.address)
-		case vendorAMD:
-			amd = append(amd, p.address)
-		}
-	}
+	var nvidia, amd, displays []string
 	if len(f.snap.Usable()) == 0 {
 		return
 	}
-	if len(nvidia) > 0 && f.host.sysHas("module/nvidia") {
+	for _, p := range f.host.pciFunctions() {
+		loaded := p.vendor == vendorNVIDIA && f.host.sysHas("module/nvidia") ||
+			p.vendor == vendorAMD && f.host.sysHas("module/amdgpu")
+		switch {
+		case !loaded || !strings.HasPrefix(p.class, classDisplay) && !strings.HasPrefix(p.class, classAccel):
+		case strings.HasPrefix(p.class, classVGA):
+			displays = append(displays, p.address)
+		case p.vendor == vendorNVIDIA:
+			nvidia = append(nvidia, p.address)
+		default:
+			amd = append(amd, p.address)
+		}
+	}
+	if len(displays) > 0 {
+		f.host.addUnseen("peer memory of "+text.Some(displays, ", "), errors.New("some cards with a display have none, as "+
+			"GeForce and GB10: compare ib_write_bw with and without --use_cuda=0"))
+	}
+	if len(nvidia) > 0 {
 		out.add(nvidiaPeer(f.host, nvidia))
 	}
-	if len(amd) > 0 && f.host.sysHas("module/amdgpu") {
-		out.add(found("gpu-peer-ok", OK, text.Count(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
+	if len(amd) > 0 {
+		out.add(dmaBufPeer(f.host, amd, text.Count(len(amd), "AMD GPU"), "amdgpu", "scripts/config --enable PCI_P2PDMA && make"))
 	}
 }
 
@@ -47,11 +65,59 @@ func nvidiaPeer(host *reader, gpus []string) Finding {
 	case host.sysHas("kernel/mm/memory_peers/nv_mem"), host.sysHas("kernel/mm/memory_peers/nv_mem_nc"):
 		return found("gpu-peer-ok", OK, title+" with peer memory (nv_peer_mem)")
 	case strings.Contains(driver, "Open Kernel Module"):
-		return found("gpu-peer-ok", OK, title+" with peer memory (dma-buf of the open kernel module)")
+		return dmaBufPeer(host, gpus, title, "the open kernel module", load("nvidia_peermem")...)
 	}
-	return found("gpu-peer-missing", Warning, title+" without peer memory").
-		about(gpus...).
-		because("nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports dma-buf. " +
-			"HCAs copy through host memory, at a fraction of the rate").
-		fix(load("nvidia_peermem")...)
+	return noPeer(gpus, title, "nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports "+
+		"dma-buf").fix(load("nvidia_peermem")...)
+}
+
+func noPeer(gpus []string, title, reason string) Finding {
+	return found("gpu-peer-missing", Warning, title+" without peer memory").about(gpus...).
+		because("%s. HCAs copy through host memory, at a fraction of the rate", reason)
+}
+
+// dmaBufPeer checks GPUs whose driver exports dma-buf. An HCA gets host memory by it in a kernel without
+// CONFIG_PCI_P2PDMA: pci_p2pdma_distance of include/linux/pci-p2pdma.h returns -1 then.
+func dmaBufPeer(host *reader, gpus []string, title, driver string, fix ...string) Finding {
+	has, err := host.kernelHas("CONFIG_PCI_P2PDMA")
+	switch {
+	case err != nil:
+		host.addUnseen("peer memory of "+title, err)
+		return Finding{}
+	case !has:
+		return noPeer(gpus, title, "the running kernel is built without CONFIG_PCI_P2PDMA, which dma-buf of "+driver+
+			" needs").fix(fix...)
+	}
+	return found("gpu-peer-ok", OK, title+" with peer memory (dma-buf of "+driver+")")
+}
+
+// kernelHas reports whether the running kernel was built with an option of dma-buf for HCAs, which Linux has since 5.12.
+func (r *reader) kernelHas(option string) (bool, error) {
+	text, _ := r.optional("/proc/sys/kernel/osrelease")
+	release := strings.TrimSpace(text)
+	var major, minor int
+	switch n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); {
+	case n != 2 || strings.Contains(release, "/"):
+		return false, errors.New("the running kernel is unknown")
+	case major < 5 || major == 5 && minor < 12:
+		return false, fmt.Errorf("kernel %s is older than 5.12, and few distributions add dma-buf for HCAs to it", release)
+	}
+	for _, name := range []string{"/boot/config-" + release, "/lib/modules/" + release + "/config", "/proc/config.gz"} {
+		data, err := hostfs.ReadFile(r.Root, name, maxFile)
+		if err == nil && strings.HasSuffix(name, ".gz") {
+			data, err = gunzip(data)
+		}
+		if err == nil {
+			return slices.Contains(strings.Split(string(data), "\n"), option+"=y"), nil
+		}
+	}
+	return false, fmt.Errorf("no file says whether kernel %s has %s", release, option)
+}
+
+func gunzip(data []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(r, maxFile))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -126,16 +127,15 @@ func (h hookUse) binaryFault(host *reader, about []string, consequence string) F
 		host.addUnseen(h.path, err)
 		return Finding{}
 	}
-	program, err := elf.NewFile(bytes.NewReader(data))
+	machine, dynamic, err := rdmacore.ParseProgram(bytes.NewReader(data))
 	if err != nil {
 		return Finding{}
 	}
-	if want, ok := machines[host.Arch]; ok && program.Machine != want {
+	if want, ok := machines[host.Arch]; ok && machine != want {
 		return found("hook-arch", Error, "the hook of a spec is built for another processor").about(about...).
-			because("it is built for %s, this host is %s; %s", program.Machine, want, consequence).
+			because("it is built for %s, this host is %s; %s", machine, want, consequence).
 			fix("file "+text.Shell(h.path), "install -m 0755 RDMA_HOOK "+text.Shell(h.path))
 	}
-	dynamic := slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 	if dynamic && h.ours {
 		return found("hook-dynamic", Warning, "the hook of a spec needs shared libraries").about(about...).
 			because("if the host's C library does not fit, the hook and every container with it fails; it also starts slower").

@@ -27,7 +27,7 @@ func nodesOf(h *rdma.HCA) []rdma.Node {
 
 // nodeState lists nodes by their fault.
 type nodeState struct {
-	missing, missingMAD, wrong, closed []string
+	missing, missingMAD, wrong, closed, closedDirs []string
 }
 
 // checkNodes compares /dev/infiniband with sysfs.
@@ -64,6 +64,9 @@ func checkNodes(f *facts, out *findings) {
 		because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless "+
 			"containers, which get it with this mode").
 		fix("chmod 0666 "+pathsOf(s.closed), "grep -r infiniband /etc/udev/rules.d"))
+	out.add(foundIn(s.closedDirs, "node-mode", Warning, "directory", " of nodes not open to every user").
+		because("users other than root cannot open nodes below it, nor can rootless containers").
+		fix("chmod 0755 " + pathsOf(s.closedDirs)))
 	out.add(foundIn(stale, "node-stale", Warning, "node", " in /dev/infiniband without a device").
 		because("the kernel has no device of that name; a container with the node cannot open it, or opens another device " +
 			"that has its number").
@@ -118,8 +121,14 @@ func (s *nodeState) check(host *reader, n rdma.Node) {
 			s.wrong = append(s.wrong,
 				fmt.Sprintf("%s (is %d:%d, the kernel has %d:%d)", n.Path(), major, minor, n.Major, n.Minor))
 		}
-		if !mad && info.Mode().Perm()&0o006 != 0o006 {
-			s.closed = append(s.closed, fmt.Sprintf("%s (%04o)", n.Path(), info.Mode().Perm()))
+		closed, mode, err := hostfs.ClosedTo(host.Root, n.Path(), 0o006)
+		what := fmt.Sprintf("%s (%04o)", closed, mode.Perm())
+		switch {
+		case mad || err != nil || closed == "" || slices.Contains(s.closedDirs, what):
+		case !mode.IsDir():
+			s.closed = append(s.closed, what)
+		default:
+			s.closedDirs = append(s.closedDirs, what)
 		}
 	}
 }

@@ -77,11 +77,17 @@ func checkSpecFiles(f *facts, out *findings) {
 		if s.err != nil {
 			out.add(invalid(s))
 		}
-		if s.mode&0o004 == 0 {
-			out.add(found("spec-mode", Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
-				about(s.path).because("rootless podman cannot read the file: it reports that the device is unresolvable").
-				fix("chmod 0644 " + text.Shell(s.path)))
+		closed, mode, err := hostfs.ClosedTo(f.host.Root, s.path, 0o004)
+		if closed == "" || err != nil {
+			continue // the reader of specs reports the error
 		}
+		what, subjects, right := "a spec", []string{s.path}, "0644"
+		if mode.IsDir() {
+			what, subjects, right = "a spec below a directory", append(subjects, closed), "0755"
+		}
+		out.add(found("spec-mode", Warning, fmt.Sprintf("%s with mode %04o", what, mode.Perm())).about(subjects...).
+			because("rootless podman cannot read the file: it reports that the device is unresolvable").
+			fix("chmod " + right + " " + text.Shell(closed)))
 	}
 }
 

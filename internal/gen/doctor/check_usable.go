@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,33 +10,21 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // checkUsable reports what containers cannot use of their HCAs: the one that the host asks for, or all that run and the
 // last one that started.
 func checkUsable(f *facts, out *findings) {
-	var all looks
-	if name := f.host.Container; name != "" {
-		pid, err := usable.FindContainer(name)
-		if err == nil {
-			err = all.look(f, name, pid, func(*usable.Container) bool { return true })
+	looks := f.looks
+	if f.host.Container == "" {
+		r := lastReport(f.host, f.specs.hookOptions())
+		if r != nil && !slices.ContainsFunc(looks, func(l look) bool { return l.id == short(r.ID) }) {
+			looks = append(looks, look{short(r.ID), r.Checks, fmt.Sprintf("at %s the hook said: ",
+				r.Time.UTC().Format("2006-01-02 15:04:05 MST"))})
 		}
-		if err == nil && len(all) == 0 {
-			err = errors.New("it has none of the host's RDMA device nodes")
-		}
-		if err != nil {
-			f.host.addUnseen("container "+name, err)
-		}
-		all.addTo(f, out)
-		return
 	}
-	all.lookIntoAll(f)
-	r := lastReport(f.host, f.specs.hookOptions())
-	if r != nil && !slices.ContainsFunc(all, func(l look) bool { return l.id == short(r.ID) }) {
-		all = append(all, look{short(r.ID), r.Checks, fmt.Sprintf("at %s the hook said: ",
-			r.Time.UTC().Format("2006-01-02 15:04:05 MST"))})
-	}
-	all.addTo(f, out)
+	looks.addTo(f, out)
 }
 
 // look is what was found of a container.
@@ -53,47 +42,71 @@ func short(id string) string { return id[:min(len(id), 12)] }
 // maxContainers bounds the running containers that are looked into. A node has up to 250 pods.
 const maxContainers = 2000
 
-// lookIntoAll looks into each running container that was given HCAs.
-func (l *looks) lookIntoAll(f *facts) {
-	if f.host.Containers == nil {
-		return
+// lookIntoContainers looks into the container that the host asks for, or into each running one that was given HCAs.
+func lookIntoContainers(ctx context.Context, host *reader, snap *rdma.Snapshot, specs specFiles) (out looks) {
+	running, err := containersOf(host.Host)
+	if err != nil {
+		what := "running containers"
+		if host.Container != "" {
+			what = "container " + host.Container
+		}
+		host.addUnseen(what, err)
 	}
-	running, err := f.host.Containers()
+	q := lookQuestion{Enough: host.memTotal()}
+	for _, o := range specs.hookOptions() {
+		if o.Memlock > 0 {
+			q.Enough = min(q.Enough, o.Memlock)
+		}
+	}
+	for _, h := range snap.HCAs {
+		if h.Uverbs != nil {
+			q.HCAs = append(q.HCAs, args.HCA{IBDev: h.IBDev, Node: h.Uverbs.Name, Driver: h.Driver})
+		}
+	}
+	for _, c := range running {
+		q.PIDs = append(q.PIDs, c.PID)
+	}
+	for i, a := range askLooks(ctx, q, maxLook) {
+		asked := host.Container != ""
+		if a.Error == "" && len(a.Checks) == 0 && asked {
+			a.Error = "it has none of the host's RDMA device nodes"
+		}
+		switch {
+		case a.Error != "" && (asked || !a.Ended): // not while this program looked
+			host.addUnseen("container "+short(running[i].ID), errors.New(a.Error))
+		case len(a.Checks) > 0 && (asked || !a.AllDevices):
+			out = append(out, look{id: short(running[i].ID), checks: a.Checks})
+			for _, c := range a.Checks {
+				if c.Result == usable.NotChecked {
+					host.addUnseen(string(c.Kind)+" in container "+short(running[i].ID), errors.New(c.Message))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// containersOf returns the container that a host asks for, or all that run. The result is valid even with an error.
+func containersOf(h *Host) ([]usable.Running, error) {
+	switch {
+	case h.Container != "":
+		pid, err := usable.FindContainer(h.Container)
+		if err != nil {
+			return nil, err
+		}
+		return []usable.Running{{ID: h.Container, PID: pid}}, nil
+	case h.Containers == nil:
+		return nil, nil
+	}
+	running, err := h.Containers()
 	if err == nil && len(running) > maxContainers {
 		err = fmt.Errorf("only %d of %d are checked", maxContainers, len(running))
 	}
-	for _, c := range running[:min(len(running), maxContainers)] {
-		one := l.look(f, short(c.ID), c.PID, func(c *usable.Container) bool { return !c.HasAllDevices() })
-		if err == nil && !isEnded(one) { // not while this program looked
-			err = one
-		}
-	}
-	if err != nil {
-		f.host.addUnseen("running containers", err)
-	}
+	return running[:min(len(running), maxContainers)], err
 }
 
 func isEnded(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
-}
-
-// look adds what is found of a running container, if it has nodes of HCAs and fits.
-func (l *looks) look(f *facts, id string, pid int, fits func(*usable.Container) bool) error {
-	c, err := usable.OpenRunning(pid)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	var hcas []args.HCA
-	for _, h := range f.snap.HCAs {
-		if h.Uverbs != nil {
-			hcas = append(hcas, args.HCA{IBDev: h.IBDev, Node: h.Uverbs.Name, Driver: h.Driver})
-		}
-	}
-	if checks := c.Check(hcas); len(checks) > 0 && fits(c) {
-		*l = append(*l, look{id: id, checks: checks})
-	}
-	return nil
 }
 
 // unusableFixes are commands on the host.
@@ -113,9 +126,6 @@ func (l looks) addTo(f *facts, out *findings) {
 	for _, one := range l {
 		bad := false
 		for _, c := range one.checks {
-			if c.Result == usable.NotChecked && f.host.Container != "" {
-				f.host.addUnseen(fmt.Sprintf("%s of %s in container %s", c.Kind, c.HCA, one.id), errors.New(c.Message))
-			}
 			if c.Result != usable.Unusable || c.Kind == usable.Memlock && c.Remedy == "" {
 				continue
 			}
@@ -130,7 +140,7 @@ func (l looks) addTo(f *facts, out *findings) {
 				subjects[c] = append(subjects[c], hca)
 			}
 		}
-		if !bad && slices.ContainsFunc(one.checks, func(c usable.Check) bool { return c.Result == usable.OK }) {
+		if !bad && one.isGood() {
 			good = append(good, "container "+one.id)
 		}
 	}
@@ -140,6 +150,15 @@ func (l looks) addTo(f *facts, out *findings) {
 			about(slices.Compact(subjects[c])...).because("%s", c.Message+": "+c.Remedy).fix(unusableFixes[c.Kind]))
 	}
 	if good != nil {
-		out.add(found("container-ok", OK, "a container can use its HCAs").about(good...))
+		out.add(found("container-ok", OK, "a container can use its HCAs: provider, node and locked memory").about(good...))
 	}
+}
+
+// isGood reports whether all was looked at, and is well.
+func (l look) isGood() bool {
+	has := func(want usable.Kind) bool {
+		return slices.ContainsFunc(l.checks, func(c usable.Check) bool { return c.Kind == want })
+	}
+	return has(usable.Provider) && has(usable.Permission) && has(usable.Memlock) &&
+		!slices.ContainsFunc(l.checks, func(c usable.Check) bool { return c.Result != usable.OK })
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +57,9 @@ func findDaemons(host *reader) []daemon {
 		host.addUnseen("processes", err)
 		return nil
 	}
+	if _, err := hostfs.ReadFile(host.Root, "/proc/1/comm", maxFile); err != nil { // hidepid of proc(5)
+		host.addUnseen("processes of other users, and their containers", err)
+	}
 	var daemons []daemon
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -80,14 +82,15 @@ func findDaemons(host *reader) []daemon {
 
 // serves reports whether a process is really the daemon of its name, and sets its identity. Any user may run a program
 // called containerd, or podman. Only the service of podman counts, because other podman commands have the limits of the
-// session that started them.
+// session that started them. Its cgroup says so, since the kernel writes that file: cmdline is memory of its owner, which
+// FUSE may back.
 func (d *daemon) serves(host *reader, pid string) bool {
 	d.process = host.processOf(pid)
 	if d.runtime != runtimes.Podman {
 		return d.process.ofHost()
 	}
-	line, err := hostfs.ReadFile(host.Root, "/proc/"+pid+"/cmdline", maxFile)
-	return err == nil && !d.process.nested && slices.Contains(strings.Split(string(line), "\x00"), "service")
+	cgroup, err := hostfs.ReadFile(host.Root, "/proc/"+pid+"/cgroup", maxFile)
+	return err == nil && !d.process.nested && strings.Contains(string(cgroup), "/"+d.unit)
 }
 
 // memlockOf reads the limits of locked memory of a process, "self" for this process. It returns nil if it cannot.

@@ -18,6 +18,7 @@ type facts struct {
 	specs   specFiles
 	daemons []daemon
 	engines []engine
+	looks   looks
 }
 
 // checks run in this order. Each adds its findings to an empty list.
@@ -46,6 +47,7 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 		host: host, snap: snap, modules: readModules(host), specs: readSpecs(host), daemons: findDaemons(host),
 		engines: findEngines(ctx, host),
 	}
+	f.looks = lookIntoContainers(ctx, host, snap, f.specs)
 	var all findings
 	for _, check := range checks {
 		var out findings

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"slices"
 	"strings"
@@ -163,9 +165,24 @@ var otherFaults = []fault{
 		name: "open NVIDIA driver",
 		plant: func(f *fake) {
 			f.sys("module/nvidia/version", "575.1\n")
-			f.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.1\n")
+			f.file("/proc/driver/nvidia/version", openModule)
+			f.file("/boot/config-"+release, "# a comment\nCONFIG_PCI_P2PDMA=y\n")
 		},
 		id: "gpu-peer-ok", severity: OK, title: "dma-buf",
+	},
+	{
+		name: "open NVIDIA driver, kernel without P2PDMA",
+		plant: func(f *fake) {
+			f.sys("module/nvidia/version", "575.1\n")
+			f.file("/proc/driver/nvidia/version", openModule)
+			var config bytes.Buffer
+			w := gzip.NewWriter(&config)
+			if _, err := w.Write([]byte("# CONFIG_PCI_P2PDMA is not set\n")); err != nil || w.Close() != nil {
+				f.t.Fatal(err)
+			}
+			f.file("/proc/config.gz", config.String())
+		},
+		id: "gpu-peer-missing", severity: Warning, title: "8 NVIDIA GPUs", reason: "without CONFIG_PCI_P2PDMA",
 	},
 	{
 		name: "nvidia_peermem",
@@ -189,10 +206,13 @@ var otherFaults = []fault{
 			f.sys("module/amdgpu/version", "6.1\n")
 			f.sys("bus/pci/devices/0000:e1:00.0/vendor", "0x1002\n")
 			f.sys("bus/pci/devices/0000:e1:00.0/class", "0x120000\n")
+			f.file("/lib/modules/"+release+"/config", "CONFIG_PCI_P2PDMA=y\n")
 		},
 		id: "gpu-peer-ok", severity: OK, title: "1 AMD GPU",
 	},
 }
+
+const openModule = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.1\n"
 
 // What cannot be looked at is said, and is no finding.
 func TestUnseen(t *testing.T) {
@@ -218,6 +238,28 @@ func TestUnseen(t *testing.T) {
 		{"loop", "/etc/cdi/loop.json", "too many levels", func(f *fake) { f.link("/etc/cdi/loop.json", "loop.json") }},
 		{"mounts", "mounts of the host (is the hook's directory noexec?)", "/proc/self/mountinfo",
 			func(f *fake) { f.remove("/proc/self/mountinfo") }},
+		{"hidden processes", "processes of other users, and their containers", "/proc/1/comm", func(f *fake) {
+			f.remove("/proc/1/comm") // as with hidepid=2
+		}},
+		{"kernel without its configuration", "peer memory of 8 NVIDIA GPUs", "CONFIG_PCI_P2PDMA", func(f *fake) {
+			f.sys("module/nvidia/version", "575.1\n")
+			f.file("/proc/driver/nvidia/version", openModule)
+		}},
+		{"old kernel", "peer memory of 8 NVIDIA GPUs", "older than 5.12", func(f *fake) {
+			f.sys("module/nvidia/version", "575.1\n")
+			f.file("/proc/driver/nvidia/version", openModule)
+			f.file(osrelease, "5.4.0-1-generic\n")
+			f.file("/boot/config-5.4.0-1-generic", "CONFIG_PCI_P2PDMA=y\n")
+			for _, name := range []string{"modules.alias", "modules.dep"} {
+				f.put("/lib/modules/5.4.0-1-generic/"+name, f.root["lib/modules/"+release+"/"+name])
+			}
+		}},
+		{"GeForce", "peer memory of 0000:e1:00.0", "compare ib_write_bw", func(f *fake) { // class of an RTX 3090, and of GB10
+			f.sys("module/nvidia/version", "575.1\n")
+			f.sys("module/nvidia_peermem/version", "575.1\n")
+			f.sys("bus/pci/devices/0000:e1:00.0/vendor", "0x10de\n")
+			f.sys("bus/pci/devices/0000:e1:00.0/class", "0x030000\n")
+		}},
 	} {
 		f := newFake(t, "hgx-h100")
 		c.plant(f)

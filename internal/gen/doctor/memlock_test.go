@@ -12,6 +12,8 @@ import (
 
 const eightMiB = "8388608"
 
+const podmanService = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/podman.service\n"
+
 func dropHook(s *specs.Spec) { s.ContainerEdits.Hooks = nil }
 
 var memlockFaults = []fault{
@@ -90,6 +92,7 @@ var memlockFaults = []fault{
 			})
 			f.file("/run/rdma.dev/reports/a.json", `{"reportVersion":1,"id":"fedcba9876543210",`+
 				`"time":"2026-11-02T08:00:00Z","want":"unlimited","outcome":"raised","checks":[`+
+				`{"kind":"provider","hca":"mlx5_0","result":"ok","message":"fine"},{"kind":"memlock","result":"ok","message":"fine"},`+
 				`{"kind":"permission","hca":"mlx5_0","result":"ok","message":"fine"}]}`)
 		},
 		id: "container-ok", severity: OK, subject: "container fedcba987654", title: "can use",
@@ -112,9 +115,9 @@ var memlockFaults = []fault{
 		name: "rootless daemon",
 		plant: func(f *fake) {
 			f.process(900, "podman", eightMiB, eightMiB, 1000)
-			f.file("/proc/900/cmdline", "/usr/bin/podman\x00system\x00service\x00--time=0\x00")
+			f.file("/proc/900/cgroup", podmanService)
 			f.process(901, "podman", "1", "1", 1000)
-			f.file("/proc/901/cmdline", "podman\x00run\x00--rm\x00busybox\x00")
+			f.file("/proc/901/cgroup", "0::/user.slice/user-1000.slice/session-1.scope\n")
 		},
 		id: "memlock-clamped", severity: Warning, subject: "podman (pid 900)",
 	},
@@ -249,7 +252,7 @@ func TestForeignDaemon(t *testing.T) {
 	// A service of podman is a user's own, but root must not be sent to run its program.
 	f := newFake(t, "roce-lag")
 	f.process(900, "podman", eightMiB, eightMiB, 1000)
-	f.file("/proc/900/cmdline", "podman\x00system\x00service\x00")
+	f.file("/proc/900/cgroup", podmanService)
 	delete(f.output, "podman")
 	for _, finding := range f.diagnose().Findings {
 		test.StrNotContains(t, finding.Fix, "/proc/900", test.Sprint("root is to run a user's program"))

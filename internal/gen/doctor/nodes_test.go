@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/shoenig/test"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -53,6 +55,11 @@ var nodeFaults = []fault{
 		name:  "uverbs for root only",
 		plant: func(f *fake) { f.chmod("/dev/infiniband/uverbs0", 0o600) },
 		id:    "node-mode", severity: Warning, subject: "uverbs0 (0600)", fix: "chmod 0666 /dev/infiniband/uverbs0\n",
+	},
+	{
+		name:  "directory for root only",
+		plant: func(f *fake) { f.put("/dev/infiniband", &fstest.MapFile{Mode: fs.ModeDir | 0o700}) },
+		id:    "node-mode", severity: Warning, subject: "/dev/infiniband (0700)", fix: "chmod 0755 /dev/infiniband",
 	},
 	{
 		name:  "rdma_cm for a group",

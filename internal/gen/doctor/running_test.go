@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,15 +14,53 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
+	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
+
+// silentPID and deadPID are containers that the child of these tests does not answer about: it waits, or ends.
+const silentPID, deadPID = 1<<30 - 1, 1<<30 - 2
+
+// TestMain makes this binary the child that looks into containers.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 || os.Args[1] != LookCommand {
+		os.Exit(m.Run())
+	}
+	var q lookQuestion
+	err := json.NewDecoder(os.Stdin).Decode(&q)
+	pids, pid := q.PIDs, 0
+	if i := slices.IndexFunc(pids, func(pid int) bool { return pid == silentPID || pid == deadPID }); i >= 0 {
+		q.PIDs, pid = pids[:i], pids[i]
+	}
+	text, err2 := json.Marshal(q)
+	if err := errors.Join(err, err2, AnswerLooks(bytes.NewReader(text), os.Stdout)); err != nil {
+		panic(err)
+	}
+	for pid == silentPID {
+		time.Sleep(time.Hour) // it is killed
+	}
+}
+
+// TestLooksEnd: a container that does not answer, or that kills the child, costs the others nothing.
+func TestLooksEnd(t *testing.T) {
+	const gone = 1 << 30
+	answers := askLooks(t.Context(), lookQuestion{PIDs: []int{gone, deadPID, gone}}, time.Minute)
+	if len(answers) != 3 || !answers[0].Ended || answers[1].Ended || answers[1].Error == "" || !answers[2].Ended {
+		t.Errorf("the child ends: %+v", answers)
+	}
+	answers = askLooks(t.Context(), lookQuestion{PIDs: []int{silentPID}}, time.Millisecond)
+	if len(answers) != 1 || !strings.Contains(answers[0].Error, "did not answer in time") {
+		t.Errorf("the child is silent: %+v", answers)
+	}
+}
 
 // startProcess starts a program in a root file system of its own, as a container does. It ends with the test.
 func startProcess(t *testing.T, image *rdmaimage.Image, nodes ...string) usable.Running {
@@ -29,12 +69,13 @@ func startProcess(t *testing.T, image *rdmaimage.Image, nodes ...string) usable.
 	must.NoError(t, err)
 	dir := t.TempDir()
 	image.Files["bin/busybox"] = string(busybox)
-	for _, name := range nodes {
-		image.Files["dev/"+name] = ""
-	}
 	image.Make(t, dir)
 	for _, name := range nodes {
-		must.NoError(t, os.Chmod(filepath.Join(dir, "dev", name), 0o666))
+		at := filepath.Join(dir, "dev", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), unix.Mknod(at, unix.S_IFCHR, int(unix.Mkdev(1, 3))),
+			os.Chmod(at, 0o666)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cmd := exec.Command("/bin/busybox", "cat")
 	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: dir}, "/"
@@ -52,6 +93,7 @@ func startProcess(t *testing.T, image *rdmaimage.Image, nodes ...string) usable.
 func TestRunningContainers(t *testing.T) {
 	needs.Root(t, "root file systems of their own")
 	f := newFake(t, "hgx-h100")
+	f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Args[2] = "1Ki" }) // any machine's limit does
 	const node = "infiniband/uverbs0"
 	good := startProcess(t, rdmaimage.Debian("mlx5"), node)
 	bad := startProcess(t, rdmaimage.Debian("rxe"), node)

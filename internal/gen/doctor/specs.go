@@ -3,7 +3,6 @@ package doctor
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -23,7 +22,6 @@ var specDirs = []string{cdi.StaticDir, cdi.DynamicDir}
 // specFile is a file in a spec directory.
 type specFile struct {
 	dir, path string
-	mode      fs.FileMode
 	ignored   bool        // runtimes ignore its extension .yml
 	spec      *specs.Spec // nil if it is invalid; err has the reason
 	err       error
@@ -81,7 +79,6 @@ func (s *specFile) read(host *reader) bool {
 	if info.IsDir() {
 		return false // runtimes do not read subdirectories
 	}
-	s.mode = info.Mode().Perm()
 	s.rdma = strings.HasPrefix(path.Base(s.path), "rdma")
 	if !info.Mode().IsRegular() {
 		s.err = errors.New("it is no regular file: runtimes would wait for it, or pass over it")

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"io/fs"
 	"strings"
+	"testing/fstest"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -147,6 +149,20 @@ var specFaults = []fault{
 		name:  "closed to users",
 		plant: func(f *fake) { f.chmod(specPath, 0o600) },
 		id:    "spec-mode", severity: Warning, subject: specPath, title: "0600", fix: "chmod 0644",
+	},
+	{
+		name: "closed to users, behind a link",
+		plant: func(f *fake) {
+			f.file("/run/cdi/gpu.json", strings.ReplaceAll(gpuSpec, "0a", "a0"))
+			f.chmod("/run/cdi/gpu.json", 0o600)
+		},
+		id: "spec-mode", severity: Warning, subject: "/var/run/cdi/gpu.json", title: "a spec with mode 0600",
+		fix: "chmod 0644 /run/cdi/gpu.json",
+	},
+	{
+		name:  "directory closed to users",
+		plant: func(f *fake) { f.put("/etc/cdi", &fstest.MapFile{Mode: fs.ModeDir | 0o700}) },
+		id:    "spec-mode", severity: Warning, subject: "/etc/cdi", title: "directory with mode 0700", fix: "chmod 0755 /etc/cdi",
 	},
 	{
 		name: "other files and directories",

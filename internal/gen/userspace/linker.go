@@ -30,7 +30,7 @@ func newLinker(root fs.ReadLinkFS, machine elf.Machine) (*linker, error) {
 		cache, _ = rdmacore.ParseCache(data)
 	}
 	l, err := rdmacore.NewLinker(machine, cache, func(name string) (*rdmacore.Object, error) {
-		return readObject(root, name)
+		return readObject(root, name, machine)
 	})
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (l *linker) located(o *rdmacore.Object, name string) (*found, error) {
 }
 
 // readObject reads a shared library, and follows links. Its errors name the file without links.
-func readObject(root fs.ReadLinkFS, name string) (*rdmacore.Object, error) {
+func readObject(root fs.ReadLinkFS, name string, machine elf.Machine) (*rdmacore.Object, error) {
 	real, err := hostfs.Resolve(root, name)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func readObject(root fs.ReadLinkFS, name string) (*rdmacore.Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("read library /%s: %T has no random access", real, f)
 	}
-	o, err := rdmacore.ParseObject(r)
+	o, err := rdmacore.ParseObject(r, machine)
 	if err != nil {
 		return nil, fmt.Errorf("read library /%s: %w", real, err)
 	}

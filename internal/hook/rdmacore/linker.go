@@ -59,8 +59,8 @@ func (l *Linker) searched() []string {
 
 // Candidates returns the paths where the dynamic linker looks for a name, in order.
 func (l *Linker) Candidates(name string) []string {
-	paths := slices.Clone(l.cache[name])
-	paths = paths[:min(len(paths), maxCandidates)]
+	paths := l.cache[name]
+	paths = slices.Clone(paths[:min(len(paths), maxCandidates)])
 	for _, dir := range l.Dirs {
 		paths = append(paths, path.Join(dir, name))
 	}

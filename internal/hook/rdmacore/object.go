@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"strings"
 )
@@ -26,77 +27,170 @@ type Object struct {
 // libc.so.6 is 2 MiB.
 const MaxObject = 64 << 20
 
-// errSections means that the tables of a library contradict each other.
-var errSections = errors.New("damaged ELF file")
+// Bounds of what is read of a library, whose tables may overlap. Those of libstdc++ have 1 MiB, its versions are 60.
+const (
+	maxTables   = 8 << 20
+	maxSections = 1000
+	maxNames    = 1000 // of each kind: each may be the same long text
+)
 
-// ParseObject reads a shared library. It reads the version tables itself, because images are not trusted: debug/elf
-// takes time and memory quadratic in the size of a malicious table.
-func ParseObject(r io.ReaderAt) (*Object, error) {
-	f, err := elf.NewFile(r)
-	if err != nil {
+var (
+	errELF      = errors.New("not an ELF file")
+	errSections = errors.New("damaged ELF file")
+	errTables   = errors.New("ELF file with larger tables than those of a library")
+)
+
+// ParseObject reads a shared library. Of a library for another machine it reads no tables: the dynamic linker skips it,
+// and so does the caller. It does not call debug/elf, because images are not trusted: that expands compressed tables,
+// copies a name for each section, and takes time and memory quadratic in the size of a malicious table.
+func ParseObject(r io.ReaderAt, machine elf.Machine) (*Object, error) {
+	t := &tables{r: r, left: maxTables}
+	o := &Object{}
+	h, err := t.header(o)
+	if err != nil || o.Class != elf.ELFCLASS64 || o.Machine != machine {
+		return o, err
+	}
+	if err := t.readSections(h); err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	o := &Object{Machine: f.Machine, Class: f.Class}
-	if f.Class != elf.ELFCLASS64 || f.ByteOrder.String() != "LittleEndian" {
-		return o, nil // the dynamic linker skips such a file, and so does the caller
-	}
-	tables := tables{f, MaxObject}
-	for _, s := range f.Sections {
-		switch s.Type {
+	for i, s := range t.sections {
+		switch elf.SectionType(s.Type) {
 		case elf.SHT_DYNAMIC:
-			err = tables.read(s, o.readDynamic)
+			err = t.read(i, o.readDynamic)
 		case elf.SHT_GNU_VERNEED:
-			err = tables.read(s, o.readNeeds)
+			err = t.read(i, o.readNeeds)
 		case elf.SHT_GNU_VERDEF:
-			err = tables.read(s, o.readDefines)
+			err = t.read(i, o.readDefines)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	verbs := slices.ContainsFunc(o.Defines, func(v string) bool { return strings.HasPrefix(v, "IBVERBS_") })
-	if s := f.Section(".rodata"); s != nil && verbs {
-		o.ROData, err = tables.bytes(s)
+	if slices.ContainsFunc(o.Defines, func(v string) bool { return strings.HasPrefix(v, "IBVERBS_") }) {
+		o.ROData, err = t.named(".rodata", int(h.Shstrndx))
 	}
 	return o, err
 }
 
-// tables reads sections up to a total of left bytes. The size of the file is no such bound, because a damaged file may
-// have many overlapping sections.
+// ParseProgram returns the machine of a program, and whether it needs a dynamic linker.
+func ParseProgram(r io.ReaderAt) (machine elf.Machine, dynamic bool, err error) {
+	t := &tables{r: r, left: maxTables}
+	o := &Object{}
+	h, err := t.header(o)
+	if err != nil || o.Class != elf.ELFCLASS64 {
+		return o.Machine, false, err
+	}
+	segments := make([]elf.Prog64, h.Phnum)
+	err = t.decode(h.Phoff, segments)
+	isInterp := func(p elf.Prog64) bool { return elf.ProgType(p.Type) == elf.PT_INTERP }
+	return o.Machine, slices.ContainsFunc(segments, isInterp), err
+}
+
+// tables reads parts of a file, up to a total of left bytes. The size of the file is no such bound, because a damaged
+// file may have many overlapping sections.
 type tables struct {
-	f    *elf.File
-	left uint64
+	r        io.ReaderAt
+	left     uint64
+	sections []elf.Section64
+}
+
+// header reads the header of a file, and sets machine and class. The class stays ELFCLASSNONE if the file is big
+// endian, since the known machines are not. It reads only the beginning of a header that is not of ELFCLASS64.
+func (t *tables) header(o *Object) (h elf.Header64, err error) {
+	const machineAt = elf.EI_NIDENT + 2
+	start, err := t.bytes(0, machineAt+2)
+	switch {
+	case errors.Is(err, errSections) || err == nil && string(start[:len(elf.ELFMAG)]) != elf.ELFMAG:
+		return h, errELF
+	case err != nil:
+		return h, err
+	}
+	if elf.Data(start[elf.EI_DATA]) != elf.ELFDATA2LSB {
+		o.Machine = elf.Machine(binary.BigEndian.Uint16(start[machineAt:]))
+		return h, nil
+	}
+	o.Machine, o.Class = elf.Machine(binary.LittleEndian.Uint16(start[machineAt:])), elf.Class(start[elf.EI_CLASS])
+	if o.Class != elf.ELFCLASS64 {
+		return h, nil
+	}
+	return h, t.decode(0, &h)
+}
+
+func (t *tables) readSections(h elf.Header64) error {
+	if h.Shnum > maxSections {
+		return errTables
+	}
+	t.sections = make([]elf.Section64, h.Shnum)
+	return t.decode(h.Shoff, t.sections)
+}
+
+// decode reads a structure, or several in a row.
+func (t *tables) decode(at uint64, into any) error {
+	data, err := t.bytes(at, uint64(binary.Size(into)))
+	if err == nil {
+		_, err = binary.Decode(data, binary.LittleEndian, into)
+	}
+	return err
+}
+
+// bytes reads a part of the file.
+func (t *tables) bytes(at, size uint64) ([]byte, error) {
+	if size > t.left {
+		return nil, errTables
+	}
+	t.left -= size
+	if at > math.MaxInt64-size {
+		return nil, errSections
+	}
+	data := make([]byte, size)
+	n, err := t.r.ReadAt(data, int64(at))
+	if uint64(n) == size {
+		return data, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = errSections
+	}
+	return nil, err
+}
+
+// section reads a section. It rejects compressed ones: the dynamic linker does not support them either.
+func (t *tables) section(i int) ([]byte, error) {
+	if i >= len(t.sections) {
+		return nil, errSections
+	}
+	s := t.sections[i]
+	if elf.SectionType(s.Type) == elf.SHT_NOBITS || elf.SectionFlag(s.Flags)&elf.SHF_COMPRESSED != 0 {
+		return nil, errSections
+	}
+	return t.bytes(s.Off, s.Size)
 }
 
 // read calls a reader with a table and its strings.
-func (t *tables) read(s *elf.Section, read func(t table) error) error {
-	if uint64(s.Link) >= uint64(len(t.f.Sections)) {
-		return errSections
-	}
-	data, err := t.bytes(s)
+func (t *tables) read(i int, read func(t table) error) error {
+	data, err := t.section(i)
 	if err != nil {
 		return err
 	}
-	text, err := t.bytes(t.f.Sections[s.Link])
+	text, err := t.section(int(t.sections[i].Link))
 	if err != nil {
 		return err
 	}
 	return read(table{data, string(text)})
 }
 
-// bytes reads a section. It rejects compressed sections, for which debug/elf leaves ReaderAt nil: the dynamic linker
-// does not support them either.
-func (t *tables) bytes(s *elf.Section) ([]byte, error) {
-	if s.Type == elf.SHT_NOBITS || s.ReaderAt == nil || s.FileSize > t.left {
-		return nil, errSections
+// named reads the first section of a name, nil if there is none. names is the section of the names.
+func (t *tables) named(name string, names int) ([]byte, error) {
+	data, err := t.section(names)
+	if err != nil {
+		return nil, err
 	}
-	t.left -= s.FileSize
-	data, err := io.ReadAll(io.NewSectionReader(s.ReaderAt, 0, int64(s.FileSize)))
-	if err == nil && uint64(len(data)) != s.FileSize {
-		err = errSections
+	text := string(data)
+	for i, s := range t.sections {
+		if got, _ := cString(text, s.Name, MaxPath); got == name {
+			return t.section(i)
+		}
 	}
-	return data, err
+	return nil, nil
 }
 
 // table is a section of an ELF file and the strings it refers to.
@@ -133,8 +227,8 @@ func (o *Object) readDynamic(t table) error {
 		}
 		if tag == elf.DT_SONAME {
 			o.SOName = s
-		} else {
-			o.Needed = append(o.Needed, s)
+		} else if o.Needed = append(o.Needed, s); len(o.Needed) > maxNames {
+			return errTables
 		}
 	}
 	return nil
@@ -156,6 +250,9 @@ func (o *Object) readDefines(t table) error {
 		if t.u16(at+2)&base == 0 {
 			o.Defines = append(o.Defines, name)
 		}
+		if len(o.Defines) > maxNames {
+			return errTables
+		}
 		if next == 0 {
 			return nil
 		}
@@ -165,10 +262,10 @@ func (o *Object) readDefines(t table) error {
 }
 
 // readNeeds reads Elf64_Verneed entries with their Elf64_Vernaux entries. It skips weak ones, which a library can do
-// without. The size of the table bounds the number of entries; more entries must overlap, and are an error.
+// without. More entries than the table has room for must overlap, and are an error.
 func (o *Object) readNeeds(t table) error {
 	const size, weak = 16, 2
-	room := len(t.data) / size
+	room, names := len(t.data)/size, 0
 	o.Needs = map[string][]string{}
 	for at := 0; at+size <= len(t.data); {
 		count, aux, next := t.u16(at+2), at+t.u32(at+8), t.u32(at+12)
@@ -178,6 +275,9 @@ func (o *Object) readNeeds(t table) error {
 		}
 		if room -= count; room < 0 || t.u16(at) != 1 || (next != 0 && next < size) {
 			return errSections
+		}
+		if names += count; names > maxNames {
+			return errTables
 		}
 		for range count {
 			if aux+size > len(t.data) {

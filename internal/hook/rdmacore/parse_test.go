@@ -56,7 +56,7 @@ func TestParseObject(t *testing.T) {
 		Needs:   map[string][]string{"liba.so": {"A_1", "A_2"}, "libc.so.6": {"GLIBC_2.17"}},
 		Defines: []string{"IBVERBS_1.0", "IBVERBS_1.1"},
 	}
-	o, err := ParseObject(bytes.NewReader(l.Build()))
+	o, err := ParseObject(bytes.NewReader(l.Build()), l.Machine)
 	must.NoError(t, err)
 	if o.Machine != l.Machine || o.Class != elf.ELFCLASS64 || o.SOName != l.SOName || string(o.ROData) != l.ROData ||
 		!slices.Equal(o.Needed, l.Needed) || !slices.Equal(o.Defines, l.Defines) ||
@@ -87,7 +87,7 @@ func TestParseObjectDamaged(t *testing.T) {
 		"more needs than room":    tables(elf.SHT_GNU_VERNEED, 1, []byte{1, 0, 255, 255, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}),
 		"need of another version": tables(elf.SHT_GNU_VERNEED, 1, make([]byte, 16)),
 	} {
-		if o, err := ParseObject(bytes.NewReader(data)); err == nil {
+		if o, err := ParseObject(bytes.NewReader(data), elf.EM_X86_64); err == nil {
 			t.Errorf("%s: read %+v", name, o)
 		}
 	}
@@ -110,7 +110,7 @@ func FuzzObject(f *testing.F) {
 		Defines: []string{"A"}}.Build())
 	f.Add(elftest.Library32())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		o, err := ParseObject(bytes.NewReader(data))
+		o, err := ParseObject(bytes.NewReader(data), elf.EM_X86_64)
 		if err != nil {
 			return
 		}
@@ -121,6 +121,44 @@ func FuzzObject(f *testing.F) {
 		test.LessEq(t, len(data), n+len(o.Defines),
 			test.Sprintf("%d versions from %d bytes", n+len(o.Defines), len(data)))
 	})
+}
+
+// TestParseObjectIsBounded: a library of an image takes little memory, whatever its headers say. Of the first, debug/elf
+// copies the long name for each section.
+func TestParseObjectIsBounded(t *testing.T) {
+	const mib = 1 << 20
+	section := func(kind elf.SectionType, size, flags uint64) elf.Section64 {
+		return elf.Section64{Type: uint32(kind), Link: 1, Off: 64, Size: size, Flags: flags}
+	}
+	text, none := section(elf.SHT_STRTAB, mib, 0), elf.Section64{}
+	needed := bytes.Repeat([]byte{byte(elf.DT_NEEDED), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, mib/16)
+	for name, tt := range map[string]struct {
+		data     []byte
+		sections []elf.Section64
+		err      error
+	}{
+		"long names":       {bytes.Repeat([]byte("A"), mib), slices.Repeat([]elf.Section64{text}, 200), nil},
+		"many sections":    {needed, slices.Repeat([]elf.Section64{text}, 60_000), errTables},
+		"large tables":     {make([]byte, mib), slices.Repeat([]elf.Section64{text, section(elf.SHT_DYNAMIC, mib, 0)}, 9), errTables},
+		"many names":       {needed, []elf.Section64{none, text, section(elf.SHT_DYNAMIC, mib, 0)}, errTables},
+		"compressed names": {needed, []elf.Section64{none, section(elf.SHT_STRTAB, mib, 0x800), section(elf.SHT_DYNAMIC, 16, 0)}, errSections},
+		"endless table":    {needed, []elf.Section64{none, text, section(elf.SHT_DYNAMIC, 1<<63, 0)}, errTables},
+	} {
+		h := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Shoff: 64 + mib, Shentsize: 64,
+			Shnum: uint16(len(tt.sections)), Shstrndx: 1}
+		copy(h.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+		var file bytes.Buffer
+		for _, part := range []any{h, tt.data, tt.sections} {
+			must.NoError(t, binary.Write(&file, binary.LittleEndian, part))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		o, err := ParseObject(bytes.NewReader(file.Bytes()), elf.EM_X86_64)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, tt.err) || used > 24*mib {
+			t.Errorf("%s: %+v, %v, and %d MiB for a file of %d KiB", name, o, err, used/mib, file.Len()>>10)
+		}
+	}
 }
 
 // Each entry of a cache may name the same long text. What is kept of a cache is not larger

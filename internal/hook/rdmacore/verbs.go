@@ -31,7 +31,7 @@ var ErrNotVerbs = errors.New("no provider directory and no libibverbs.d compiled
 func ReadVerbs(o *Object, at string) (Verbs, error) {
 	v := Verbs{Path: at}
 	for text := range strings.SplitSeq(string(o.ROData), "\x00") {
-		if !strings.HasPrefix(text, "/") {
+		if !strings.HasPrefix(text, "/") || len(text) > MaxPath {
 			continue
 		}
 		if dir, abi, ok := providerFormat(text); ok && v.ProviderDir == "" {

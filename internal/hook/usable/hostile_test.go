@@ -181,11 +181,22 @@ func TestMounts(t *testing.T) {
 34 24 0:44 / /lazy/snapshots/l/1 rw - fuse.stargz stargz rw
 35 24 0:45 / /run/c1/rootfs/data rw - fuse.lustre x rw
 36 24 0:46 / /auto rw - autofs systemd-1 rw
+37 24 0:47 / /run/c1/rootfs/usr rw - overlay overlay rw,lowerdir=/gone,upperdir=/var/l/4/fs
 damaged
 `
 	m := parseMounts(text)
-	want := "/net fs /run/c2/rootfs /run/c3/rootfs /lazy/snapshots/l/1 /run/c1/rootfs/data /auto"
-	test.Eq(t, want, strings.Join(m.remote(m), " "), test.Sprint("remote"))
+	composefs := parseMounts("24 1 0:9 / / ro - overlay composefs ro,lowerdir=/run/x\n" +
+		"40 24 0:9 /usr/lib64/libibverbs.so.1 /run/c4/rootfs/usr/lib64/libibverbs.so.1 ro - overlay composefs ro,lowerdir=/run/x\n")
+	if got := composefs.remote(composefs, "/run/c4/rootfs"); len(got) > 0 {
+		t.Errorf("libraries of the host, whose root is an overlay, are remote: %q", got)
+	}
+	const far = "/lazy/snapshots/l/1 /run/c1/rootfs/data /auto /run/c1/rootfs/usr"
+	for root, want := range map[string]string{
+		"/run/c1/rootfs": "/net fs /run/c2/rootfs /run/c3/rootfs " + far,
+		"/run/c2/rootfs": "/net fs /run/c1/rootfs /run/c2/rootfs /run/c3/rootfs " + far, // over a file system of the network
+	} {
+		test.Eq(t, want, strings.Join(m.remote(m, root), " "), test.Sprintf("remote of %s", root))
+	}
 }
 
 func FuzzBundle(f *testing.F) {
@@ -209,6 +220,6 @@ func FuzzMounts(f *testing.F) {
 	f.Add("24 1 8:1 / / rw - ext4 /dev/sda rw\n31 24 0:41 / /a rw - overlay o rw,lowerdir=a:b,upperdir=c\n1 2 3 / /n r - nfs x y")
 	f.Fuzz(func(t *testing.T, text string) {
 		m := parseMounts(text)
-		m.remote(m)
+		m.remote(m, "/")
 	})
 }

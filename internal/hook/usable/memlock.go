@@ -20,3 +20,31 @@ func CheckMemlock(want, has args.Size, spec *uint64, status string) Check {
 	}
 	return c
 }
+
+// kernelDefault is the limit that nobody has raised: MLOCK_LIMIT of include/uapi/linux/resource.h since Linux 5.16, and
+// systemd's DefaultLimitMEMLOCK. It was 64 KiB before.
+const kernelDefault = 8 << 20
+
+// checkMemlock checks the locked memory of a running process, for which enough is sure to do. What a program needs above
+// the kernel's default is not known.
+func (p *Process) checkMemlock(enough args.Size) Check {
+	if p.IPCLock {
+		return Check{Kind: Memlock, Result: OK, Message: "the process may lock any memory, with CAP_IPC_LOCK of the host"}
+	}
+	if p.Memlock == nil {
+		return notChecked(Memlock, "", "the limit of the process cannot be read")
+	}
+	has := args.Size(*p.Memlock)
+	c := Check{Kind: Memlock, Result: OK, Message: "the process may lock " + has.String()}
+	switch {
+	case has >= enough:
+	case has > kernelDefault:
+		c.Result = NotChecked
+		c.Message += ", and what its programs need is not known"
+	default:
+		c.Result = Unusable
+		c.Message += ": registering more memory fails with ENOMEM, and NCCL uses TCP"
+		c.Remedy = "give it the HCA by a CDI name, whose hook raises the limit, or start it with --ulimit memlock=-1"
+	}
+	return c
+}

@@ -11,7 +11,7 @@ const maxMountinfo = 16 << 20
 
 // mount is one line of mountinfo (proc_pid_mountinfo(5)).
 type mount struct {
-	point, kind, options string // options are those of the file system
+	device, point, kind, options string // device and options are those of the file system
 }
 
 type mounts []mount
@@ -22,12 +22,9 @@ func parseMounts(text string) mounts {
 		front, back, _ := strings.Cut(line, " - ")
 		kind, rest, _ := strings.Cut(back, " ")
 		_, options, _ := strings.Cut(rest, " ")
-		for range 4 {
-			_, front, _ = strings.Cut(front, " ")
-		}
-		point, _, _ := strings.Cut(front, " ")
-		if strings.HasPrefix(point, "/") {
-			out = append(out, mount{unescape(point), kind, options})
+		fields := strings.SplitN(front, " ", 6)
+		if len(fields) > 4 && strings.HasPrefix(fields[4], "/") {
+			out = append(out, mount{fields[2], unescape(fields[4]), kind, options})
 		}
 	}
 	return out
@@ -51,17 +48,26 @@ var local = []string{
 	"fusectl", "selinuxfs", "rpc_pipefs",
 }
 
-// remote returns the mount points whose file systems may not answer: those on FUSE and on the network, and overlays
-// over them. The layers of an overlay are paths among the host's mounts.
-func (m mounts) remote(host mounts) []string {
+// remote returns the mount points whose file systems may not answer: those on FUSE and on the network, overlays other than
+// the roots of container and host, and these roots over such file systems. Whoever has mounts of his own can mount an
+// overlay over FUSE, and take the latter out of all lists. The layers of a root are paths among the host's mounts.
+func (m mounts) remote(host mounts, root string) []string {
 	var below, points []string
+	hostRoot := ""
 	for _, h := range host {
+		if h.point == "/" {
+			hostRoot = h.device
+		}
 		if !slices.Contains(local, h.kind) {
 			below = append(below, h.point)
 		}
 	}
 	for _, c := range m {
-		if !slices.Contains(local, c.kind) || len(below) > 0 && c.kind == "overlay" && isOver(c.options, below) {
+		isFar := !slices.Contains(local, c.kind)
+		if c.kind == "overlay" {
+			isFar = c.point != root && c.device != hostRoot || len(below) > 0 && isOver(c.options, below)
+		}
+		if isFar {
 			points = append(points, c.point)
 		}
 	}

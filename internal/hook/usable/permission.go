@@ -2,6 +2,7 @@ package usable
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 
@@ -30,19 +31,15 @@ func (c *Container) permission(h args.HCA) Check {
 		return notChecked(Permission, h.IBDev, p.Unknown)
 	case node.Mode&unix.S_IFMT != unix.S_IFCHR:
 		return notChecked(Permission, h.IBDev, at+" is no device")
-	case p.mayOpen(node):
+	case p.may(node, readWrite):
+		if closed := c.closedDir(h); closed != nil {
+			return *closed
+		}
 		return Check{Kind: Permission, HCA: h.IBDev, Result: OK, Message: at + describe(node)}
 	case node.Uid == overflowID || node.Gid == overflowID:
 		return notChecked(Permission, h.IBDev, "the owner of "+at+" is not known in this user namespace")
 	case hasACL(fd):
 		return notChecked(Permission, h.IBDev, at+" has an access control list")
-	}
-	who := "user " + strconv.FormatUint(uint64(p.UID), 10) + ", group " + strconv.FormatUint(uint64(p.GID), 10)
-	if len(p.Groups) > 0 {
-		who += fmt.Sprintf(", groups %v", p.Groups[:min(len(p.Groups), 8)])
-	}
-	if p.UIDs != nil {
-		who += " on the host, because of a user namespace"
 	}
 	remedy := fmt.Sprintf("give the container the group %d (supplementalGroups, --group-add), or make the node readable and "+
 		"writable for all on the host: rdma-core has a udev rule with mode 0666", node.Gid)
@@ -50,16 +47,55 @@ func (c *Container) permission(h args.HCA) Check {
 		remedy = "make the node readable and writable for all on the host: rdma-core has a udev rule with mode 0666"
 	}
 	return Check{Kind: Permission, HCA: h.IBDev, Result: Unusable, Fails: true, Remedy: remedy,
-		Message: "the container's user cannot open " + at + describe(node) + ": it runs as " + who}
+		Message: "the container's user cannot open " + at + describe(node) + ": it runs as " + p.who()}
+}
+
+// closedDir returns the check of an HCA if the container's user cannot search a directory of its node, else nil.
+func (c *Container) closedDir(h args.HCA) *Check {
+	for _, dir := range []string{path.Dir(nodeDir), nodeDir} {
+		if c.Process.Override {
+			break // this costs the hook of most containers nothing
+		}
+		fd, err := c.Root.path(dir)
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Fstat(fd, &st)
+			defer unix.Close(fd)
+		}
+		switch {
+		case err != nil:
+			check := notChecked(Permission, h.IBDev, "/"+dir+" cannot be looked at: "+err.Error())
+			return &check
+		case !c.Process.may(st, search) && !hasACL(fd):
+			return &Check{Kind: Permission, HCA: h.IBDev, Result: Unusable, Fails: true,
+				Remedy:  "make the directory searchable for all: mode 0755",
+				Message: "the container's user cannot search /" + dir + describe(st) + ": it runs as " + c.Process.who()}
+		}
+	}
+	return nil
+}
+
+// who says as whom a process runs.
+func (p *Process) who() string {
+	who := "user " + strconv.FormatUint(uint64(p.UID), 10) + ", group " + strconv.FormatUint(uint64(p.GID), 10)
+	if len(p.Groups) > 0 {
+		who += fmt.Sprintf(", groups %v", p.Groups[:min(len(p.Groups), 8)])
+	}
+	if p.UIDs != nil {
+		who += " on the host, because of a user namespace"
+	}
+	return who
 }
 
 func describe(node unix.Stat_t) string {
 	return fmt.Sprintf(" (mode %04o, owner %d:%d)", node.Mode&0o777, node.Uid, node.Gid)
 }
 
-// mayOpen reports whether a process may open a file for reading and writing, as the kernel checks its mode.
-func (p *Process) mayOpen(f unix.Stat_t) bool {
-	const readWrite = 6
+// Bits of a mode.
+const readWrite, search = 6, 1
+
+// may reports whether a process has bits of a file's mode, as the kernel checks them.
+func (p *Process) may(f unix.Stat_t, bits uint32) bool {
 	if p.Override && has(p.UIDs, f.Uid) && has(p.GIDs, f.Gid) {
 		return true
 	}
@@ -70,7 +106,7 @@ func (p *Process) mayOpen(f unix.Stat_t) bool {
 	case p.GID == f.Gid || slices.Contains(p.Groups, f.Gid):
 		mode >>= 3
 	}
-	return mode&readWrite == readWrite
+	return mode&bits == bits
 }
 
 // hasACL reports whether a file has an access control list, or cannot be asked for one.

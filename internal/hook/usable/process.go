@@ -3,6 +3,7 @@ package usable
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -23,7 +24,9 @@ type Process struct {
 	Unknown string
 	Env     []string
 	Cwd     string
-	Memlock *uint64 // the soft limit that the OCI spec sets, nil for none
+	Memlock *uint64 // the soft limit: that of the OCI spec or of the running process, nil for none or unknown
+	// IPCLock means that no limit of locked memory applies to the process. It is set for running ones only.
+	IPCLock bool
 }
 
 // bundle is what is needed of config.json of an OCI bundle.
@@ -111,6 +114,9 @@ func (p *Process) mapIDs(pid int) {
 	p.UIDs, known[0] = readRanges(proc + "/uid_map")
 	p.GIDs, known[1] = readRanges(proc + "/gid_map")
 	mapped := func(ranges []idRange, id *uint32) bool {
+		if ranges == nil {
+			return true
+		}
 		for _, r := range ranges {
 			if *id >= r.inside && *id-r.inside < r.count {
 				*id += r.outside - r.inside
@@ -125,13 +131,16 @@ func (p *Process) mapIDs(pid int) {
 		ok = ok && mapped(p.GIDs, &p.Groups[i])
 	}
 	if !ok {
-		p.Unknown = "the IDs of the process's user namespace are not known"
+		p.Unknown = unknownIDs
 	}
 }
+
+const unknownIDs = "the IDs of the process's user namespace are not known"
 
 // idRange is a line of uid_map or gid_map (user_namespaces(7)).
 type idRange struct{ inside, outside, count uint32 }
 
+// readRanges reads the IDs of a user namespace, nil for one that has all IDs as they are.
 func readRanges(name string) (out []idRange, ok bool) {
 	text, err := readFile(name, 64<<10)
 	if err != nil {
@@ -151,6 +160,9 @@ func readRanges(name string) (out []idRange, ok bool) {
 			n[i] = uint32(v)
 		}
 		out = append(out, idRange{n[0], n[1], n[2]})
+	}
+	if slices.Equal(out, []idRange{{0, 0, math.MaxUint32}}) {
+		return nil, true
 	}
 	return out, len(out) > 0
 }

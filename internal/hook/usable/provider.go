@@ -55,6 +55,9 @@ func (l *libraries) check(h args.HCA) Check {
 	return c
 }
 
+// machine is that of the host, and so of its containers.
+var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+
 // findVerbs finds the libibverbs that programs load. It returns why providers are not checked, "" if they are.
 func (l *libraries) findVerbs() (reason string) {
 	if strings.Contains(l.env.get("LD_PRELOAD"), "ibverbs") {
@@ -73,7 +76,6 @@ func (l *libraries) findVerbs() (reason string) {
 	case !isMissing(err):
 		return "the container's /etc/ld.so.cache cannot be read: " + err.Error()
 	}
-	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 	if l.linker, err = rdmacore.NewLinker(machine, cache, l.object); err != nil {
 		return err.Error()
 	}
@@ -100,7 +102,7 @@ func (l *libraries) object(name string) (*rdmacore.Object, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return rdmacore.ParseObject(file(fd))
+	return rdmacore.ParseObject(l.root.file(fd), machine)
 }
 
 // provider checks one provider.

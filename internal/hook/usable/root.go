@@ -12,15 +12,17 @@ import (
 
 // Errors of files that nothing is read of.
 var (
-	errRemote     = errors.New("it is on FUSE or on a network file system, which may not answer")
+	errRemote     = errors.New("it is on FUSE, a network file system or an overlay of its own, which may not answer")
 	errNotRegular = errors.New("it is no regular file")
 	errTooLarge   = errors.New("it is too large")
 	errTooMany    = errors.New("too many files")
+	errTooMuch    = errors.New("its files are larger than those of rdma-core and glibc")
 )
 
 // Bounds of what is read of a container.
 const (
 	maxOpens   = 2000
+	maxBytes   = 32 << 20 // five providers have 1 MiB of tables
 	maxLibrary = 16 << 20 // libraries of rdma-core have less than 1 MiB, glibc 2 MiB
 	maxCache   = 4 << 20  // a cache of 10,000 libraries has 1 MiB
 	maxLinks   = 40       // as in Linux
@@ -32,6 +34,7 @@ type Root struct {
 	fd     int
 	remote []string // mount points in the root with such file systems, with a leading slash
 	opens  int      // how many files may still be opened
+	left   int64    // how many bytes of files may still be read
 }
 
 // OpenRoot opens the root file system at a path in the mount namespace of a process: "/" for that of a running
@@ -50,7 +53,7 @@ func OpenRoot(pid int, path string) (*Root, error) {
 		}
 		host = parseMounts(string(text))
 	}
-	remote := mounts.remote(host)
+	remote := mounts.remote(host, path)
 	if isWithinAny(path, remote) {
 		return nil, wrap("open the container's root", errRemote)
 	}
@@ -63,10 +66,13 @@ func OpenRoot(pid int, path string) (*Root, error) {
 	if err != nil {
 		return nil, wrap("open the container's root", err)
 	}
-	r := &Root{fd: fd, opens: maxOpens}
+	r := &Root{fd: fd, opens: maxOpens, left: maxBytes}
 	at := "" // the prefix of mount points in the root
 	if path != "/" && len(remote) > 0 {
-		if at, err = readlink(fd); err == nil && isWithinAny(at, remote) { // the path had links
+		if at, err = readlink(fd); err == nil && at != path { // the path had links
+			remote = mounts.remote(host, at)
+		}
+		if err == nil && isWithinAny(at, remote) {
 			err = errRemote
 		}
 		if err != nil {
@@ -201,12 +207,24 @@ func (r *Root) reopen(name string, kind uint32, limit int64) (int, error) {
 }
 
 // file is an open regular file. It is no os.File, because that costs system calls.
-type file int
+type file struct {
+	fd   int
+	left *int64 // how many bytes may still be read, nil for any number
+}
+
+// file returns an open file whose reads count.
+func (r *Root) file(fd int) file { return file{fd, &r.left} }
 
 // ReadAt implements io.ReaderAt.
 func (f file) ReadAt(b []byte, off int64) (n int, err error) {
+	if f.left != nil {
+		defer func() { *f.left -= int64(n) }()
+		if *f.left <= 0 {
+			return 0, errTooMuch
+		}
+	}
 	for n < len(b) {
-		m, err := unix.Pread(int(f), b[n:], off+int64(n))
+		m, err := unix.Pread(f.fd, b[n:], off+int64(n))
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
@@ -226,7 +244,7 @@ func (r *Root) read(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return readAll(file(fd), limit)
+	return readAll(r.file(fd), limit)
 }
 
 // entries lists the names of a directory with at most limit.
@@ -263,7 +281,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return readAll(file(fd), limit)
+	return readAll(file{fd: fd}, limit)
 }
 
 func readAll(f file, limit int64) ([]byte, error) {

@@ -10,6 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // OpenRunning opens a running container by a process of it. The caller must close the result.
@@ -28,10 +32,66 @@ func OpenRunning(pid int) (*Container, error) {
 		return nil, err
 	}
 	p := parseStatus(string(status))
-	p.Env, p.Cwd = strings.Split(string(env), "\x00"), "/"
-	p.UIDs, _ = readRanges(proc + "/uid_map")
-	p.GIDs, _ = readRanges(proc + "/gid_map")
+	p.Cwd = "/"
+	for v := range strings.SplitSeq(string(env), "\x00") { // its owner can make it millions
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(looked, name) {
+			p.Env = append(p.Env, v)
+		}
+	}
+	var known [2]bool
+	p.UIDs, known[0] = readRanges(proc + "/uid_map")
+	p.GIDs, known[1] = readRanges(proc + "/gid_map")
+	if !known[0] || !known[1] {
+		p.Unknown = unknownIDs
+	}
+	p.Memlock = readMemlock(proc)
+	p.IPCLock = p.IPCLock && inFirstUserNamespace(proc)
 	return &Container{Root: root, Process: p, Sys: "/sys"}, nil
+}
+
+// readMemlock reads the soft limit of locked memory of a process, nil if it cannot. prlimit(2) asks for more rights.
+func readMemlock(proc string) *uint64 {
+	text, _ := readFile(proc+"/limits", 64<<10)
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Max locked memory"); ok {
+			var limit args.Size
+			if fields := strings.Fields(rest); len(fields) > 0 && limit.UnmarshalText([]byte(fields[0])) == nil {
+				return (*uint64)(&limit)
+			}
+		}
+	}
+	return nil
+}
+
+// inFirstUserNamespace reports whether a process is in the host's user namespace. ib_umem_get of the kernel asks for
+// CAP_IPC_LOCK there. Its inode is PROC_USER_INIT_INO of include/linux/proc_ns.h.
+func inFirstUserNamespace(proc string) bool {
+	const first = 0xEFFFFFFD
+	var ns unix.Stat_t
+	return unix.Stat(proc+"/ns/user", &ns) == nil && ns.Ino == first
+}
+
+// Look is what was found of a running container.
+type Look struct {
+	Checks []Check
+	// AllDevices means that the container has the devices of the whole host, as a privileged one has: it was given no HCA,
+	// and may use none.
+	AllDevices bool
+}
+
+// LookInto checks a running container by a process of it. Its programs need no more locked memory than enough. The look
+// is within bounds of files and bytes, but not of time: a file system of the container may never answer.
+func LookInto(pid int, hcas []args.HCA, enough args.Size) (l Look, err error) {
+	c, err := OpenRunning(pid)
+	if err != nil {
+		return l, err
+	}
+	defer c.Close()
+	l.AllDevices = c.Root.exists("dev/kmsg")
+	if l.Checks = c.Check(hcas); len(l.Checks) > 0 {
+		l.Checks = append(l.Checks, c.Process.checkMemlock(enough))
+	}
+	return l, nil
 }
 
 // maxEnviron bounds the variables of a process: execve(2) accepts a quarter of the stack's limit.
@@ -55,13 +115,14 @@ func parseStatus(text string) (p Process) {
 		}
 		return out
 	}
-	const fileSystem, override = 3, 1 // the ID that file systems check, and CAP_DAC_OVERRIDE
+	const fileSystem = 3 // the ID that file systems check
+	const override, ipcLock = 1, 14
 	uids, gids := ids("Uid"), ids("Gid")
 	if len(uids) > fileSystem && len(gids) > fileSystem {
 		p.UID, p.GID, p.Groups, p.Unknown = uids[fileSystem], gids[fileSystem], ids("Groups"), ""
 	}
 	caps, err := strconv.ParseUint(strings.Join(fields["CapEff"], ""), 16, 64)
-	p.Override = err == nil && caps&(1<<override) != 0
+	p.Override, p.IPCLock = err == nil && caps&(1<<override) != 0, err == nil && caps&(1<<ipcLock) != 0
 	return p
 }
 
@@ -170,7 +231,3 @@ func containerIDs(cgroup string) (ids []string) {
 	}
 	return ids
 }
-
-// HasAllDevices reports whether the container has the devices of the whole host, as a privileged one has: it was given
-// no HCA, and may use none.
-func (c *Container) HasAllDevices() bool { return c.Root.exists("dev/kmsg") }

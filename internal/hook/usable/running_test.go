@@ -1,12 +1,14 @@
 package usable
 
 import (
+	"errors"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
@@ -41,8 +44,13 @@ func TestRunning(t *testing.T) {
 	stdin, err := cmd.StdinPipe()
 	must.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
+	var limit unix.Rlimit
 	if err == nil {
-		err = cmd.Start()
+		err = unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit)
+	}
+	if err == nil {
+		small := unix.Rlimit{Cur: min(limit.Max, 64<<10), Max: limit.Max}
+		err = errors.Join(unix.Setrlimit(unix.RLIMIT_MEMLOCK, &small), cmd.Start(), unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit))
 	}
 	must.NoError(t, err)
 	defer cmd.Wait()
@@ -57,17 +65,49 @@ func TestRunning(t *testing.T) {
 	}
 	pid, err := FindContainer(strconv.Itoa(cmd.Process.Pid))
 	must.NoError(t, err)
-	c, err := OpenRunning(pid)
+	look, err := LookInto(pid, mlx5, args.Unlimited)
 	must.NoError(t, err)
-	defer c.Close()
 	var kinds []Kind
-	for _, check := range c.Check(mlx5) {
+	for _, check := range look.Checks {
 		if check.Result == Unusable {
 			kinds = append(kinds, check.Kind)
 		}
 	}
-	if want := []Kind{Provider, Permission, Variables}; !slices.Equal(kinds, want) {
-		t.Errorf("found %v, want %v: %v", kinds, want, c.Check(mlx5))
+	if want := []Kind{Provider, Permission, Variables, Memlock}; !slices.Equal(kinds, want) || look.AllDevices {
+		t.Errorf("found %v, want %v: %+v", kinds, want, look)
+	}
+	must.NoError(t, errors.Join(os.Chmod(node, 0o666), os.Chmod(filepath.Dir(node), 0o700)))
+	look, err = LookInto(pid, mlx5, args.Unlimited)
+	if err != nil || !slices.ContainsFunc(look.Checks, func(c Check) bool {
+		return c.Kind == Permission && c.Result == Unusable && strings.Contains(c.Message, "cannot search /dev/infiniband (mode 0700")
+	}) {
+		t.Errorf("the directory is closed: %+v, %v", look, err)
+	}
+}
+
+// TestRunningMemlock: the kernel's default is too little, all that may be wanted is enough, and what lies between is not
+// known. ib_umem_get (drivers/infiniband/core/umem.c) asks for capable(CAP_IPC_LOCK) beside the limit.
+func TestRunningMemlock(t *testing.T) {
+	for _, tt := range []struct {
+		limit  args.Size
+		lock   bool
+		enough args.Size
+		want   Result
+	}{
+		{64 << 10, false, args.Unlimited, Unusable},
+		{8 << 20, false, args.Unlimited, Unusable},
+		{8 << 20, true, args.Unlimited, OK},
+		{8 << 20, false, 8 << 20, OK},
+		{1 << 30, false, args.Unlimited, NotChecked},
+		{args.Unlimited, false, args.Unlimited, OK},
+	} {
+		p := Process{Memlock: (*uint64)(&tt.limit), IPCLock: tt.lock}
+		if got := p.checkMemlock(tt.enough); got.Result != tt.want || (got.Remedy == "") == (tt.want == Unusable) {
+			t.Errorf("%v: %+v", tt, got)
+		}
+	}
+	if got := (&Process{}).checkMemlock(0); got.Result != NotChecked {
+		t.Errorf("no limit: %+v", got)
 	}
 }
 

@@ -183,6 +183,12 @@ var calls = []importrules.Calls{{
 		"k8s.io/apimachinery/pkg/util/yaml.NewYAMLOrJSONDecoder", "k8s.io/apimachinery/pkg/util/yaml.NewYAMLToJSONDecoder",
 	},
 }, {
+	Name:  "elf",
+	Why:   "a small file takes all memory from debug/elf: package rdmacore bounds what it reads",
+	Of:    []string{module + "/..."},
+	But:   []string{module + "/tools/...", module + "/test/..."},
+	Names: []string{"debug/elf.NewFile", "debug/elf.Open"},
+}, {
 	Name: "specs",
 	Why:  "the CDI library panics on some specs: package cdi reads them",
 	Of:   []string{module + "/..."},
