@@ -127,5 +127,9 @@ func printArgs(cmd *cobra.Command, host *hostFlags, l launcher) error {
 	for _, limit := range l.limits {
 		cmd.PrintErrln("note:", limit)
 	}
+	if cm := snap.RDMACM; cm != nil && cm.Missing {
+		only := &rdma.Snapshot{RDMACM: cm}
+		return partial(only, lacking(only))
+	}
 	return nil
 }

@@ -157,7 +157,7 @@ func problems(snap *rdma.Snapshot, left error) error {
 // partial returns an error with its own exit code if devices were omitted.
 func partial(snap *rdma.Snapshot, left error) error {
 	if err := problems(snap, left); err != nil {
-		return coded{exitPartial, fmt.Errorf("some devices could not be fully read: %w", err)}
+		return coded{exitPartial, fmt.Errorf("some devices are left out or incomplete: %w", err)}
 	}
 	return nil
 }

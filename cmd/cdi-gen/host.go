@@ -45,12 +45,20 @@ func (h *hostFlags) below(err error) error {
 	return err
 }
 
-// discover reads the host below the root. It returns the chosen devices and the number of other devices.
+// discover reads the host below the root. It returns the chosen devices and the number of other devices. It marks the
+// nodes that /dev lacks: sysfs shows the kernel's devices in every container, whatever nodes the container was given.
+// Where /dev is not below the root, or a node may not be looked at, the nodes count as there.
 func (h *hostFlags) discover(ctx context.Context) (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
 	snap, err = rdma.Discover(debugFS(ctx, dir, sysfs.DirFS(dir)))
 	if err != nil {
 		return nil, 0, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
+	}
+	if files := h.files(ctx); hostfs.HasDev(files) {
+		for _, n := range snap.Nodes() {
+			_, err := hostfs.Lstat(files, n.Path())
+			n.Missing = errors.Is(err, fs.ErrNotExist)
+		}
 	}
 	all := len(snap.HCAs)
 	if all == 0 || len(h.only)+len(h.exclude) == 0 {

@@ -61,9 +61,8 @@ func hooks(h *Hook) []*specs.Hook {
 	}}
 }
 
-// sharedOf returns what the hook at the level of the spec does for the devices without a hook of their own. A container
-// with some of these devices starts only if the nodes of all of them are right. They differ only while the kernel's
-// devices change. The hook checks the use of those HCAs only that the container has.
+// sharedOf returns what the hook at the level of the spec does for the devices without a hook of their own. The hook
+// checks those nodes and HCAs only that the container has.
 func sharedOf[T comparable](devices []Device, list func(*args.Options) []T) (all []T) {
 	for _, d := range devices {
 		if d.Hook == nil || ownHook(d) {
@@ -76,6 +75,27 @@ func sharedOf[T comparable](devices []Device, list func(*args.Options) []T) (all
 		}
 	}
 	return all
+}
+
+// owning returns a hook that refuses a container whose nodes are not those of the HCAs any more, nil for no hook.
+func (h *Hook) owning(hcas []*rdma.HCA, nodes []rdma.Node) *Hook {
+	if h == nil {
+		return nil
+	}
+	own := *h
+	for _, hca := range hcas {
+		has := func(n rdma.Node) bool {
+			return slices.ContainsFunc(hca.Nodes(), func(o *rdma.Node) bool { return o.Name == n.Name })
+		}
+		mine := slices.DeleteFunc(slices.Clone(nodes), func(n rdma.Node) bool { return !has(n) })
+		for _, owner := range Owners(hca, mine) {
+			// An argument that the hook would not understand keeps every container from starting.
+			if (args.Options{Nodes: []args.NodeOwner{owner}}).Check() == nil {
+				own.Options.Nodes = append(slices.Clip(own.Options.Nodes), owner)
+			}
+		}
+	}
+	return &own
 }
 
 // CheckUse makes the hook check that the container can use an HCA. An HCA without verbs, or with a driver or a name

@@ -17,18 +17,21 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// checkSpecs checks the spec directories. It returns SpecsOK only without errors and warnings.
+// checkSpecs checks the spec directories. Specs are ok only without errors and warnings, and if they say for which HCAs
+// their devices are.
 func checkSpecs(f *facts, out *findings) {
 	checkSpecDirs(f, out)
 	checkSpecFiles(f, out)
 	checkConflicts(f, out)
 	checkShadowed(f, out)
 	checkSpecNodes(f, out)
+	known := checkPurposes(f, out)
 	var coverage findings
 	checkCoverage(f, &coverage)
-	if slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
+	if !known || slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
 		coverage = slices.DeleteFunc(coverage, func(f Finding) bool { return f.ID == "specs-ok" })
 	}
 	out.add(coverage...)
@@ -202,6 +205,36 @@ func checkSpecNodes(f *facts, out *findings) {
 	}
 }
 
+// checkPurposes compares the HCAs for which the devices of specs are with the host. It reports whether that could be
+// compared for all of them.
+func checkPurposes(f *facts, out *findings) (known bool) {
+	known = true
+	for _, s := range f.specs.rdma() {
+		var reasons, devices, unknown []string
+		for i := range s.spec.Devices {
+			d := &s.spec.Devices[i]
+			switch ok, err := cdi.Purpose(s.spec, d, f.snap); {
+			case err != nil:
+				devices, reasons = append(devices, d.Name), append(reasons, text.Foreign(err.Error()))
+			case !ok:
+				unknown = append(unknown, d.Name)
+			}
+		}
+		if len(unknown) > 0 {
+			known = false
+			f.host.addUnseen(s.path, fmt.Errorf("for which HCA these devices are: %s; a spec that cdi-gen or the driver "+
+				"writes now says it", text.Some(unknown, ", ")))
+		}
+		if len(devices) > 0 {
+			out.add(found("spec-wrong-device", Error, "a spec with "+text.Count(len(devices), "device")+" that would give "+
+				"another HCA, or none").about(append([]string{s.path}, devices...)...).
+				because("HCAs were renamed, moved or removed since the spec was written: %s", text.Some(unique(reasons), "; ")).
+				fix(s.rewrite()))
+		}
+	}
+	return known
+}
+
 const missingNode = "missing"
 
 // specNode returns the fault of a node in a spec, "" if it has none.
@@ -251,11 +284,21 @@ func checkCoverage(f *facts, out *findings) {
 	if files == 0 {
 		return // specs of claims have only the claimed devices
 	}
-	var left []string
+	var left, nodeless []string
 	for _, h := range usable {
-		if !given[h.Uverbs.Path()] {
+		switch _, err := hostfs.Lstat(f.host.Root, h.Uverbs.Path()); {
+		case given[h.Uverbs.Path()]:
+		case f.host.hasDev() && errors.Is(err, fs.ErrNotExist):
+			nodeless = append(nodeless, h.IBDev)
+		default:
 			left = append(left, h.IBDev)
 		}
+	}
+	if len(nodeless) > 0 && !whole {
+		out.add(found("spec-stale", Warning, text.Count(len(nodeless), "RDMA device")+
+			" of this host in no spec, whose nodes are missing").about(nodeless...).
+			because("cdi-gen leaves out what %s lacks; see node-missing, then write the spec again", rdma.DevDir).
+			fix("cdi-gen generate --to " + cdi.StaticDir))
 	}
 	if len(left) > 0 && !whole {
 		out.add(incomplete(text.Count(len(left), "RDMA device") + " of this host in no spec").about(left...).

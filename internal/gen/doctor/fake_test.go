@@ -206,8 +206,17 @@ func (f *fake) newSpec(kind string, nodes ...string) *specs.Spec {
 			spec.ContainerEdits.DeviceNodes = []*specs.DeviceNode{{Path: n.Path(), Permissions: "rw"}}
 		}
 	}
+	snap, err := rdma.Discover(f.machine.OpenFS())
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	for i, n := range nodes {
 		edits := specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: n, Permissions: "rw"}}}
+		for _, h := range snap.HCAs {
+			if h.Uverbs != nil && h.Uverbs.Path() == n {
+				edits.Env = []string{cdi.DeviceVariable(h.Name) + "=" + h.IBDev}
+			}
+		}
 		spec.Devices = append(spec.Devices, specs.Device{Name: "dev" + strconv.Itoa(i), ContainerEdits: edits})
 	}
 	return spec

@@ -64,7 +64,4 @@ func (r *reader) sysRead(name string) string {
 }
 
 // hasDev reports whether doctor can see the host's /dev. It may not be mounted below a host root.
-func (r *reader) hasDev() bool {
-	_, err := hostfs.Stat(r.Root, "/dev")
-	return err == nil
-}
+func (r *reader) hasDev() bool { return hostfs.HasDev(r.Root) }
