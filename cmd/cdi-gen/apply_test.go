@@ -34,6 +34,7 @@ const bundleConfig = `{
 func applyHost(t *testing.T, hook string) string {
 	t.Helper()
 	root := t.TempDir()
+	copyHost(t, "roce-sriov", root)
 	dev := filepath.Join(root, "dev/infiniband")
 	if err := os.MkdirAll(dev, 0o755); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,13 @@ func applyHost(t *testing.T, hook string) string {
 kind: rdma.dev/hca
 devices:
 - name: mlx5_0
-  containerEdits: {deviceNodes: [{path: /dev/infiniband/uverbs0, permissions: rw}]}
+  containerEdits:
+    env: [RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0]
+    deviceNodes: [{path: /dev/infiniband/uverbs0, permissions: rw}]
+- name: mlx5_1
+  containerEdits:
+    env: [RDMA_DEVICE_PCI_0000_3B_00_1=mlx5_1]
+    deviceNodes: [{path: /dev/infiniband/uverbs0, permissions: rw}]
 containerEdits:
   env: [SITE=here]
   hooks: [{hookName: createRuntime, path: `+hook+`, args: [rdma-hook, --memlock, 512Ki]}]
@@ -135,6 +142,8 @@ func TestApplyRefuses(t *testing.T) {
 		{text("[]"), nil, exitIO, "is this a bundle of an OCI runtime?"},
 		{text("{} {}"), nil, exitIO, "decode the configuration"},
 		{good, []string{"--device", "mlx5_9"}, exitUnresolved, "rdma.dev/hca=mlx5_9 is in no CDI spec; cdi-gen devices"},
+		{good, []string{"--device", "mlx5_1"}, exitDrift, "rdma.dev/hca=mlx5_1 in \"/etc/cdi/rdma.dev-hca.yaml\": it is for " +
+			"pci-0000-3b-00-1, and uverbs0 belongs to pci-0000-3b-00-0 (mlx5_0) now"},
 		{good, []string{"--spec-dir", "/none"}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
 		{good, []string{"--host-root", t.TempDir()}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
 	} {

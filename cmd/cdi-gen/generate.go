@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -55,7 +56,7 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, check bool, warn 
 	}
 	target, format, err := out.target(r.kind)
 	if err == nil && target != nil {
-		err = target.spare(format) // check before the host is read
+		err = cmp.Or(r.host.ownDir(out), target.spare(format)) // check before the host is read
 	}
 	if err != nil {
 		return err

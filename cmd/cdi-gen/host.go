@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -30,6 +32,21 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.root, "host-root", "/", "`DIR` that holds the host's sys and dev")
 	f.StringSliceVar(&h.only, "device", nil, "only the devices of this `PATTERN` of names (repeatable)")
 	f.StringSliceVar(&h.exclude, "exclude", nil, "all but the devices of this `PATTERN` (repeatable)")
+}
+
+// ownDir returns an error if the spec of another root would go to a directory that the runtimes of this system read.
+func (h *hostFlags) ownDir(out *outputFlags) error {
+	to, err := filepath.Abs(out.path)
+	if root, e := filepath.Abs(h.root); e != nil || err != nil || root == "/" {
+		return cmp.Or(e, err)
+	}
+	for _, dir := range []string{to, filepath.Dir(to)} {
+		if own := runtimeconf.RunDir(dir); own == cdi.StaticDir || own == runtimeconf.RunDir(cdi.DynamicDir) {
+			return usagef("%s %s is of this system, and --host-root is %s: write to %s, or mount the host's %s there", out.flag,
+				out.path, h.root, filepath.Join(h.root, out.path), dir)
+		}
+	}
+	return nil
 }
 
 // files returns the files of the host. Symbolic links resolve as on the host.

@@ -45,8 +45,8 @@ ncclTopology: /opt/topo.xml
 	if got := describe(spec); got != "net-bond0:uverbs0" || spec.Version != "0.3.0" {
 		t.Errorf("%s, CDI %s", got, spec.Version)
 	}
-	if got, want := spec.Devices[0].ContainerEdits.Env,
-		[]string{"A=flag", "B=file", "NCCL_TOPO_FILE=/opt/topo.xml"}; !slices.Equal(got, want) {
+	if got, want := spec.Devices[0].ContainerEdits.Env, []string{"A=flag", "B=file", "NCCL_TOPO_FILE=/opt/topo.xml",
+		"RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_bond_0"}; !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
 	var mounts []string

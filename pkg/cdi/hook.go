@@ -64,13 +64,14 @@ func hooks(h *Hook) []*specs.Hook {
 // sharedOf returns what the hook at the level of the spec does for the devices without a hook of their own. The hook
 // checks those nodes and HCAs only that the container has.
 func sharedOf[T comparable](devices []Device, list func(*args.Options) []T) (all []T) {
+	seen := map[T]bool{}
 	for _, d := range devices {
 		if d.Hook == nil || ownHook(d) {
 			continue
 		}
 		for _, v := range list(&d.Hook.Options) {
-			if !slices.Contains(all, v) {
-				all = append(all, v)
+			if !seen[v] {
+				seen[v], all = true, append(all, v)
 			}
 		}
 	}
@@ -83,15 +84,22 @@ func (h *Hook) owning(hcas []*rdma.HCA, nodes []rdma.Node) *Hook {
 		return nil
 	}
 	own := *h
+	own.Options.Nodes = slices.Clone(own.Options.Nodes)
+	given := map[string]bool{}
+	for _, n := range nodes {
+		given[n.Name] = true
+	}
 	for _, hca := range hcas {
-		has := func(n rdma.Node) bool {
-			return slices.ContainsFunc(hca.Nodes(), func(o *rdma.Node) bool { return o.Name == n.Name })
+		var mine []rdma.Node
+		for _, n := range hca.Nodes() {
+			if given[n.Name] {
+				mine = append(mine, *n)
+			}
 		}
-		mine := slices.DeleteFunc(slices.Clone(nodes), func(n rdma.Node) bool { return !has(n) })
 		for _, owner := range Owners(hca, mine) {
 			// An argument that the hook would not understand keeps every container from starting.
 			if (args.Options{Nodes: []args.NodeOwner{owner}}).Check() == nil {
-				own.Options.Nodes = append(slices.Clip(own.Options.Nodes), owner)
+				own.Options.Nodes = append(own.Options.Nodes, owner)
 			}
 		}
 	}

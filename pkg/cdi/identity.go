@@ -37,6 +37,9 @@ func purpose(env []string) map[string]string {
 	return slots
 }
 
+// ErrNoOwner is in the error of a node of a spec that the kernel does not have.
+var ErrNoOwner = errors.New("belongs to no HCA now")
+
 // Purpose compares what a device of a spec is for with the HCAs of a host. It returns an error if a node belongs to
 // another HCA now: names and numbers of nodes follow the order of probing. known reports whether all nodes could be
 // compared.
@@ -51,7 +54,7 @@ func Purpose(spec *specs.Spec, device *specs.Device, snap *rdma.Snapshot) (known
 		owner := ownerOf(snap, node)
 		switch named := lookup(snap, device.Name); {
 		case owner == nil && complete:
-			errs = append(errs, fmt.Errorf("%s belongs to no HCA now", path.Base(node)))
+			errs = append(errs, fmt.Errorf("%s %w", path.Base(node), ErrNoOwner))
 		case owner == nil:
 			known = false
 		case len(slots) > 0:
@@ -115,7 +118,9 @@ func lookup(snap *rdma.Snapshot, device string) *rdma.HCA {
 }
 
 // Purpose compares the device with the HCAs of a host, as the function Purpose does.
-func (d *Resolved) Purpose(snap *rdma.Snapshot) (known bool, err error) { return Purpose(d.spec, d.device, snap) }
+func (d *Resolved) Purpose(snap *rdma.Snapshot) (known bool, err error) {
+	return Purpose(d.spec, d.device, snap)
+}
 
 // GivesHCA reports whether the device gives a node that belongs to one HCA.
 func (d *Resolved) GivesHCA() bool {

@@ -133,7 +133,7 @@ func (h hookUse) binaryFault(host *reader, about []string, consequence string) F
 	if want, ok := machines[host.Arch]; ok && program.Machine != want {
 		return found("hook-arch", Error, "the hook of a spec is built for another processor").about(about...).
 			because("it is built for %s, this host is %s; %s", program.Machine, want, consequence).
-			fix("file "+text.Shell(h.path), "install -m 0755 RDMA_HOOK "+text.Shell(h.path))
+			fix("install -m 0755 RDMA_HOOK " + text.Shell(h.path)).look("file " + text.Shell(h.path))
 	}
 	dynamic := slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 	if dynamic && h.ours {

@@ -51,7 +51,8 @@ func checkNodes(f *facts, out *findings) {
 	}
 	stale := staleNodes(f.host, known)
 	out.add(foundIn(s.missing, "node-missing", Error, "node", " of the kernel missing in /dev/infiniband").
-		because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
+		because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start. In a " +
+			"system container, its configuration must give the node; on a host, udev makes it").
 		fix(trigger))
 	out.add(foundIn(s.missingMAD, "node-missing", Warning, "management node", " of the kernel missing in /dev/infiniband").
 		because("fabric tools cannot use these ports; applications can").
@@ -61,9 +62,9 @@ func checkNodes(f *facts, out *findings) {
 			"none. Nodes that were copied or made by hand become stale when a driver is reloaded").
 		fix("rm " + pathsOf(s.wrong) + " && " + trigger))
 	out.add(foundIn(s.closed, "node-mode", Warning, "node", " not open to every user").
-		because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless "+
+		because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless " +
 			"containers, which get it with this mode").
-		fix("chmod 0666 "+pathsOf(s.closed), "grep -r infiniband /etc/udev/rules.d"))
+		fix("chmod 0666 " + pathsOf(s.closed)).look("grep -r infiniband /etc/udev/rules.d"))
 	out.add(foundIn(stale, "node-stale", Warning, "node", " in /dev/infiniband without a device").
 		because("the kernel has no device of that name; a container with the node cannot open it, or opens another device " +
 			"that has its number").

@@ -59,27 +59,28 @@ func checkPorts(f *facts, out *findings) {
 	if len(ports) > 0 && active == 0 {
 		out.add(found("no-active-port", Error, "no port of this host is ACTIVE").
 			because("no RDMA traffic leaves this host").
-			fix("cdi-gen list", "rdma link"))
+			look("cdi-gen list", "rdma link"))
 	}
 	for _, cause := range slices.SortedFunc(maps.Keys(down), downCause.compare) {
 		first := down[cause][0]
 		out.add(foundIn(texts(down[cause]), "port-down", Warning, "port",
 			" down ("+cmp.Or(cause.phys, "physical state unknown")+")").
-			because("%s", cause.reason).fix(strings.ReplaceAll(cause.fix, "NETDEV", text.Shell(first.port.Netdev)),
-			"rdma link show "+text.Shell(first.String())))
+			because("%s", cause.reason).fix(strings.ReplaceAll(cause.fix, "NETDEV", text.Shell(first.port.Netdev))).
+			look(strings.ReplaceAll(cause.look, "NETDEV", text.Shell(first.port.Netdev)),
+				"rdma link show "+text.Shell(first.String())))
 	}
 	const notActive = " that no subnet manager has made ACTIVE"
 	if len(starting) > 0 {
 		out.add(foundIn(texts(starting), "port-init", Warning, "port", notActive).
 			because("the link is up, and the port has no address (LID) yet: no subnet manager runs, does not reach it or "+
 				"does not know it; a VF without a GUID stays in this state").
-			fix("sminfo -C "+text.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
+			look("sminfo -C "+text.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
 	if len(vfs) > 0 {
 		out.add(foundIn(texts(vfs), "port-init", Warning, "VF port", notActive).
-			because("its PF's port is ACTIVE, so the fabric has a subnet manager: the VF has no GUID, its state does not "+
+			because("its PF's port is ACTIVE, so the fabric has a subnet manager: the VF has no GUID, its state does not " +
 				"follow the PF's, or the subnet manager does not serve VFs (opensm: virt_enabled 2)").
-			fix(f.guidCommands(vfs[0].hca)...))
+			fix(f.guidCommands(vfs[0].hca)...).look("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
 	}
 	if len(ports) > 0 && active == len(ports) {
 		out.add(found("ports-ok", OK, text.Count(len(ports), "port")+" ACTIVE"))
@@ -93,8 +94,8 @@ func (f *facts) parentActive(p portRef) bool {
 	})
 }
 
-// downCause is why a port is down, as far as the host shows it. NETDEV in the fix is the interface of the port.
-type downCause struct{ phys, reason, fix string }
+// downCause is why a port is down, as far as the host shows it. NETDEV in a command is the interface of the port.
+type downCause struct{ phys, reason, fix, look string }
 
 func (c downCause) compare(o downCause) int {
 	return cmp.Or(cmp.Compare(c.phys, o.phys), cmp.Compare(c.reason, o.reason))
@@ -106,7 +107,7 @@ func (c downCause) compare(o downCause) int {
 func (f *facts) whyDown(p portRef) downCause {
 	c := downCause{phys: p.port.PhysState}
 	if p.port.LinkLayer != rdma.LinkEthernet {
-		c.fix = "ibstat " + text.Shell(p.hca.IBDev)
+		c.look = "ibstat " + text.Shell(p.hca.IBDev)
 		c.reason = cmp.Or(downReasons[c.phys], "the port cannot carry traffic; programs use other ports, or TCP")
 		return c
 	}
@@ -114,16 +115,16 @@ func (f *facts) whyDown(p portRef) downCause {
 	switch {
 	case p.port.Netdev == "":
 		c.reason = "no network interface of the port is seen here, which may be in the network namespace of a container"
-		c.fix = "ip -details link"
+		c.look = "ip -details link"
 	case err != nil:
 		c.reason = "its network interface is down or has no link: which of the two cannot be read"
-		c.fix = "ip link show dev NETDEV"
+		c.look = "ip link show dev NETDEV"
 	case flags&unix.IFF_UP == 0:
-		c.reason, c.fix = "its network interface is down", "ip link set NETDEV up"
+		c.reason, c.fix, c.look = "its network interface is down", "ip link set NETDEV up", "ip link show dev NETDEV"
 	default:
 		c.reason = "its network interface is up and has no link: no cable or module, the switch port is off, or the ends " +
 			"differ in speed or FEC"
-		c.fix = "ethtool NETDEV"
+		c.look = "ethtool NETDEV"
 	}
 	return c
 }
@@ -149,14 +150,14 @@ func checkGUIDs(f *facts, out *findings) {
 		out.add(foundIn(names, "guid-zero", Warning, "HCA", " without a node GUID").
 			because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
 				"stays down, and rdma_cm does not work on RoCE").
-			fix(f.guidCommands(zero[0])...))
+			fix(f.guidCommands(zero[0])...).look("ibstat " + text.Shell(names[0])))
 	}
 }
 
-// guidCommands returns the commands that configure a VF through its PF, if the PF is on this host.
+// guidCommands returns the commands that configure a VF through its PF, none if the PF is not on this host.
 func (f *facts) guidCommands(h *rdma.HCA) []string {
 	if h.VFIndex == nil || h.PCI == nil {
-		return []string{"ibstat " + text.Shell(h.IBDev)}
+		return nil
 	}
 	pf := "PF_NETDEV"
 	for i := range f.snap.HCAs {
@@ -201,21 +202,21 @@ func checkRoCEGIDs(f *facts, out *findings) {
 	const noGID = " without an assigned RoCE v2 address"
 	if len(local) > 0 {
 		out.add(foundIn(texts(local), "roce-no-gid", Warning, "RoCE port", noGID).
-			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has none "+
+			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has none " +
 				"but the kernel's own (fe80::). A container with its own network needs an interface on the same port").
 			fix("ip address add ADDRESS/PREFIX dev " + text.Shell(cmp.Or(local[0].port.Netdev, "NETDEV"))))
 	}
 	if len(old) > 0 {
 		out.add(foundIn(texts(old), "roce-no-gid", Warning, "RoCE port", noGID).
 			because("its addresses (GIDs) are of RoCE v1 only, which no router forwards: the card or its driver is set to it").
-			fix("grep . " + text.Shell("/sys/class/infiniband/"+old[0].hca.IBDev+"/ports/"+
+			look("grep . " + text.Shell("/sys/class/infiniband/"+old[0].hca.IBDev+"/ports/"+
 				strconv.Itoa(old[0].port.Number)+"/gid_attrs/types/0") + "; modinfo -p mlx4_core | grep roce_mode"))
 	}
 	if len(hidden) > 0 {
 		out.add(foundIn(texts(hidden), "roce-no-gid", Warning, "RoCE port", noGID).
-			because("it has no address (GID) at all, and none of the network interfaces here is its own: it may be in the "+
+			because("it has no address (GID) at all, and none of the network interfaces here is its own: it may be in the " +
 				"network namespace of a container").
-			fix("rdma link show " + text.Shell(hidden[0].String())))
+			look("rdma link show " + text.Shell(hidden[0].String())))
 	}
 	if seen > 0 && len(local)+len(old)+len(hidden) == 0 {
 		out.add(found("roce-gids-ok", OK, text.Count(seen, "RoCE port")+" with an assigned RoCE v2 address"))

@@ -28,7 +28,7 @@ func checkSpecs(f *facts, out *findings) {
 	checkConflicts(f, out)
 	checkShadowed(f, out)
 	checkSpecNodes(f, out)
-	known := checkPurposes(f, out)
+	known := checkPurposes(f, out) && f.whole
 	var coverage findings
 	checkCoverage(f, &coverage)
 	if !known || slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
@@ -90,7 +90,7 @@ func checkSpecFiles(f *facts, out *findings) {
 
 func invalid(s specFile) Finding {
 	f := found("spec-invalid", Warning, "an invalid spec").about(s.path).because("%s", text.Foreign(s.err.Error())).
-		fix("cdi-gen validate " + text.Shell(s.path))
+		look("cdi-gen validate " + text.Shell(s.path))
 	if s.rdma {
 		f.Severity = Error
 		f = f.fix(s.rewrite())
@@ -169,7 +169,7 @@ func checkShadowed(f *facts, out *findings) {
 	out.add(foundIn(devices, "spec-shadowed", Info, "device", " both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
 		because("runtimes use the definition in %s: %s", cdi.DynamicDir, text.Some(devices, ", ")).
-		fix("diff " + text.Shells(paths...)))
+		look("diff " + text.Shells(paths...)))
 }
 
 // checkSpecNodes compares the nodes in specs with the nodes of the host.
@@ -214,6 +214,7 @@ func checkPurposes(f *facts, out *findings) (known bool) {
 		for i := range s.spec.Devices {
 			d := &s.spec.Devices[i]
 			switch ok, err := cdi.Purpose(s.spec, d, f.snap); {
+			case errors.Is(err, cdi.ErrNoOwner) && f.host.hasDev(): // spec-stale, or node-stale
 			case err != nil:
 				devices, reasons = append(devices, d.Name), append(reasons, text.Foreign(err.Error()))
 			case !ok:
@@ -271,8 +272,11 @@ func checkCoverage(f *facts, out *findings) {
 	devices := text.Count(len(usable), "device")
 	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
 		if _, err := hostfs.Stat(f.host.Root, driverDir); err == nil {
-			out.add(found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim"))
+			out.add(found("specs-ok", OK, "the Kubernetes driver's directory is here: a running driver writes a spec for each claim"))
 			return
+		}
+		if !f.whole {
+			return // it may be in what could not be read
 		}
 		out.add(found("spec-none", Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
 			" of this host").

@@ -110,8 +110,8 @@ var kernelFaults = []fault{
 	},
 	{
 		name:  "kernel without a namespace mode",
-		plant: func(f *fake) { f.unsys("module/ib_core") },
-		id:    "netns-ok", severity: OK, title: "before 5.2",
+		plant: func(f *fake) { f.unsys("module/ib_core/parameters/netns_mode"); f.file(osrelease, "4.18.0-553.el8\n") },
+		id:    "netns-ok", severity: OK, title: "before kernel 5.2",
 	},
 }
 
