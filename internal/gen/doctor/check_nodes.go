@@ -51,8 +51,7 @@ func checkNodes(f *facts, out *findings) {
 	}
 	stale := staleNodes(f.host, known)
 	out.add(foundIn(s.missing, "node-missing", Error, "node", " of the kernel missing in /dev/infiniband").
-		because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start. In a " +
-			"system container, its configuration must give the node; on a host, udev makes it").
+		because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
 		fix(trigger))
 	out.add(foundIn(s.missingMAD, "node-missing", Warning, "management node", " of the kernel missing in /dev/infiniband").
 		because("fabric tools cannot use these ports; applications can").
