@@ -27,7 +27,8 @@ func checkEngines(f *facts, out *findings) {
 				look(d.askVersion()))
 		}
 	}
-	if f.host.Local && len(*out) == 0 {
+	silent := func(u Unseen) bool { return strings.HasPrefix(u.What, versionOf) }
+	if f.host.Local && len(*out) == 0 && !slices.ContainsFunc(f.host.unseen, silent) {
 		out.add(found("runtime-none", Info, "no container runtime in the search path").
 			because("looked for podman, containerd, dockerd and crio").
 			look("command -v podman containerd dockerd crio"))
@@ -183,6 +184,9 @@ type engine struct {
 	unread  bool // the configuration could not be read, and config is the default
 }
 
+// versionOf begins what is unseen of a runtime that is there and does not say its version.
+const versionOf = "version of "
+
 // versionTimeout bounds a program that only prints its version.
 const versionTimeout = 5 * time.Second
 
@@ -201,7 +205,7 @@ func findEngines(ctx context.Context, host *reader) []engine {
 		switch {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
-			host.addUnseen("version of "+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
+			host.addUnseen(versionOf+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
 		default:
 			e := newEngine(d.runtime, out)
 			e.configure(host)

@@ -69,7 +69,7 @@ func checkHooks(f *facts, out *findings) {
 	if len(*out) == 0 && len(seen) > 0 {
 		paths := slices.Sorted(maps.Keys(seen))
 		out.add(found("hook-ok", OK,
-			text.Count(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
+			text.Count(len(seen), "hook")+" present and executable: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
 		raises := func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) }

@@ -35,6 +35,18 @@ func (f *facts) ports() []portRef {
 	return refs
 }
 
+// unknownPorts reports whether the state of a port could not be read. checkDevices says so.
+func (f *facts) unknownPorts() bool {
+	for _, h := range f.snap.Usable() {
+		for p := range h.OwnPorts() {
+			if p.State == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // checkPorts checks the state of the ports.
 func checkPorts(f *facts, out *findings) {
 	down := map[downCause][]portRef{}
@@ -56,7 +68,8 @@ func checkPorts(f *facts, out *findings) {
 			down[cause] = append(down[cause], p)
 		}
 	}
-	if len(ports) > 0 && active == 0 {
+	unknown := f.unknownPorts()
+	if len(ports) > 0 && active == 0 && !unknown {
 		out.add(found("no-active-port", Error, "no port of this host is ACTIVE").
 			because("no RDMA traffic leaves this host").
 			look("cdi-gen list", "rdma link"))
@@ -82,7 +95,7 @@ func checkPorts(f *facts, out *findings) {
 				"follow the PF's, or the subnet manager does not serve VFs (opensm: virt_enabled 2)").
 			fix(f.guidCommands(vfs[0].hca)...).look("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
 	}
-	if len(ports) > 0 && active == len(ports) {
+	if len(ports) > 0 && active == len(ports) && !unknown {
 		out.add(found("ports-ok", OK, text.Count(len(ports), "port")+" ACTIVE"))
 	}
 }
