@@ -44,8 +44,7 @@ func checkModules(f *facts, out *findings) {
 	}
 	if !f.host.sysHas("class/infiniband_verbs") {
 		out.add(found("uverbs-module", Error, "the module ib_uverbs is not loaded").
-			because("without it no HCA has a uverbs node, so no program can use an HCA").
-			fix(load("ib_uverbs")...))
+			because("without it no HCA has a uverbs node, so no program can use an HCA").loading("ib_uverbs", f.modules))
 	}
 	if f.snap.RDMACM == nil && !f.host.sysHas("class/misc/rdma_cm") { // else checkDevices says what cannot be read
 		out.add(f.noCM())
@@ -53,7 +52,7 @@ func checkModules(f *facts, out *findings) {
 	if !f.host.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
 		out.add(found("umad-module", Info, "the module ib_umad is not loaded").
 			because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not").
-			fix(load("ib_umad")...))
+			loading("ib_umad", f.modules))
 	}
 	if !slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity != Info }) {
 		out.add(found("modules-ok", OK, "the modules that containers need are loaded"))
@@ -69,13 +68,22 @@ func (f *facts) noCM() Finding {
 		severity, reason = Info, "programs do not need it for EFA"
 	}
 	return found("rdma-cm-module", severity, "the module rdma_ucm is not loaded").
-		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).
-		fix(load("rdma_ucm")...)
+		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).loading("rdma_ucm", f.modules)
 }
 
 // needsCM reports whether programs use rdma_cm for any device of the host.
 func (f *facts) needsCM() bool {
 	return slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol != rdma.ProtocolEFA })
+}
+
+// loading adds the commands that load a module of RDMA, or what to do where the kernel comes without it.
+func (f Finding) loading(module string, m *modules) Finding {
+	if m.unknown != nil || m.rdma[module] {
+		return f.fix(load(module)...)
+	}
+	f.Reason += ". This kernel comes without it: some distributions have it in a package of its own"
+	return f.fix("apt-get install linux-modules-extra-$(uname -r) || dnf install kernel-modules-extra").
+		look("find /lib/modules/$(uname -r) -name '" + module + ".ko*'")
 }
 
 // load returns the commands that load a module now and at each boot.
