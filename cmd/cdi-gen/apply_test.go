@@ -59,7 +59,8 @@ devices:
     deviceNodes: [{path: /dev/infiniband/uverbs0, permissions: rw}]
 containerEdits:
   env: [SITE=here]
-  hooks: [{hookName: createRuntime, path: `+hook+`, args: [rdma-hook, --memlock, 512Ki]}]
+  hooks: [{hookName: createRuntime, path: `+hook+`, args: [rdma-hook, --memlock, 512Ki,
+    --node, "mlx5_0:uverbs0@0000:3b:00.0", --node, "gone:uverbs99"]}]
 `, 0o644)
 	return root
 }
@@ -165,8 +166,8 @@ func TestApplyRefuses(t *testing.T) {
 	holds(t, good, "config.json")
 }
 
-// TestApplyRuns: real runtimes start the bundle: the container opens the node, and has the memory of the hook. Without
-// apply it has neither.
+// TestApplyRuns: real runtimes start the bundle: the container opens the node, and has the memory of the hook, whatever
+// nodes that it lacks the hook knows. Without apply it has neither. When another HCA has the node, it does not start.
 func TestApplyRuns(t *testing.T) {
 	needs.Root(t, "containers")
 	needs.Program(t, "busybox", "apt-get install busybox-static")
@@ -176,18 +177,18 @@ func TestApplyRuns(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	root := applyHost(t, hook)
-	const limited = `ulimit -S -l 64 && exec "$@"` // the limit of older hosts
+	// The limit of older hosts, and sysfs of the machine.
+	const limited = `for d in class devices; do mount --bind "$SYS/$d" "/sys/$d" || exit; done; ulimit -S -l 64 && `
 	for runtime, script := range map[string]string{
-		"runc": limited,
+		"runc": limited + `exec "$@"`,
 		// crun refuses hybrid cgroup hierarchies, so it gets version 2 alone, in a mount namespace of its own. Without
 		// CAP_SYS_RESOURCE it cannot load a device filter, so it leaves cgroups alone: runc shows the rule of the node.
-		"crun": `umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && ulimit -S -l 64 && shift && ` +
+		"crun": `umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; ` + limited + `shift && ` +
 			`exec crun --cgroup-manager=disabled "$@"`,
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			needs.Program(t, runtime, "apt-get install "+runtime)
-			dir := newBundle(t)
+			root, dir := applyHost(t, hook), newBundle(t)
 			rootfs := filepath.Join(dir, "rootfs")
 			for _, sub := range []string{"proc", "dev", "bin"} {
 				if err := os.MkdirAll(filepath.Join(rootfs, sub), 0o755); err != nil {
@@ -204,6 +205,7 @@ func TestApplyRuns(t *testing.T) {
 				id := fmt.Sprintf("cdi-gen-test-%d-%s", os.Getpid(), runtime)
 				cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", runtime, "--root", t.TempDir(), "run",
 					"--bundle", dir, id)
+				cmd.Env = append(os.Environ(), "SYS="+filepath.Join(root, "sys"))
 				out, _ := cmd.CombinedOutput()
 				return string(out)
 			}
@@ -214,6 +216,13 @@ func TestApplyRuns(t *testing.T) {
 			cdigen(t, "apply", dir, "--host-root", root, "--device", "mlx5_0").expect(t, exitOK, "written")
 			if got, want := start(), "512\nuverbs0\nopened\n"; got != want {
 				t.Errorf("the container says %q, want %q", got, want)
+			}
+			verbs := filepath.Join(root, "sys/class/infiniband_verbs")
+			if err := os.Rename(filepath.Join(verbs, "uverbs1"), filepath.Join(verbs, "uverbs0")); err != nil {
+				t.Fatal(err)
+			}
+			if got := start(); strings.Contains(got, "opened") || !strings.Contains(got, "hook") {
+				t.Errorf("with the node of another HCA, the runtime says %q", got)
 			}
 		})
 	}
