@@ -16,7 +16,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func newDevices() *cobra.Command {
@@ -111,21 +110,22 @@ func unresolved(r *cdi.Registry) error {
 // misplaced compares the devices of specs with the HCAs of the host, all devices if no names are given. It returns an
 // error for those that give another HCA than they are for, and says of which it is not known.
 func misplaced(cmd *cobra.Command, root string, found *cdi.Registry, names ...string) error {
-	var snap *rdma.Snapshot
+	var slots *cdi.Slots
 	var p purposes
 	for i := range found.Devices {
 		d := &found.Devices[i]
 		if len(names) > 0 && !slices.Contains(names, d.Name) || !d.GivesHCA() {
 			continue
 		}
-		if snap == nil {
-			var err error
-			if snap, _, err = (&hostFlags{root: root}).discover(cmd.Context()); err != nil {
+		if slots == nil {
+			snap, _, err := (&hostFlags{root: root}).discover(cmd.Context())
+			if err != nil {
 				cmd.PrintErrf("note: whether the specs fit the host's HCAs is not known: %v\n", err)
 				return nil
 			}
+			slots = cdi.NewSlots(snap)
 		}
-		p.fits(d, snap)
+		p.fits(d, slots)
 	}
 	return p.end(cmd)
 }
@@ -134,8 +134,8 @@ func misplaced(cmd *cobra.Command, root string, found *cdi.Registry, names ...st
 type purposes struct{ wrong, unknown []string }
 
 // fits reports whether a device gives no other HCA than the one that it is for, as far as that is known.
-func (p *purposes) fits(d *cdi.Resolved, snap *rdma.Snapshot) bool {
-	known, err := d.Purpose(snap)
+func (p *purposes) fits(d *cdi.Resolved, slots *cdi.Slots) bool {
+	known, err := d.Purpose(slots)
 	if err != nil {
 		p.wrong = append(p.wrong, fmt.Sprintf("%s in %q: %v", d.Name, d.File, err))
 	} else if !known {

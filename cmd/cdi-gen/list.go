@@ -93,13 +93,14 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 		return err
 	}
 	found := cdi.ReadRegistry(host.files(cmd.Context()), cdi.StaticDir, cdi.DynamicDir)
+	slots := cdi.NewSlots(all)
 	var names, absent []string
 	var p purposes
 	for _, h := range snap.Usable() {
 		name := cdi.Qualified(kind, h.IBDev)
 		if d, err := found.Find(name); err != nil {
 			absent = append(absent, name)
-		} else if p.fits(d, all) {
+		} else if p.fits(d, slots) {
 			names = append(names, text.Terminal(name)+"\n")
 		}
 	}

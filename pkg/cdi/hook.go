@@ -96,7 +96,7 @@ func (h *Hook) owning(hcas []*rdma.HCA, nodes []rdma.Node) *Hook {
 				mine = append(mine, *n)
 			}
 		}
-		for _, owner := range Owners(hca, mine) {
+		for _, owner := range NodeOwners(hca, mine) {
 			// An argument that the hook would not understand keeps every container from starting.
 			if (args.Options{Nodes: []args.NodeOwner{owner}}).Check() == nil {
 				own.Options.Nodes = append(own.Options.Nodes, owner)

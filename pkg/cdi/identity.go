@@ -40,20 +40,41 @@ func purpose(env []string) map[string]string {
 // ErrNoOwner is in the error of a node of a spec that the kernel does not have.
 var ErrNoOwner = errors.New("belongs to no HCA now")
 
-// Purpose compares what a device of a spec is for with the HCAs of a host. It returns an error if a node belongs to
-// another HCA now: names and numbers of nodes follow the order of probing. known reports whether all nodes could be
-// compared.
-func Purpose(spec *specs.Spec, device *specs.Device, snap *rdma.Snapshot) (known bool, err error) {
+// Slots are the HCAs of a host, to compare specs with.
+type Slots struct {
+	byNode, byName map[string]*rdma.HCA
+	// complete means that a node without an HCA has none: of a snapshot with holes, or in a mode in which pods take HCAs
+	// away, that is not known.
+	complete bool
+}
+
+// NewSlots returns the HCAs of a snapshot.
+func NewSlots(snap *rdma.Snapshot) *Slots {
+	s := &Slots{map[string]*rdma.HCA{}, map[string]*rdma.HCA{},
+		len(snap.Problems) == 0 && snap.NetnsMode != rdma.NetnsExclusive}
+	for i := range snap.HCAs {
+		h := &snap.HCAs[i]
+		for _, n := range h.Nodes() {
+			s.byNode[n.Path()] = h
+		}
+		for _, name := range namesOf(h, NameStrategies) {
+			s.byName[name] = h
+		}
+	}
+	return s
+}
+
+// Purpose compares what a device of a spec is for with the HCAs. It returns an error if a node belongs to another HCA
+// now: names and numbers of nodes follow the order of probing. known reports whether all nodes could be compared.
+func (s *Slots) Purpose(spec *specs.Spec, device *specs.Device) (known bool, err error) {
 	edits := &device.ContainerEdits
 	slots := purpose(slices.Concat(spec.ContainerEdits.Env, edits.Env))
-	// Of a snapshot with holes, or in a mode in which pods take HCAs away, a missing owner proves nothing.
-	complete := len(snap.Problems) == 0 && snap.NetnsMode != rdma.NetnsExclusive
+	named := s.byName[strings.TrimSuffix(strings.TrimSuffix(device.Name, "-mad"), "-sm")]
 	var errs []error
 	known = true
 	for _, node := range nodesOf(slices.Concat(spec.ContainerEdits.DeviceNodes, edits.DeviceNodes)) {
-		owner := ownerOf(snap, node)
-		switch named := lookup(snap, device.Name); {
-		case owner == nil && complete:
+		switch owner := s.byNode[node]; {
+		case owner == nil && s.complete:
 			errs = append(errs, fmt.Errorf("%s %w", path.Base(node), ErrNoOwner))
 		case owner == nil:
 			known = false
@@ -96,41 +117,18 @@ func nodesOf(nodes []*specs.DeviceNode) (paths []string) {
 	return paths
 }
 
-// ownerOf returns the HCA of a node, nil if there is none.
-func ownerOf(snap *rdma.Snapshot, node string) *rdma.HCA {
-	for i := range snap.HCAs {
-		if slices.ContainsFunc(snap.HCAs[i].Nodes(), func(n *rdma.Node) bool { return n.Path() == node }) {
-			return &snap.HCAs[i]
-		}
-	}
-	return nil
-}
-
-// lookup returns the HCA that has the name of a device now, nil if there is none.
-func lookup(snap *rdma.Snapshot, device string) *rdma.HCA {
-	device = strings.TrimSuffix(strings.TrimSuffix(device, "-mad"), "-sm")
-	for i := range snap.HCAs {
-		if slices.Contains(namesOf(&snap.HCAs[i], NameStrategies), device) {
-			return &snap.HCAs[i]
-		}
-	}
-	return nil
-}
-
-// Purpose compares the device with the HCAs of a host, as the function Purpose does.
-func (d *Resolved) Purpose(snap *rdma.Snapshot) (known bool, err error) {
-	return Purpose(d.spec, d.device, snap)
-}
+// Purpose compares the device with the HCAs of a host, as Slots.Purpose does.
+func (d *Resolved) Purpose(s *Slots) (known bool, err error) { return s.Purpose(d.spec, d.device) }
 
 // GivesHCA reports whether the device gives a node that belongs to one HCA.
 func (d *Resolved) GivesHCA() bool {
 	return len(nodesOf(d.spec.ContainerEdits.DeviceNodes))+len(nodesOf(d.device.ContainerEdits.DeviceNodes)) > 0
 }
 
-// Owners returns, for each node of an HCA, the HCA and the slot that the node must belong to, for the hook. rdma_cm
+// NodeOwners returns, for each node of an HCA, the HCA and the slot that the node must belong to, for the hook. rdma_cm
 // belongs to none. Sysfs does not say whose a node for PSM is. The kernel renumbers it with the uverbs node of the HCA,
 // which stands for it.
-func Owners(h *rdma.HCA, nodes []rdma.Node) (out []args.NodeOwner) {
+func NodeOwners(h *rdma.HCA, nodes []rdma.Node) (out []args.NodeOwner) {
 	sf := ""
 	if h.Identity.SF != nil {
 		sf = strconv.Itoa(*h.Identity.SF)

@@ -62,7 +62,7 @@ func TestPurpose(t *testing.T) {
 				device = &test.spec.Devices[i]
 			}
 		}
-		known, err := cdi.Purpose(test.spec, device, hcas(test.now))
+		known, err := cdi.NewSlots(hcas(test.now)).Purpose(test.spec, device)
 		if known != test.known || (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s of %s, now %s: known %v, error %v; want %v, %q", test.device, test.spec.Kind, test.now, known, err,
 				test.known, test.says)
@@ -70,7 +70,7 @@ func TestPurpose(t *testing.T) {
 	}
 	// What cannot be seen is not gone: an HCA in the namespace of a pod, and one that could not be read.
 	for _, snap := range []*rdma.Snapshot{{NetnsMode: rdma.NetnsExclusive}, {Problems: []rdma.Problem{{Message: "x"}}}} {
-		if known, err := cdi.Purpose(ours, &ours.Devices[0], snap); known || err != nil {
+		if known, err := cdi.NewSlots(snap).Purpose(ours, &ours.Devices[0]); known || err != nil {
 			t.Errorf("%+v: known %v, error %v", snap, known, err)
 		}
 	}

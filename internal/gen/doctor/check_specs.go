@@ -209,11 +209,12 @@ func checkSpecNodes(f *facts, out *findings) {
 // compared for all of them.
 func checkPurposes(f *facts, out *findings) (known bool) {
 	known = true
+	slots := cdi.NewSlots(f.snap)
 	for _, s := range f.specs.rdma() {
 		var reasons, devices, unknown []string
 		for i := range s.spec.Devices {
 			d := &s.spec.Devices[i]
-			switch ok, err := cdi.Purpose(s.spec, d, f.snap); {
+			switch ok, err := slots.Purpose(s.spec, d); {
 			case errors.Is(err, cdi.ErrNoOwner) && f.host.hasDev(): // spec-stale, or node-stale
 			case err != nil:
 				devices, reasons = append(devices, d.Name), append(reasons, text.Foreign(err.Error()))

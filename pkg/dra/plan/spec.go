@@ -92,7 +92,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 			return out, &NotFoundError{p.Claim(), h.Name, err}
 		}
 		out.Nodes = append(out.Nodes, nodes...)
-		own.Nodes = append(own.Nodes, cdi.Owners(h, nodes)...)
+		own.Nodes = append(own.Nodes, cdi.NodeOwners(h, nodes)...)
 		out.Env = append(out.Env, deviceEnv(h))
 		if d.Limits != (Limits{}) {
 			want := args.Wanted{Handles: args.Count(d.Limits.Handles), Objects: args.Count(d.Limits.Objects)}
