@@ -212,6 +212,12 @@ func TestWatch(t *testing.T) {
 			return strings.Contains(string(data), "name: "+step.device+"\n")
 		})
 	}
+	// A node that is made later than the kernel's event.
+	put(t, filepath.Join(root, "dev/null"), "", 0o666)
+	feed.messages <- []byte("add@/devices/x\x00SUBSYSTEM=infiniband\x00")
+	await(t, "missing nodes", func() bool { _, err := os.Stat(file); return errors.Is(err, os.ErrNotExist) })
+	put(t, filepath.Join(root, "dev/infiniband/uverbs0"), "", 0o666)
+	await(t, "late node", func() bool { _, err := os.Stat(file); return err == nil })
 	cancel()
 	close(feed.messages)
 	if code := <-done; code != exitOK {
