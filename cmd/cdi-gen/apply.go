@@ -30,8 +30,9 @@ func newApply() *cobra.Command {
 		Use:   "apply BUNDLE --device NAME",
 		Short: "Give devices to an OCI bundle, for runtimes that do not read CDI specs",
 		Long: `Change config.json of an OCI bundle, so that runc, crun and others give its container
-devices of this host's CDI specs, with their hooks. apply follows no symbolic link, and
-changes nothing on an error. A second apply changes nothing.`,
+devices of this host's CDI specs, with their hooks. apply refuses a device that gives
+another HCA than the one it was written for. It follows no symbolic link, and changes
+nothing on an error. A second apply changes nothing.`,
 		Example: `  cdi-gen apply /run/bundle --device mlx5_0
   cdi-gen apply . --device rdma.dev/hca=mlx5_0 --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +53,7 @@ changes nothing on an error. A second apply changes nothing.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&a.root, "host-root", "/", "`DIR` that holds the host's dev and etc")
+	f.StringVar(&a.root, "host-root", "/", "`DIR` that holds the host's sys, dev and etc")
 	f.StringSliceVar(&a.devices, "device", nil, "`NAME` of a device: mlx5_0, or VENDOR/CLASS=NAME (repeatable)")
 	registerSpecDirs(f, &a.dirs)
 	f.BoolVar(&a.dryRun, "dry-run", false, "print the change and write nothing")
@@ -78,7 +79,11 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 	text, err := bundle.Edit(old, func(spec *oci.Spec) error {
 		before := count(spec)
 		host := debugFS(cmd.Context(), a.root, hostfs.DirFS(a.root))
-		err := cdi.ReadRegistry(host, a.dirs...).Inject(spec, a.root, a.names()...)
+		found := cdi.ReadRegistry(host, a.dirs...)
+		err := misplaced(cmd, a.root, found, a.names()...)
+		if err == nil {
+			err = found.Inject(spec, a.root, a.names()...)
+		}
 		after := count(spec)
 		added = fmt.Sprintf("%s, %s, %s", text.Count(after.nodes-before.nodes, "device node"),
 			text.Count(after.mounts-before.mounts, "mount"), text.Count(after.hooks-before.hooks, "hook"))

@@ -36,6 +36,7 @@ const bundleConfig = `{
 func applyHost(t *testing.T, hook string) string {
 	t.Helper()
 	root := t.TempDir()
+	copyHost(t, "roce-sriov", root)
 	dev := filepath.Join(root, "dev/infiniband")
 	must.NoError(t, os.MkdirAll(dev, 0o755))
 	node := filepath.Join(dev, "uverbs0")
@@ -47,10 +48,17 @@ func applyHost(t *testing.T, hook string) string {
 kind: rdma.dev/hca
 devices:
 - name: mlx5_0
-  containerEdits: {deviceNodes: [{path: /dev/infiniband/uverbs0, permissions: rw}]}
+  containerEdits:
+    env: [RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0]
+    deviceNodes: [{path: /dev/infiniband/uverbs0, permissions: rw}]
+- name: mlx5_1
+  containerEdits:
+    env: [RDMA_DEVICE_PCI_0000_3B_00_1=mlx5_1]
+    deviceNodes: [{path: /dev/infiniband/uverbs0, permissions: rw}]
 containerEdits:
   env: [SITE=here]
-  hooks: [{hookName: createRuntime, path: `+hook+`, args: [rdma-hook, --memlock, 512Ki]}]
+  hooks: [{hookName: createRuntime, path: `+hook+`, args: [rdma-hook, --memlock, 512Ki,
+    --node, "mlx5_0:uverbs0@0000:3b:00.0", --node, "gone:uverbs99"]}]
 `, 0o644)
 	return root
 }
@@ -125,6 +133,8 @@ func TestApplyRefuses(t *testing.T) {
 		{text("[]"), nil, exitIO, "is this a bundle of an OCI runtime?"},
 		{text("{} {}"), nil, exitIO, "decode the configuration"},
 		{good, []string{"--device", "mlx5_9"}, exitUnresolved, "rdma.dev/hca=mlx5_9 is in no CDI spec; cdi-gen devices"},
+		{good, []string{"--device", "mlx5_1"}, exitDrift, "rdma.dev/hca=mlx5_1 in \"/etc/cdi/rdma.dev-hca.yaml\": it is for " +
+			"pci-0000-3b-00-1, and uverbs0 belongs to pci-0000-3b-00-0 (mlx5_0) now"},
 		{good, []string{"--spec-dir", "/none"}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
 		{good, []string{"--host-root", t.TempDir()}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
 	} {
@@ -142,8 +152,8 @@ func TestApplyRefuses(t *testing.T) {
 	holds(t, good, "config.json")
 }
 
-// TestApplyRuns: real runtimes start the bundle: the container opens the node, and has the memory of the hook. Without
-// apply it has neither.
+// TestApplyRuns: real runtimes start the bundle: the container opens the node, and has the memory of the hook, whatever
+// nodes that it lacks the hook knows. Without apply it has neither. When another HCA has the node, it does not start.
 func TestApplyRuns(t *testing.T) {
 	needs.Root(t, "containers")
 	needs.Program(t, "busybox", "apt-get install busybox-static")
@@ -153,18 +163,18 @@ func TestApplyRuns(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	root := applyHost(t, hook)
-	const limited = `ulimit -S -l 64 && exec "$@"` // the limit of older hosts
+	// The limit of older hosts, and sysfs of the machine.
+	const limited = `for d in class devices; do mount --bind "$SYS/$d" "/sys/$d" || exit; done; ulimit -S -l 64 && `
 	for runtime, script := range map[string]string{
-		"runc": limited,
+		"runc": limited + `exec "$@"`,
 		// crun refuses hybrid cgroup hierarchies, so it gets version 2 alone, in a mount namespace of its own. Without
 		// CAP_SYS_RESOURCE it cannot load a device filter, so it leaves cgroups alone: runc shows the rule of the node.
-		"crun": `umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && ulimit -S -l 64 && shift && ` +
+		"crun": `umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; ` + limited + `shift && ` +
 			`exec crun --cgroup-manager=disabled "$@"`,
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			needs.Program(t, runtime, "apt-get install "+runtime)
-			dir := newBundle(t)
+			root, dir := applyHost(t, hook), newBundle(t)
 			rootfs := filepath.Join(dir, "rootfs")
 			for _, sub := range []string{"proc", "dev", "bin"} {
 				must.NoError(t, os.MkdirAll(filepath.Join(rootfs, sub), 0o755))
@@ -177,6 +187,7 @@ func TestApplyRuns(t *testing.T) {
 				id := fmt.Sprintf("cdi-gen-test-%d-%s", os.Getpid(), runtime)
 				cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", runtime, "--root", t.TempDir(), "run",
 					"--bundle", dir, id)
+				cmd.Env = append(os.Environ(), "SYS="+filepath.Join(root, "sys"))
 				out, _ := cmd.CombinedOutput()
 				return string(out)
 			}
@@ -187,6 +198,13 @@ func TestApplyRuns(t *testing.T) {
 			cdigen(t, "apply", dir, "--host-root", root, "--device", "mlx5_0").expect(t, exitOK, "written")
 			if got, want := start(), "512\nuverbs0\nopened\n"; got != want {
 				t.Errorf("the container says %q, want %q", got, want)
+			}
+			verbs := filepath.Join(root, "sys/class/infiniband_verbs")
+			if err := os.Rename(filepath.Join(verbs, "uverbs1"), filepath.Join(verbs, "uverbs0")); err != nil {
+				t.Fatal(err)
+			}
+			if got := start(); strings.Contains(got, "opened") || !strings.Contains(got, "hook") {
+				t.Errorf("with the node of another HCA, the runtime says %q", got)
 			}
 		})
 	}

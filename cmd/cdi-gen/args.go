@@ -14,7 +14,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// launcher is a program that starts containers and reads no CDI specs.
+// launcher is a program that starts containers and reads no CDI specs. TestArgsOfNspawn runs the flags of systemd-nspawn;
+// those of the others come from their documents.
 type launcher struct {
 	// first are flags that the launcher needs once.
 	first []string
@@ -41,7 +42,9 @@ var launchers = map[string]launcher{
 			return []string{"--mount", path + ":" + path + ":none:x-create=file,bind,rw,nosuid,noexec"}
 		},
 		limits: []string{"set ENROOT_RESTRICT_DEV=y: otherwise the container has the whole /dev of the host, " +
-			"all HCAs included", noDeny, noHook},
+			"all HCAs included",
+			"set MELLANOX_VISIBLE_DEVICES=none: otherwise a hook of enroot (99-mellanox.sh) adds the HCAs that this variable " +
+				"of an image or of enroot.conf names", noDeny, noHook},
 	},
 	"systemd-nspawn": {
 		first: []string{"--rlimit=RLIMIT_MEMLOCK=infinity"},
@@ -49,7 +52,8 @@ var launchers = map[string]launcher{
 			return []string{"--bind=" + path, "--property=DeviceAllow=" + path} // no spaces, for $(...)
 		},
 		limits: []string{"no hook runs: limits on HCAs do not apply",
-			"--private-users needs --bind=PATH:PATH:idmap for each node"},
+			"with --private-users, the container's root is a user who opens only nodes of mode 0666: the kernel cannot map " +
+				"owners in /dev (devtmpfs)"},
 	},
 }
 
@@ -126,6 +130,10 @@ func printArgs(cmd *cobra.Command, host *hostFlags, l launcher) error {
 	}
 	for _, limit := range l.limits {
 		cmd.PrintErrln("note:", limit)
+	}
+	if cm := snap.RDMACM; cm != nil && cm.Missing {
+		only := &rdma.Snapshot{RDMACM: cm}
+		return partial(only, lacking(only))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,22 +50,25 @@ func TestArgsOfNspawn(t *testing.T) {
 	}
 	put(t, filepath.Join(rootfs, "bin/busybox"), read(t, busybox), 0o755)
 	// The nodes are those of /dev/kmsg, in a /dev of their own. There is no systemd to register with.
-	script := `set -e
+	const script = `set -e
 mkdir -p "$1/d" && mount -t tmpfs d "$1/d" && cd "$1/d"
 cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty .
 mkdir pts shm infiniband
 for node in uverbs0 uverbs1 rdma_cm; do mknod -m 666 infiniband/$node c 1 11; done
 cd / && mount --move "$1/d" /dev && mount -t devpts devpts /dev/pts && ln -s pts/ptmx /dev/ptmx
 mount -t tmpfs run /run
-systemd-nspawn --quiet --register=no --keep-unit -D "$2" ` + flags + ` /bin/busybox sh -c \
+root=$2; shift 2
+systemd-nspawn --quiet --register=no --keep-unit -D "$root" "$@" /bin/busybox sh -c \
 	'echo /dev/infiniband/*; for node in /dev/infiniband/*; do echo -n > $node && echo opened; done'`
-	cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", t.TempDir(), rootfs)
-	out, err := cmd.Output()
-	if exit, ok := err.(*exec.ExitError); ok {
-		t.Fatalf("%v: %s%s", err, out, exit.Stderr)
-	}
 	const want = "/dev/infiniband/rdma_cm /dev/infiniband/uverbs0\nopened\nopened\n"
-	if got := strings.ReplaceAll(string(out), "\r", ""); err != nil || got != want {
-		t.Errorf("the container says %q, %v", got, err)
+	for _, more := range [][]string{nil, {"--private-users=65536:65536", "--private-users-ownership=off"}} {
+		argv := slices.Concat([]string{"--mount", "sh", "-c", script, "sh", t.TempDir(), rootfs}, strings.Fields(flags), more)
+		out, err := exec.Command("unshare", argv...).Output()
+		if exit, ok := err.(*exec.ExitError); ok {
+			t.Fatalf("%s: %v: %s%s", more, err, out, exit.Stderr)
+		}
+		if got := strings.ReplaceAll(string(out), "\r", ""); err != nil || got != want {
+			t.Errorf("%s: the container says %q, %v", more, got, err)
+		}
 	}
 }

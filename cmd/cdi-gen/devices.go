@@ -25,8 +25,9 @@ func newDevices() *cobra.Command {
 		Use:   "devices",
 		Short: "Show the devices that container runtimes of this host would find now",
 		Long: `Show the devices of all CDI specs, whoever wrote them, as a container runtime finds them
-now. Standard error names files that a runtime refuses, and devices that two files of
-one directory define: a runtime refuses these too.`,
+now. Standard error names files that a runtime refuses, devices that two files of one
+directory define, which it refuses too, and devices that give another HCA than the one
+they were written for.`,
 		Example: `  cdi-gen devices
   cdi-gen devices -o json | jq -r '.conflicts[]?.files[]'`,
 		Args: noArgs,
@@ -47,7 +48,7 @@ one directory define: a runtime refuses these too.`,
 				cmd.PrintErrf("no CDI device in %s; cdi-gen generate --to %s writes those of RDMA\n",
 					strings.Join(dirs, " and "), cdi.StaticDir)
 			}
-			return errors.Join(judgeDirs(cmd, root, dirs), unresolved(found))
+			return errors.Join(judgeDirs(cmd, root, dirs), unresolved(found), misplaced(cmd, root, found))
 		},
 	}
 	f := cmd.Flags()
@@ -104,6 +105,55 @@ func unresolved(r *cdi.Registry) error {
 		errs = append(errs, invalidf("runtimes refuse %q: %s", f.File, f.Reason))
 	}
 	return errors.Join(errs...)
+}
+
+// misplaced compares the devices of specs with the HCAs of the host, all devices if no names are given. It returns an
+// error for those that give another HCA than they are for, and says of which it is not known.
+func misplaced(cmd *cobra.Command, root string, found *cdi.Registry, names ...string) error {
+	var slots *cdi.Slots
+	var p purposes
+	for i := range found.Devices {
+		d := &found.Devices[i]
+		if len(names) > 0 && !slices.Contains(names, d.Name) || !d.GivesHCA() {
+			continue
+		}
+		if slots == nil {
+			snap, _, err := (&hostFlags{root: root}).discover(cmd.Context())
+			if err != nil {
+				cmd.PrintErrf("note: whether the specs fit the host's HCAs is not known: %v\n", err)
+				return nil
+			}
+			slots = cdi.NewSlots(snap)
+		}
+		p.fits(d, slots)
+	}
+	return p.end(cmd)
+}
+
+// purposes are devices of specs that do not fit the host.
+type purposes struct{ wrong, unknown []string }
+
+// fits reports whether a device gives no other HCA than the one that it is for, as far as that is known.
+func (p *purposes) fits(d *cdi.Resolved, slots *cdi.Slots) bool {
+	known, err := d.Purpose(slots)
+	if err != nil {
+		p.wrong = append(p.wrong, fmt.Sprintf("%s in %q: %v", d.Name, d.File, err))
+	} else if !known {
+		p.unknown = append(p.unknown, d.Name)
+	}
+	return err == nil
+}
+
+func (p *purposes) end(cmd *cobra.Command) error {
+	if len(p.unknown) > 0 {
+		cmd.PrintErrf("note: no spec says for which HCA these devices are, so whether it is the right one is not known: %s\n",
+			text.Some(p.unknown, ", "))
+	}
+	if len(p.wrong) > 0 {
+		return coded{exitDrift, fmt.Errorf("the host's HCAs have changed since the spec was written: %s; write the spec "+
+			"again with cdi-gen generate --to", text.Some(p.wrong, "; "))}
+	}
+	return nil
 }
 
 // warnRivals warns of other files that define devices of a spec that is about to be written. It looks in the directory

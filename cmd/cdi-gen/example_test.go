@@ -40,6 +40,8 @@ func Example() {
 	// devices:
 	//   - name: erdma_0
 	//     containerEdits:
+	//       env:
+	//         - RDMA_DEVICE_PCI_0000_00_07_0=erdma_0
 	//       deviceNodes:
 	//         - path: /dev/infiniband/uverbs0
 	//           permissions: rw

@@ -59,6 +59,13 @@ func TestOutputEqualsStdout(t *testing.T) {
 	}
 }
 
+// TestOutputOfAnotherRoot: the spec of another root does not become that of this system.
+func TestOutputOfAnotherRoot(t *testing.T) {
+	for _, to := range []string{"/etc/cdi", "/etc/cdi/", "/var/run/cdi", "/run/cdi", "/etc/cdi/x.json"} {
+		generateTo(t, "roce-lag", to).expect(t, exitUsage, "is of this system, and --host-root is ")
+	}
+}
+
 // oldSpec is a spec of ours from other days, as JSON and as YAML.
 const oldSpec = `{"cdiVersion": "0.3.0", "kind": "rdma.dev/hca", "devices": []}`
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -55,7 +56,7 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, check bool, warn 
 	}
 	target, format, err := out.target(r.kind)
 	if err == nil && target != nil {
-		err = target.spare(format) // check before the host is read
+		err = cmp.Or(r.host.ownDir(out), target.spare(format)) // check before the host is read
 	}
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func problems(snap *rdma.Snapshot, left error) error {
 // partial returns an error with its own exit code if devices were omitted.
 func partial(snap *rdma.Snapshot, left error) error {
 	if err := problems(snap, left); err != nil {
-		return coded{exitPartial, fmt.Errorf("some devices could not be fully read: %w", err)}
+		return coded{exitPartial, fmt.Errorf("some devices are left out or incomplete: %w", err)}
 	}
 	return nil
 }

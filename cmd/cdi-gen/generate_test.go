@@ -99,7 +99,7 @@ func TestGenerateChoice(t *testing.T) {
 		{"roce-lag", "--no-all --names pci", "pci-0000-3b-00-0:uverbs0 +rdma_cm"},
 		{"roce-lag", "--no-all --names ibdev --nodes verbs", "mlx5_bond_0:uverbs0"},
 		{"roce-lag", "--no-all --names ibdev --nodes verbs,mad", "mlx5_bond_0:uverbs0 mlx5_bond_0-mad:umad0"},
-		{"roce-lag", "--no-all --names ibdev --nodes cm", "mlx5_bond_0:rdma_cm"},
+		{"roce-lag", "--no-all --names ibdev --nodes cm", "mlx5_bond_0: +rdma_cm"},
 		{"roce-sriov", "--no-all --names ibdev --device mlx5_3", "mlx5_3:uverbs3 +rdma_cm"},
 		{"roce-sriov", "--no-all --names ibdev --device 0000:3b:00.0", "mlx5_0:uverbs0 +rdma_cm"},
 		{"roce-sriov", "--no-all --names ibdev --device pci-0000-3b-01-1", "mlx5_9:uverbs9 +rdma_cm"},
@@ -160,8 +160,11 @@ func describe(spec *cdiapi.Spec) string {
 // last is what each hook has besides.
 const last = " --last-report /run/rdma.dev/last-container.json"
 
-// use is what the hook checks of the machine roce-lag.
-const use = " --hca mlx5_bond_0:uverbs0:mlx5_core"
+// own and use are what the hook checks of the machine roce-lag.
+const (
+	own = " --node mlx5_bond_0:uverbs0@0000:3b:00.0"
+	use = own + " --hca mlx5_bond_0:uverbs0:mlx5_core"
+)
 
 func TestGenerateHook(t *testing.T) {
 	root := t.TempDir()
@@ -179,7 +182,7 @@ func TestGenerateHook(t *testing.T) {
 		{nil, "/usr/bin/rdma-hook rdma-hook --memlock unlimited" + last + use},
 		{[]string{"--hook-path", "/opt/hook", "--memlock", "4Gi"}, "/opt/hook rdma-hook --memlock 4294967296" + last + use},
 		{[]string{"--on-unusable", "fail"}, "/usr/bin/rdma-hook rdma-hook --memlock unlimited --on-unusable fail" + last + use},
-		{[]string{"--on-unusable", "ignore"}, "/usr/bin/rdma-hook rdma-hook --memlock unlimited --on-unusable ignore" + last},
+		{[]string{"--on-unusable", "ignore"}, "/usr/bin/rdma-hook rdma-hook --memlock unlimited --on-unusable ignore" + last + own},
 	} {
 		r := generate(c.args...)
 		r.expect(t, exitOK, "")

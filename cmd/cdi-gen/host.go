@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -32,6 +34,21 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&h.exclude, "exclude", nil, "all but the devices of this `PATTERN` (repeatable)")
 }
 
+// ownDir returns an error if the spec of another root would go to a directory that the runtimes of this system read.
+func (h *hostFlags) ownDir(out *outputFlags) error {
+	to, err := filepath.Abs(out.path)
+	if root, e := filepath.Abs(h.root); e != nil || err != nil || root == "/" {
+		return cmp.Or(e, err)
+	}
+	for _, dir := range []string{to, filepath.Dir(to)} {
+		if own := runtimeconf.RunDir(dir); own == cdi.StaticDir || own == runtimeconf.RunDir(cdi.DynamicDir) {
+			return usagef("%s %s is of this system, and --host-root is %s: write to %s, or mount the host's %s there", out.flag,
+				out.path, h.root, filepath.Join(h.root, out.path), dir)
+		}
+	}
+	return nil
+}
+
 // files returns the files of the host. Symbolic links resolve as on the host.
 func (h *hostFlags) files(ctx context.Context) fs.ReadLinkFS {
 	return debugFS(ctx, h.root, hostfs.DirFS(h.root))
@@ -45,12 +62,20 @@ func (h *hostFlags) below(err error) error {
 	return err
 }
 
-// discover reads the host below the root. It returns the chosen devices and the number of other devices.
+// discover reads the host below the root. It returns the chosen devices and the number of other devices. It marks the
+// nodes that /dev lacks: sysfs shows the kernel's devices in every container, whatever nodes the container was given.
+// Where /dev is not below the root, or a node may not be looked at, the nodes count as there.
 func (h *hostFlags) discover(ctx context.Context) (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
 	snap, err = rdma.Discover(debugFS(ctx, dir, sysfs.DirFS(dir)))
 	if err != nil {
 		return nil, 0, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
+	}
+	if files := h.files(ctx); hostfs.HasDev(files) {
+		for _, n := range snap.Nodes() {
+			_, err := hostfs.Lstat(files, n.Path())
+			n.Missing = errors.Is(err, fs.ErrNotExist)
+		}
 	}
 	all := len(snap.HCAs)
 	if all == 0 || len(h.only)+len(h.exclude) == 0 {

@@ -24,7 +24,8 @@ func newList() *cobra.Command {
 		Short: "Show the RDMA devices of this host",
 		Long: `Show the RDMA devices of this host, also those that a container cannot have, with the
 reason under NODES.
--o name prints the names that podman, docker and nerdctl take with --device.`,
+-o name prints the names that podman, docker and nerdctl take with --device: of those
+devices that a CDI spec has.`,
 		Example: `  cdi-gen list
   cdi-gen list -o name
   cdi-gen list -o json | jq '.hcas[] | select(.protocol == "roce") | .ibdev'`,
@@ -41,13 +42,13 @@ reason under NODES.
 			if err != nil {
 				return err
 			}
-			if err := write(cmd.OutOrStdout(), snap, kind); err != nil {
+			if output == "name" {
+				return listNames(cmd, &host, snap, kind)
+			}
+			if err := write(cmd.OutOrStdout(), snap); err != nil {
 				return fmt.Errorf("write list: %w", err)
 			}
-			if len(snap.Usable()) == 0 {
-				return coded{exitNothing, cdi.ErrNoDevices}
-			}
-			return partial(snap, nil)
+			return listed(snap)
 		},
 	}
 	host.register(cmd.Flags())
@@ -56,23 +57,68 @@ reason under NODES.
 	return cmd
 }
 
-var listWriters = map[string]func(io.Writer, *rdma.Snapshot, string) error{
+var listWriters = map[string]func(io.Writer, *rdma.Snapshot) error{
 	"table": writeTable,
-	"json":  func(w io.Writer, snap *rdma.Snapshot, _ string) error { return text.JSON(w, snap) },
-	"yaml":  func(w io.Writer, snap *rdma.Snapshot, _ string) error { return text.YAML(w, snap) },
-	"name":  writeNames,
+	"json":  func(w io.Writer, snap *rdma.Snapshot) error { return text.JSON(w, snap) },
+	"yaml":  func(w io.Writer, snap *rdma.Snapshot) error { return text.YAML(w, snap) },
+	"name":  nil, // listNames
 }
 
-func writeNames(w io.Writer, snap *rdma.Snapshot, kind string) error {
-	var errs []error
-	for _, h := range snap.Usable() {
-		_, err := fmt.Fprintln(w, text.Terminal(cdi.Qualified(kind, h.IBDev)))
-		errs = append(errs, err)
+// listed returns what the exit code of list says of the devices.
+func listed(snap *rdma.Snapshot) error {
+	if len(snap.Usable()) == 0 {
+		return coded{exitNothing, errors.Join(lacking(snap), cdi.ErrNoDevices)}
 	}
-	return errors.Join(errs...)
+	return partial(snap, lacking(snap))
 }
 
-func writeTable(w io.Writer, snap *rdma.Snapshot, _ string) error {
+// lacking returns an error for the kernel's nodes that /dev lacks, nil for none.
+func lacking(snap *rdma.Snapshot) error {
+	var names []string
+	for _, n := range snap.Nodes() {
+		if n.Missing {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s lacks nodes that the kernel has: %s", rdma.DevDir, text.Some(names, ", "))
+}
+
+// listNames prints the names of devices that a spec has and that give their HCA. It says which others there are.
+func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind string) error {
+	all, _, err := (&hostFlags{root: host.root}).discover(cmd.Context()) // a node may belong to an HCA that is not chosen
+	if err != nil {
+		return err
+	}
+	found := cdi.ReadRegistry(host.files(cmd.Context()), cdi.StaticDir, cdi.DynamicDir)
+	slots := cdi.NewSlots(all)
+	var names, absent []string
+	var p purposes
+	for _, h := range snap.Usable() {
+		name := cdi.Qualified(kind, h.IBDev)
+		if d, err := found.Find(name); err != nil {
+			absent = append(absent, name)
+		} else if p.fits(d, slots) {
+			names = append(names, text.Terminal(name)+"\n")
+		}
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), strings.Join(names, "")); err != nil {
+		return fmt.Errorf("write list: %w", err)
+	}
+	if len(absent) == 0 {
+		return errors.Join(p.end(cmd), listed(snap))
+	}
+	err = fmt.Errorf("no spec in %s or %s has %s; cdi-gen generate --to %[1]s writes one", cdi.StaticDir, cdi.DynamicDir,
+		text.Some(absent, ", "))
+	if len(names) == 0 {
+		return coded{exitUnresolved, errors.Join(p.end(cmd), err)}
+	}
+	return errors.Join(p.end(cmd), partial(snap, errors.Join(lacking(snap), err)))
+}
+
+func writeTable(w io.Writer, snap *rdma.Snapshot) error {
 	if len(snap.HCAs) == 0 {
 		return nil
 	}
@@ -98,14 +144,10 @@ func row(h *rdma.HCA, mode rdma.NetnsMode) []string {
 		numa = strconv.Itoa(*f.NUMANode)
 	}
 	var nodes []string
-	if h.Uverbs != nil {
-		nodes = append(nodes, h.Uverbs.Name)
-	}
-	if h.PSM != nil {
-		nodes = append(nodes, h.PSM.Name)
-	}
-	for _, n := range h.MADs {
-		nodes = append(nodes, n.Name)
+	for _, n := range h.Nodes() {
+		if !n.Missing {
+			nodes = append(nodes, n.Name)
+		}
 	}
 	switch err := h.Unusable(); {
 	case h.Purpose == rdma.PurposeSwitchManager: // nobody gets its nodes

@@ -36,7 +36,7 @@ func TestListFormats(t *testing.T) {
 	for _, name := range []string{"none", "roce-lag", "mlx5-sf", "soft-pci", "misbehaving"} {
 		root := host(t, name)
 		results := map[string]string{}
-		for _, format := range []string{"json", "yaml", "name"} {
+		for _, format := range []string{"json", "yaml"} {
 			r := cdigen(t, "list", "--host-root", root, "-o", format)
 			test.Eq(t, listCodes[name], r.code, test.Sprintf("%s: exit code", name))
 			checkGolden(t, filepath.Join("list", name+"."+format), r.stdout)
@@ -49,10 +49,22 @@ func TestListFormats(t *testing.T) {
 	}
 }
 
-// TestListNames: each name is one that generate puts into its spec.
+// TestListNames: each name is one that a spec has.
 func TestListNames(t *testing.T) {
-	root := host(t, "roce-sriov")
-	r := cdigen(t, "list", "--host-root", root, "-o", "name", "--kind", "example.com/nic", "--device", "mlx5_[01]")
+	root := t.TempDir()
+	copyHost(t, "roce-sriov", root)
+	args := []string{"list", "--host-root", root, "-o", "name", "--kind", "example.com/nic", "--device", "mlx5_[01]"}
+	cdigen(t, args...).expect(t, exitUnresolved, "no spec in /etc/cdi or /var/run/cdi has example.com/nic=mlx5_0, ")
+	generate := []string{"generate", "--host-root", root, "--no-hook", "--kind", "example.com/nic", "--to",
+		filepath.Join(root, "etc/cdi")}
+	cdigen(t, append(generate, "--exclude", "mlx5_0")...).expect(t, exitOK, "written")
+	r := cdigen(t, args...)
+	r.expect(t, exitPartial, "has example.com/nic=mlx5_0; cdi-gen generate --to /etc/cdi writes one")
+	if r.stdout != "example.com/nic=mlx5_1\n" {
+		t.Errorf("names %q", r.stdout)
+	}
+	cdigen(t, generate...).expect(t, exitOK, "written")
+	r = cdigen(t, args...)
 	r.expect(t, exitOK, "")
 	test.Eq(t, "example.com/nic=mlx5_0\nexample.com/nic=mlx5_1\n", r.stdout, test.Sprint("names"))
 }

@@ -55,13 +55,13 @@ var exitCodes = exitcode.List{
 	exitPartial:    "done, but some devices were left out (the reasons are on standard error)",
 	exitExclusive:  "the host is in exclusive network namespace mode",
 	exitInvalid:    "validate, devices: a runtime refuses a CDI spec, or a device that two files define",
-	exitDrift:      "generate --check: the file does not fit the host",
+	exitDrift:      "generate --check, devices, apply: a spec does not fit the host",
 	exitMisfit:     "userspace --image: the image does not fit the host's libraries",
 	exitNotChosen:  "the flags choose none of the host's RDMA devices, or give them no name: an existing spec stays",
 	exitWarnings:   "doctor: there are warnings",
 	exitErrors:     "doctor: there are errors",
 	exitRefused:    "configure: no CDI in the runtime, an edit unsafe or without effect, or the user is not root",
-	exitUnresolved: "apply: a device is in no CDI spec that a runtime would load",
+	exitUnresolved: "apply, list -o name: a device is in no CDI spec that a runtime would load",
 	exitHook:       "generate, watch: the hook is missing, or a runtime must not run it",
 }
 

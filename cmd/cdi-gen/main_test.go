@@ -53,6 +53,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// copyHost puts a machine into a directory of the test, which may change it.
+func copyHost(t testing.TB, machine, dir string) {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err == nil {
+		err = m.Extract(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // host returns the directory to give as --host-root for a machine.
 func host(t testing.TB, machine string) string {
 	t.Helper()

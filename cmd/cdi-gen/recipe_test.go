@@ -46,8 +46,8 @@ ncclTopology: /opt/topo.xml
 	if got := describe(spec); got != "net-bond0:uverbs0" || spec.Version != "0.3.0" {
 		t.Errorf("%s, CDI %s", got, spec.Version)
 	}
-	if got, want := spec.Devices[0].ContainerEdits.Env,
-		[]string{"A=flag", "B=file", "NCCL_TOPO_FILE=/opt/topo.xml"}; !slices.Equal(got, want) {
+	if got, want := spec.Devices[0].ContainerEdits.Env, []string{"A=flag", "B=file", "NCCL_TOPO_FILE=/opt/topo.xml",
+		"RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_bond_0"}; !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
 	var mounts []string
@@ -201,6 +201,12 @@ func TestWatch(t *testing.T) {
 			return strings.Contains(string(data), "name: "+step.device+"\n")
 		})
 	}
+	// A node that is made later than the kernel's event.
+	put(t, filepath.Join(root, "dev/null"), "", 0o666)
+	feed.messages <- []byte("add@/devices/x\x00SUBSYSTEM=infiniband\x00")
+	await(t, "missing nodes", func() bool { _, err := os.Stat(file); return errors.Is(err, os.ErrNotExist) })
+	put(t, filepath.Join(root, "dev/infiniband/uverbs0"), "", 0o666)
+	await(t, "late node", func() bool { _, err := os.Stat(file); return err == nil })
 	cancel()
 	close(feed.messages)
 	if code := <-done; code != exitOK {

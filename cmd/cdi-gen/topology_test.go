@@ -81,7 +81,7 @@ func TestTopologyExitCodes(t *testing.T) {
 	}{
 		{"none", nil, exitNothing, "no RDMA device on this host", false},
 		{"none", []string{"-o", "svg"}, exitNothing, "no RDMA device on this host", false},
-		{"misbehaving", nil, exitPartial, "some devices could not be fully read", true},
+		{"misbehaving", nil, exitPartial, "some devices are left out or incomplete", true},
 		{"roce-sriov", []string{"-o", "png"}, exitUsage, `--output "png": want tree, matrix, svg, json or yaml`, false},
 		{"roce-sriov", []string{"-o", "matrix", "--ascii"}, exitUsage, "--ascii is for the tree only", false},
 		{"roce-sriov", []string{"--device", "mlx4_0"}, exitUsage, "mlx4_0", false},

@@ -25,6 +25,13 @@ const settled = 100 * time.Millisecond
 // portInterval is the interval of scans without an event. Some changes cause no event.
 const portInterval = time.Minute
 
+// soon is the interval after a scan with an error, maxSoon times after an event: udev may make a node later than the
+// kernel sends the event.
+const (
+	soon    = time.Second
+	maxSoon = 10
+)
+
 // needPerson are the exit codes for faults that only a person can mend. The unit does not restart watch after them.
 var needPerson = []int{exitUsage, exitHook}
 
@@ -75,7 +82,7 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	}()
 	ticker := time.NewTicker(portInterval)
 	defer ticker.Stop()
-	last, warn := "", warnOnce(cmd)
+	last, again, warn := "", 0, warnOnce(cmd)
 	for first := true; ; first = false {
 		err := generate(cmd, r, out, false, warn)
 		if c, ok := errors.AsType[coded](err); ok && slices.Contains(needPerson, c.code) && first {
@@ -87,6 +94,11 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 			cmd.PrintErrln("cdi-gen:", text)
 		}
 		last = text
+		if again++; err != nil && again <= maxSoon {
+			ticker.Reset(soon)
+		} else {
+			ticker.Reset(portInterval)
+		}
 		if first {
 			if err := notifyReady(os.Getenv("NOTIFY_SOCKET")); err != nil {
 				cmd.PrintErrln("cdi-gen:", err)
@@ -99,6 +111,7 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 			if !ok {
 				return nil
 			}
+			again = 0
 		case <-ticker.C:
 		case err := <-failures:
 			cmd.PrintErrln("cdi-gen: kernel events:", err)

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 
@@ -73,26 +75,49 @@ func TestCheckNodes(t *testing.T) {
 }
 
 // TestRunChecksNodes: a container with another device's node does not start, whatever may go wrong otherwise, under
-// either runtime; one with its own does.
+// either runtime; one with its own does. Of a host's spec, which names the nodes of all its HCAs, those that the
+// container lacks do not count.
 func TestRunChecksNodes(t *testing.T) {
-	sys := sysOf(t, "hgx-h100")
+	sys, root := sysOf(t, "hgx-h100"), t.TempDir()
+	dev := filepath.Join(root, "dev/infiniband")
+	must.NoError(t, errors.Join(os.MkdirAll(dev, 0o755), os.WriteFile(filepath.Join(dev, "uverbs0"), nil, 0o644)))
+	has := func(int, string) (*usable.Container, error) {
+		r, err := usable.OpenRoot(os.Getpid(), root)
+		return &usable.Container{Root: r, Sys: sys}, err
+	}
+	blind := func(int, string) (*usable.Container, error) { return nil, errors.New("no bundle") }
+	const own, other, slot, gone = "mlx5_0:uverbs0@0000:19:00.0", "mlx5_0:uverbs1@0000:19:00.0",
+		"mlx5_0:uverbs0@0000:29:00.0", "mlx5_9:uverbs99@0000:99:00.0"
 	for _, state := range []string{runcState, crunState} {
-		for flag, want := range map[string]int{"mlx5_0:uverbs0@0000:19:00.0": ExitOK, "mlx5_0:uverbs1@0000:19:00.0": ExitAway,
-			"mlx5_0:uverbs0@0000:29:00.0": ExitAway} {
+		for _, c := range []struct {
+			flags     []string
+			container func(int, string) (*usable.Container, error)
+			want      int
+		}{
+			{[]string{own}, nil, ExitOK}, {[]string{other}, nil, ExitAway}, {[]string{slot}, nil, ExitAway},
+			{[]string{own, other, gone}, has, ExitOK}, {[]string{slot, other}, has, ExitAway},
+			{[]string{own, gone}, blind, ExitAway}, // what cannot be seen is checked
+			{[]string{other, gone}, has, ExitAway}, // a container without any of them is none that the hook knows
+		} {
 			fd, w := pipe(t)
 			w.WriteString(state)
 			w.Close()
 			process := low()
 			var out, talk strings.Builder
-			code := Run([]string{"--memlock", "4Mi", "--on-denied", "ignore", "--node", flag}, "v9", IO{
-				Stdin: fd, Stdout: &out, Stderr: &talk, Open: func(int) (Process, error) { return process, nil },
-				Devices: HostDevices{Sys: sys},
-			})
-			if code != want || (want == ExitAway) != strings.Contains(talk.String(),
-				"the kernel has renumbered its RDMA devices") {
-				t.Errorf("%s: code %d, want %d; it says %s", flag, code, want, talk.String())
+			argv := []string{"--memlock", "4Mi", "--on-denied", "ignore"}
+			for _, flag := range c.flags {
+				argv = append(argv, "--node", flag)
 			}
-			test.Eq(t, (want == ExitOK), process.limit.Soft > k64, test.Sprintf("%s: the limit was raised", flag))
+			code := Run(argv, "v9", IO{
+				Stdin: fd, Stdout: &out, Stderr: &talk, Open: func(int) (Process, error) { return process, nil },
+				Devices: HostDevices{Sys: sys}, Container: c.container,
+			})
+			if code != c.want || (c.want == ExitAway) != strings.Contains(talk.String(),
+				"the kernel has renumbered its RDMA devices") {
+				t.Errorf("%s: code %d, want %d; it says %s", c.flags, code, c.want, talk.String())
+			}
+			test.Eq(t, (c.want == ExitOK), process.limit.Soft > k64,
+				test.Sprintf("%s: the limit was raised", c.flags))
 		}
 	}
 }

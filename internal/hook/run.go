@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func act(opts args.Options, st State, warnings []string, version string, deadlin
 	}
 	addWarning(warning)
 	if reason == "" {
-		warning, err := checkDevices(opts, std.Devices, *st.PID, deadline)
+		warning, err := checkDevices(opts, st, std, deadline)
 		if err != nil {
 			printLines(std.Stderr, err.Error())
 			return ExitAway
@@ -148,9 +149,14 @@ func podOf(f Files, pid int) string {
 }
 
 // checkDevices checks the nodes of the container, and the devices and interfaces in its network namespace.
-func checkDevices(o args.Options, d Devices, pid int, deadline time.Time) (warning string, err error) {
+func checkDevices(o args.Options, st State, std IO, deadline time.Time) (warning string, err error) {
+	d, pid := std.Devices, *st.PID
 	if len(o.Nodes) > 0 {
-		warning, err = d.CheckNodes(o.Nodes)
+		if warning, err = d.CheckNodes(o.Nodes); err != nil {
+			if own := ownNodes(o.Nodes, st, std, deadline); len(own) < len(o.Nodes) {
+				warning, err = d.CheckNodes(own)
+			}
+		}
 	}
 	if len(o.Presences) > 0 {
 		err = errors.Join(err, CheckPresences(d, pid, o.Presences, deadline))
@@ -159,6 +165,25 @@ func checkDevices(o args.Options, d Devices, pid int, deadline time.Time) (warni
 		err = errors.Join(err, CheckInterfaces(d, pid, o.Interfaces, deadline))
 	}
 	return warning, err
+}
+
+// ownNodes returns those of the nodes that the container has: a spec of the host names the nodes of all its HCAs. It
+// returns all if that cannot be seen in half of the time that is left, and if the container has none of them.
+func ownNodes(all []args.NodeOwner, st State, std IO, deadline time.Time) []args.NodeOwner {
+	var names []string // not read after the deadline
+	if std.Container == nil || !doBy(deadline.Add(-time.Until(deadline)/2), func() {
+		if c, err := std.Container(*st.PID, st.Bundle); err == nil {
+			defer c.Close()
+			names, _ = c.Nodes()
+		}
+	}) {
+		return all
+	}
+	own := slices.DeleteFunc(slices.Clone(all), func(n args.NodeOwner) bool { return !slices.Contains(names, n.Node) })
+	if len(own) == 0 {
+		return all
+	}
+	return own
 }
 
 // apply sets the limits, and records the results.

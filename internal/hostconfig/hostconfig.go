@@ -228,6 +228,9 @@ func checkEnv(name, value string) error {
 	if name == "" || !cdi.Printable(name) || strings.ContainsFunc(name, unnamed) {
 		return errors.New("no name of an environment variable")
 	}
+	if strings.HasPrefix(name, cdi.DeviceVariable("")) {
+		return errors.New("the name is reserved: it says for which HCA a device of a spec is")
+	}
 	if !cdi.Printable(value) {
 		return errors.New("the value is not printable text")
 	}

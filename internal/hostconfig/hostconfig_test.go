@@ -120,7 +120,7 @@ func TestFlags(t *testing.T) {
 	if name, value, err := ParseEnv("A=b=c"); err != nil || name != "A" || value != "b=c" {
 		t.Errorf("%s %s %v", name, value, err)
 	}
-	for _, bad := range []string{"A", "=b", "", "A=\xff", "\xff=b"} {
+	for _, bad := range []string{"A", "=b", "", "A=\xff", "\xff=b", "RDMA_DEVICE_X=b"} {
 		if _, _, err := ParseEnv(bad); err == nil {
 			t.Errorf("variable %q is taken", bad)
 		}

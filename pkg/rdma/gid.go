@@ -76,9 +76,20 @@ func ReadGID(sys fs.FS, ibdev string, port, index int) (GID, error) {
 	}, nil
 }
 
-// HasRoutableGID reports whether a RoCE port has a GID of type RoCE v2 that is not link-local, so that its traffic can
-// be routed. It stops at the first such entry. It returns an error if the table is empty or cannot be read.
-func HasRoutableGID(sys fs.FS, ibdev string, port int) (bool, error) {
+// RoCEv2 is the type of GIDs of RoCE v2 (drivers/infiniband/core/cache.c, gid_type_str).
+const RoCEv2 = "RoCE v2"
+
+// Assigned reports whether somebody assigned the address: it is none of fe80::/10, which the kernel makes itself
+// (drivers/infiniband/core/roce_gid_mgmt.c, make_default_gid) and NCCL passes over (src/transport/net_ib, linkLocalGid).
+// An IPv4 link-local address (::ffff:169.254.a.b) is assigned: NVIDIA's instructions for two DGX Sparks use these.
+func (g GID) Assigned() bool {
+	address := netip.AddrFrom16(g.Address)
+	return !address.IsUnspecified() && (address.Is4In6() || !address.IsLinkLocalUnicast())
+}
+
+// HasAssignedGID reports whether a RoCE port has a GID of type RoCE v2 with an assigned address. It stops at the first
+// such entry. It returns an error if the table is empty or cannot be read.
+func HasAssignedGID(sys fs.FS, ibdev string, port int) (bool, error) {
 	dir := portDir(ibdev, port)
 	indexes, err := gidIndexes(sys, dir)
 	if err == nil && len(indexes) == 0 {
@@ -88,11 +99,11 @@ func HasRoutableGID(sys fs.FS, ibdev string, port int) (bool, error) {
 		return false, fmt.Errorf("list GIDs of port %d of %s: %w", port, ibdev, err)
 	}
 	for _, i := range indexes {
-		gid, err := ParseGID(attribute(sys, fmt.Sprintf("%s/gids/%d", dir, i)))
-		if address := netip.AddrFrom16(gid); err != nil || address.IsUnspecified() || address.IsLinkLocalUnicast() {
+		address, err := ParseGID(attribute(sys, fmt.Sprintf("%s/gids/%d", dir, i)))
+		if err != nil || !(GID{Address: address}).Assigned() {
 			continue // unused entries are zero, or reading them fails with EINVAL
 		}
-		if attribute(sys, fmt.Sprintf("%s/gid_attrs/types/%d", dir, i)) == "RoCE v2" {
+		if attribute(sys, fmt.Sprintf("%s/gid_attrs/types/%d", dir, i)) == RoCEv2 {
 			return true, nil
 		}
 	}

@@ -171,6 +171,9 @@ type Node struct {
 	Minor uint32 `json:"minor"`
 	// Port is the port of a umad or issm node, 0 for the others.
 	Port int `json:"port,omitempty"`
+	// Missing means that /dev lacks the node. Discover does not look there; who does marks its own snapshot. libibverbs
+	// leaves such an HCA out (rdma-core, libibverbs/init.c try_access_device).
+	Missing bool `json:"missing,omitempty"`
 }
 
 // Path is the node's path on the host and in every container.
@@ -179,6 +182,30 @@ func (n Node) Path() string {
 		return path.Join("/dev", n.Name)
 	}
 	return path.Join(DevDir, n.Name)
+}
+
+// Nodes lists the nodes of all HCAs, and rdma_cm.
+func (s *Snapshot) Nodes() (list []*Node) {
+	for i := range s.HCAs {
+		list = append(list, s.HCAs[i].Nodes()...)
+	}
+	if s.RDMACM != nil {
+		list = append(list, s.RDMACM)
+	}
+	return list
+}
+
+// Nodes lists the nodes of an HCA: those for verbs, PSM and management.
+func (h *HCA) Nodes() (list []*Node) {
+	for _, n := range []*Node{h.Uverbs, h.PSM} {
+		if n != nil {
+			list = append(list, n)
+		}
+	}
+	for i := range h.MADs {
+		list = append(list, &h.MADs[i])
+	}
+	return list
 }
 
 // OwnPorts iterates over the ports that carry the HCA's own traffic: all but representors.
@@ -212,6 +239,9 @@ func (h *HCA) Unusable() error {
 	case h.Uverbs == nil:
 		return fmt.Errorf("HCA %s has no uverbs node: "+
 			"load the ib_uverbs module, or this is a management-only device", h.IBDev)
+	case h.Uverbs.Missing:
+		return fmt.Errorf("HCA %s lacks its uverbs node in %s: udevadm trigger makes it on a host; in a container, the "+
+			"container's configuration must give it", h.IBDev, DevDir)
 	case len(h.Ports) > 0 && h.Port1() == nil:
 		return fmt.Errorf("HCA %s is a representor of an embedded switch", h.IBDev)
 	case h.Purpose == PurposeSwitchManager:

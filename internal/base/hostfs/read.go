@@ -103,6 +103,12 @@ func ReadFile(root fs.ReadLinkFS, name string, limit int64) ([]byte, error) {
 // file for each of a few programs.
 const MaxEntries = 10_000
 
+// HasDev reports whether /dev can be seen below a root directory. An empty one is only the place of a mount.
+func HasDev(root fs.ReadLinkFS) bool {
+	entries, err := ReadDir(root, "/dev", MaxEntries)
+	return len(entries) > 0 || errors.Is(err, ErrTooMany)
+}
+
 // ReadDir lists a directory of at most limit entries, sorted by name. It follows links. It returns ErrTooMany for a
 // larger directory.
 func ReadDir(root fs.ReadLinkFS, name string, limit int) ([]fs.DirEntry, error) {

@@ -24,13 +24,14 @@ func checkEngines(f *facts, out *findings) {
 		if f.host.Local && !f.installed(d.runtime) {
 			out.add(found("runtime-unknown", Info, d.String()+" is not in the search path").
 				because("its version and the CDI version that it reads are unknown").
-				fix(d.askVersion()))
+				look(d.askVersion()))
 		}
 	}
-	if f.host.Local && len(*out) == 0 {
+	silent := func(u Unseen) bool { return strings.HasPrefix(u.What, versionOf) }
+	if f.host.Local && len(*out) == 0 && !slices.ContainsFunc(f.host.unseen, silent) {
 		out.add(found("runtime-none", Info, "no container runtime in the search path").
 			because("looked for podman, containerd, dockerd and crio").
-			fix("command -v podman containerd dockerd crio"))
+			look("command -v podman containerd dockerd crio"))
 	}
 }
 
@@ -48,15 +49,16 @@ func (e engine) check(host *reader, specs specFiles) findings {
 	switch {
 	case e.unknown != nil:
 		return findings{found("runtime-unknown", Info, name+" is unknown").
-			because("%s", e.unknown).fix(e.runtime + " --version")}
+			because("%s", e.unknown).look(e.runtime + " --version")}
 	case e.target.MaxCDI == "":
 		return findings{found("runtime-no-cdi", Warning, name+" does not support CDI").
-			because("it %s", e.target.Note).fix(upgradeCommands[e.runtime])}
+			because("it %s", e.target.Note).
+			fix(upgradeCommands[e.runtime]).look(releaseCommands[e.runtime])}
 	case e.config.NoCRI && !e.target.OnByDefault:
 		return findings{found("runtime-cdi-off", Info, name+" runs without its CRI plugin").
 			about(e.config.Main).
 			because("only that plugin reads CDI specs; Docker, which comes with such a containerd, reads them itself").
-			fix("grep -n disabled_plugins " + text.Shell(e.config.Main))}
+			look("grep -n disabled_plugins " + text.Shell(e.config.Main))}
 	case !e.config.On:
 		off := cdiOff[e.runtime]
 		f := found("runtime-cdi-off", Warning, "CDI is disabled in the configuration of "+name).
@@ -75,7 +77,7 @@ func (e engine) check(host *reader, specs specFiles) findings {
 		}
 	}
 	out.add(e.checkDirs(host, specs))
-	if len(out) == 0 {
+	if len(out) == 0 && !e.unread {
 		out.add(found("runtime-ok", OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+
 			strings.Join(e.config.Dirs, " and ")))
 	}
@@ -146,9 +148,11 @@ func replaceDir(dir runtimes.Dir) []string {
 	return []string{"rm " + p + " && mkdir " + p}
 }
 
-// upgradeCommands install a newer release, or list the available releases if the distribution's own may be too old.
-var upgradeCommands = map[string]string{
-	runtimes.Podman:     "apt-get install podman || dnf upgrade podman",
+// upgradeCommands install a newer release. releaseCommands list the available ones, where the distribution's own may be
+// too old.
+var upgradeCommands = map[string]string{runtimes.Podman: "apt-get install podman || dnf upgrade podman"}
+
+var releaseCommands = map[string]string{
 	runtimes.Containerd: "apt-cache policy containerd.io containerd || dnf list --showduplicates containerd.io",
 	runtimes.Docker:     "apt-cache policy docker-ce docker.io || dnf list --showduplicates docker-ce",
 	runtimes.CRIO:       "apt-cache policy cri-o || dnf list --showduplicates cri-o",
@@ -177,7 +181,11 @@ type engine struct {
 	target  runtimes.Target
 	unknown error // the reason why there is no target
 	config  *runtimeconf.Config
+	unread  bool // the configuration could not be read, and config is the default
 }
+
+// versionOf begins what is unseen of a runtime that is there and does not say its version.
+const versionOf = "version of "
 
 // versionTimeout bounds a program that only prints its version.
 const versionTimeout = 5 * time.Second
@@ -197,7 +205,7 @@ func findEngines(ctx context.Context, host *reader) []engine {
 		switch {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
-			host.addUnseen("version of "+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
+			host.addUnseen(versionOf+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
 		default:
 			e := newEngine(d.runtime, out)
 			e.configure(host)
@@ -237,6 +245,7 @@ func (e *engine) configure(host *reader) {
 	config, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: host.Root}, e.target, host.User)
 	if err != nil {
 		host.addUnseen(cmp.Or(config.Main, "configuration of "+e.name()), err)
+		e.unread = true
 		return
 	}
 	e.config = config

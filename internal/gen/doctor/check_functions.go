@@ -217,23 +217,23 @@ func lossFinding(group []loss) Finding {
 	case notLoaded:
 		if first.module == "" {
 			return f.because("no driver holds the function, and it has no other use than RDMA").
-				fix("modprobe \"$(cat "+text.Shell("/sys/"+pciDevices+"/"+first.subject+"/modalias")+")\"", log)
+				fix("modprobe \"$(cat " + text.Shell("/sys/"+pciDevices+"/"+first.subject+"/modalias") + ")\"").look(log)
 		}
 		return f.because("the driver %s creates the RDMA device; it is not loaded", first.module).
-			fix("modprobe "+text.Shell(first.module), "dmesg | grep -F "+text.Shell(first.module))
+			fix("modprobe " + text.Shell(first.module)).look("dmesg | grep -F " + text.Shell(first.module))
 	case unbound:
-		return f.because("no driver holds the function, although the driver is loaded: the driver rejected the function, or "+
+		return f.because("no driver holds the function, although the driver is loaded: the driver rejected the function, or " +
 			"somebody unbound it").
-			fix(log, "echo "+address+" > /sys/bus/pci/drivers_probe")
+			fix("echo " + address + " > /sys/bus/pci/drivers_probe").look(log)
 	case auxUnbound:
 		return f.because("the driver %s is loaded, and does not hold %s: it rejected the device, or somebody unbound it",
 			first.module, first.device).
-			fix(log, "echo "+text.Shell(first.device)+" > /sys/bus/auxiliary/drivers_probe")
+			fix("echo " + text.Shell(first.device) + " > /sys/bus/auxiliary/drivers_probe").look(log)
 	}
-	return f.because("the driver holds the function, but there is no RDMA device: the driver gave up after an error of "+
+	return f.because("the driver holds the function, but there is no RDMA device: the driver gave up after an error of " +
 		"firmware or hardware").
-		fix(log, fmt.Sprintf("echo %[1]s > %[2]s && echo %[1]s > /sys/bus/pci/drivers_probe", address,
-			text.Shell("/sys/"+pciDevices+"/"+first.subject+"/driver/unbind")))
+		look(log).fix(fmt.Sprintf("echo %[1]s > %[2]s && echo %[1]s > /sys/bus/pci/drivers_probe", address,
+		text.Shell("/sys/"+pciDevices+"/"+first.subject+"/driver/unbind")))
 }
 
 // noHCA says that there is no RDMA device, and what is known of the hardware.

@@ -70,7 +70,7 @@ func checkHooks(f *facts, out *findings) {
 	if len(*out) == 0 && len(seen) > 0 {
 		paths := slices.Sorted(maps.Keys(seen))
 		out.add(found("hook-ok", OK,
-			text.Count(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
+			text.Count(len(seen), "hook")+" present and executable: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
 		raises := func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) }
@@ -134,7 +134,7 @@ func (h hookUse) binaryFault(host *reader, about []string, consequence string) F
 	if want, ok := machines[host.Arch]; ok && machine != want {
 		return found("hook-arch", Error, "the hook of a spec is built for another processor").about(about...).
 			because("it is built for %s, this host is %s; %s", machine, want, consequence).
-			fix("file "+text.Shell(h.path), "install -m 0755 RDMA_HOOK "+text.Shell(h.path))
+			fix("install -m 0755 RDMA_HOOK " + text.Shell(h.path)).look("file " + text.Shell(h.path))
 	}
 	if dynamic && h.ours {
 		return found("hook-dynamic", Warning, "the hook of a spec needs shared libraries").about(about...).

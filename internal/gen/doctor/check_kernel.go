@@ -2,10 +2,13 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -41,16 +44,15 @@ func checkModules(f *facts, out *findings) {
 	}
 	if !f.host.sysHas("class/infiniband_verbs") {
 		out.add(found("uverbs-module", Error, "the module ib_uverbs is not loaded").
-			because("without it no HCA has a uverbs node, so no program can use an HCA").
-			fix(load("ib_uverbs")...))
+			because("without it no HCA has a uverbs node, so no program can use an HCA").loading("ib_uverbs", f.modules))
 	}
-	if f.snap.RDMACM == nil {
+	if f.snap.RDMACM == nil && !f.host.sysHas("class/misc/rdma_cm") { // else checkDevices says what cannot be read
 		out.add(f.noCM())
 	}
 	if !f.host.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
 		out.add(found("umad-module", Info, "the module ib_umad is not loaded").
 			because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not").
-			fix(load("ib_umad")...))
+			loading("ib_umad", f.modules))
 	}
 	if !slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity != Info }) {
 		out.add(found("modules-ok", OK, "the modules that containers need are loaded"))
@@ -66,13 +68,22 @@ func (f *facts) noCM() Finding {
 		severity, reason = Info, "programs do not need it for EFA"
 	}
 	return found("rdma-cm-module", severity, "the module rdma_ucm is not loaded").
-		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).
-		fix(load("rdma_ucm")...)
+		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).loading("rdma_ucm", f.modules)
 }
 
 // needsCM reports whether programs use rdma_cm for any device of the host.
 func (f *facts) needsCM() bool {
 	return slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol != rdma.ProtocolEFA })
+}
+
+// loading adds the commands that load a module of RDMA, or what to do where the kernel comes without it.
+func (f Finding) loading(module string, m *modules) Finding {
+	if m.unknown != nil || m.rdma[module] {
+		return f.fix(load(module)...)
+	}
+	f.Reason += ". This kernel comes without it: some distributions have it in a package of its own"
+	return f.fix("apt-get install linux-modules-extra-$(uname -r) || dnf install kernel-modules-extra").
+		look("find /lib/modules/$(uname -r) -name '" + module + ".ko*'")
 }
 
 // load returns the commands that load a module now and at each boot.
@@ -104,17 +115,17 @@ func checkDevices(f *facts, out *findings) {
 		count := text.Count(len(unreadable), "RDMA device")
 		out.add(found("hca-unreadable", Warning, "attributes of "+count+" cannot be read").
 			about(unreadable...).because("%s", text.Some(readErrors, "; ")).
-			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
+			look("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
 	out.add(foundIn(unusable, "hca-unusable", Info, "RDMA device", " that no container can use").
 		because("%s", text.Some(useErrors, "; ")).
-		fix("cdi-gen list"))
+		look("cdi-gen list"))
 	out.add(foundIn(functionsOf(f.snap.VPDProblems), "vpd-unreadable", Info, "PCI function",
 		" whose VPD cannot be read").
 		because("only VPD says whether a function manages NVSwitches, and where a card with Data Direct moves data. So this "+
 			"is not known: these count as network HCAs at their own place. Exclude managers by name. %s",
 			text.Some(f.snap.VPDProblems, "; ")).
-		fix("dmesg | grep -i vpd"))
+		look("dmesg | grep -i vpd"))
 }
 
 // functionsOf returns the PCI addresses before the problems of a snapshot with VPD.
@@ -134,14 +145,26 @@ func checkNetns(f *facts, out *findings) {
 	case f.snap.NetnsMode == rdma.NetnsExclusive:
 		out.add(found("netns-exclusive", Error, "RDMA devices are bound to network namespaces (exclusive mode)").
 			because("a container with its own network gets the node but cannot open it: the kernel returns EPERM outside the " +
-				"device's namespace. The fix reboots, because the mode cannot change while other namespaces exist").
-			fix("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf && reboot"))
+				"device's namespace. The fix takes effect with the next boot: the mode cannot change while other namespaces exist").
+			fix("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf"))
 	case len(f.snap.HCAs) == 0:
+	case f.snap.NetnsMode == rdma.NetnsUnknown && f.host.before52():
+		out.add(found("netns-ok", OK, shared+" (always before kernel 5.2)"))
 	case f.snap.NetnsMode == rdma.NetnsUnknown:
-		out.add(found("netns-ok", OK, shared+" (the kernel does not report the mode; before 5.2 they always are)"))
+		f.host.addUnseen("network namespace mode of RDMA devices",
+			errors.New("the kernel does not report it in /sys/module/ib_core/parameters/netns_mode"))
 	default:
 		out.add(found("netns-ok", OK, shared))
 	}
+}
+
+// before52 reports whether the running kernel is known to be older than 5.2, which has no network namespace mode
+// (commit a56bc45bb9f4 of Linux).
+func (r *reader) before52() bool {
+	release, _ := hostfs.ReadFile(r.Root, "/proc/sys/kernel/osrelease", maxFile)
+	var major, minor int
+	n, _ := fmt.Sscanf(string(release), "%d.%d", &major, &minor)
+	return n == 2 && (major < 5 || major == 5 && minor < 2)
 }
 
 // Files of the rdma controller in cgroup v2, in cgroup v2 beside v1, and in cgroup v1.
@@ -155,14 +178,15 @@ const (
 func checkRDMACgroup(f *facts, out *findings) {
 	controllers := strings.Fields(f.host.sysRead(cgroupV2) + " " + f.host.sysRead(cgroupHybrid))
 	switch {
-	case !f.host.sysHas("fs/cgroup"):
 	case slices.Contains(controllers, "rdma"):
 		out.add(found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v2)"))
 	case f.host.sysHas(cgroupV1):
 		out.add(found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v1)"))
+	case len(controllers) == 0 && !f.host.sysHas("fs/cgroup/cpu") && !f.host.sysHas("fs/cgroup/memory"):
+		// no cgroup file system can be seen here
 	default:
 		out.add(found("rdma-cgroup-missing", Info, "the rdma cgroup controller is not available").
 			because("limits on the handles and objects of a container have no effect; nothing else depends on it").
-			fix("grep CGROUP_RDMA /boot/config-$(uname -r); cat /proc/cgroups"))
+			look("grep CGROUP_RDMA /boot/config-$(uname -r); cat /proc/cgroups"))
 	}
 }

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"encoding/json"
+	"errors"
+	"maps"
 	"math"
 	"math/bits"
 	"path"
@@ -36,6 +38,10 @@ func checkMemlock(f *facts, out *findings) {
 	var want args.Size // the limit that the hooks of the specs raise to, 0 without a hook
 	for _, o := range f.specs.hookOptions() {
 		want = max(want, o.Memlock)
+	}
+	if want == 0 && !f.whole {
+		f.host.addUnseen("locked memory of containers", errors.New("not all specs could be read, and one may raise it"))
+		return
 	}
 	total, starters, unit := f.host.memTotal(), f.starters(), ""
 	for _, s := range starters {
@@ -172,12 +178,23 @@ func parseUnitSize(s string) (args.Size, bool) {
 	return args.Size(n << shift), true
 }
 
-// tomlConfigs are the configuration files whose default_ulimits set the limits of all containers, with the directory of
-// their drop-ins.
-var tomlConfigs = []struct{ program, file, dropIns string }{
-	{"podman", "/usr/share/containers/containers.conf", ""},
-	{"podman", "/etc/containers/containers.conf", "/etc/containers/containers.conf.d"},
-	{"CRI-O", "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"},
+// ulimitFiles lists the configuration files whose default_ulimits set the limits of all containers, the last word last.
+func (f *facts) ulimitFiles() map[string][]string {
+	crio := []string{runtimeconf.CRIOFile}
+	for _, e := range f.host.list(runtimeconf.CRIODropIns) {
+		crio = append(crio, path.Join(runtimeconf.CRIODropIns, e.Name()))
+	}
+	var release runtimes.Target // without a known one, a release before podman 6
+	for _, e := range f.engines {
+		if e.runtime == runtimes.Podman {
+			release = e.target
+		}
+	}
+	podman, err := runtimeconf.PodmanFiles(f.host.Root, release, f.host.User)
+	if err != nil {
+		f.host.addUnseen("configuration of podman", err)
+	}
+	return map[string][]string{"podman": podman, "CRI-O": crio}
 }
 
 const dockerConfig = "/etc/docker/daemon.json"
@@ -191,7 +208,7 @@ func checkUlimits(f *facts, out *findings) {
 			out.add(found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
 				about(file).
 				because("runc applies a configured limit after the hook, so this limit wins; crun applies it before the hook").
-				fix("grep -n memlock " + text.Shell(file)))
+				look("grep -n memlock " + text.Shell(file)))
 		}
 	}
 	docker := dockerConfig // or the file that the unit names, or the user's
@@ -203,22 +220,17 @@ func checkUlimits(f *facts, out *findings) {
 	if size, ok := f.host.dockerUlimit(docker); ok {
 		report("Docker", docker, size)
 	}
-	for _, c := range tomlConfigs {
-		files := []string{c.file}
-		if c.dropIns != "" {
-			for _, e := range f.host.list(c.dropIns) {
-				files = append(files, path.Join(c.dropIns, e.Name()))
-			}
-		}
+	all := f.ulimitFiles()
+	for _, program := range slices.Sorted(maps.Keys(all)) {
 		last, limit := "", args.Unlimited // a later file wins
-		for _, file := range files {
+		for _, file := range all[program] {
 			text, _ := f.host.optional(file)
 			if size, ok := tomlUlimit(text); ok {
 				last, limit = file, size
 			}
 		}
 		if last != "" {
-			report(c.program, last, limit)
+			report(program, last, limit)
 		}
 	}
 }

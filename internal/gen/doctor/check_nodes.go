@@ -61,9 +61,9 @@ func checkNodes(f *facts, out *findings) {
 			"none. Nodes that were copied or made by hand become stale when a driver is reloaded").
 		fix("rm " + pathsOf(s.wrong) + " && " + trigger))
 	out.add(foundIn(s.closed, "node-mode", Warning, "node", " not open to every user").
-		because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless "+
+		because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless " +
 			"containers, which get it with this mode").
-		fix("chmod 0666 "+pathsOf(s.closed), "grep -r infiniband /etc/udev/rules.d"))
+		fix("chmod 0666 " + pathsOf(s.closed)).look("grep -r infiniband /etc/udev/rules.d"))
 	out.add(foundIn(s.closedDirs, "node-mode", Warning, "directory", " of nodes not open to every user").
 		because("users other than root cannot open nodes below it, nor can rootless containers").
 		fix("chmod 0755 " + pathsOf(s.closedDirs)))

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -32,10 +35,22 @@ func (f *facts) ports() []portRef {
 	return refs
 }
 
+// unknownPorts reports whether the state of a port could not be read. checkDevices says so.
+func (f *facts) unknownPorts() bool {
+	for _, h := range f.snap.Usable() {
+		for p := range h.OwnPorts() {
+			if p.State == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // checkPorts checks the state of the ports.
 func checkPorts(f *facts, out *findings) {
-	down := map[string][]portRef{} // by physical state
-	var starting []portRef
+	down := map[downCause][]portRef{}
+	var starting, vfs []portRef
 	active := 0
 	ports := f.ports()
 	for _, p := range ports {
@@ -43,48 +58,93 @@ func checkPorts(f *facts, out *findings) {
 		case p.port.State == rdma.PortActive || p.port.State == rdma.PortActiveDefer:
 			active++
 		case p.port.LinkLayer == rdma.LinkInfiniBand && (p.port.State == rdma.PortInit || p.port.State == rdma.PortArmed):
-			starting = append(starting, p)
+			if f.parentActive(p) {
+				vfs = append(vfs, p)
+			} else {
+				starting = append(starting, p)
+			}
 		default:
-			down[p.port.PhysState] = append(down[p.port.PhysState], p)
+			cause := f.whyDown(p)
+			down[cause] = append(down[cause], p)
 		}
 	}
-	if len(ports) > 0 && active == 0 {
+	unknown := f.unknownPorts()
+	if len(ports) > 0 && active == 0 && !unknown {
 		out.add(found("no-active-port", Error, "no port of this host is ACTIVE").
 			because("no RDMA traffic leaves this host").
-			fix("cdi-gen list", "rdma link"))
+			look("cdi-gen list", "rdma link"))
 	}
-	for _, phys := range slices.Sorted(maps.Keys(down)) {
-		out.add(portDown(phys, down[phys]))
+	for _, cause := range slices.SortedFunc(maps.Keys(down), downCause.compare) {
+		first := down[cause][0]
+		out.add(foundIn(texts(down[cause]), "port-down", Warning, "port",
+			" down ("+cmp.Or(cause.phys, "physical state unknown")+")").
+			because("%s", cause.reason).fix(strings.ReplaceAll(cause.fix, "NETDEV", text.Shell(first.port.Netdev))).
+			look(strings.ReplaceAll(cause.look, "NETDEV", text.Shell(first.port.Netdev)),
+				"rdma link show "+text.Shell(first.String())))
 	}
+	const notActive = " that no subnet manager has made ACTIVE"
 	if len(starting) > 0 {
-		out.add(foundIn(texts(starting), "port-init", Warning, "port", " without a subnet manager").
-			because("the link is up, but no subnet manager has given the port an address (LID) and made it ACTIVE; "+
-				"a VF without a GUID stays in this state").
-			fix("sminfo -C "+text.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
+		out.add(foundIn(texts(starting), "port-init", Warning, "port", notActive).
+			because("the link is up, and the port has no address (LID) yet: no subnet manager runs, does not reach it or "+
+				"does not know it; a VF without a GUID stays in this state").
+			look("sminfo -C "+text.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
-	if len(ports) > 0 && active == len(ports) {
+	if len(vfs) > 0 {
+		out.add(foundIn(texts(vfs), "port-init", Warning, "VF port", notActive).
+			because("its PF's port is ACTIVE, so the fabric has a subnet manager: the VF has no GUID, its state does not " +
+				"follow the PF's, or the subnet manager does not serve VFs (opensm: virt_enabled 2)").
+			fix(f.guidCommands(vfs[0].hca)...).look("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
+	}
+	if len(ports) > 0 && active == len(ports) && !unknown {
 		out.add(found("ports-ok", OK, text.Count(len(ports), "port")+" ACTIVE"))
 	}
 }
 
-// portDown returns the finding for ports that are down with the same physical state.
-func portDown(phys string, ports []portRef) Finding {
-	netdev := ""
-	for _, p := range ports {
-		netdev = cmp.Or(netdev, p.port.Netdev)
-	}
-	command := "ibstat " + text.Shell(ports[0].hca.IBDev)
-	if netdev != "" {
-		command = "ip link set " + text.Shell(netdev) + " up && ethtool " + text.Shell(netdev)
-	}
-	return foundIn(texts(ports), "port-down", Warning, "port", " down ("+cmp.Or(phys, "physical state unknown")+")").
-		because("%s", cmp.Or(downReasons[phys], "the port cannot carry traffic; programs use other ports, or TCP")).
-		fix(command)
+// parentActive reports whether a port is that of a VF whose PF has an ACTIVE port on this host.
+func (f *facts) parentActive(p portRef) bool {
+	return p.hca.Function == rdma.VF && slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool {
+		return h.Identity.PCI == p.hca.PF && h.Port1() != nil && h.Port1().State == rdma.PortActive
+	})
 }
 
-// downReasons say why a port is down, by its physical state.
+// downCause is why a port is down, as far as the host shows it. NETDEV in a command is the interface of the port.
+type downCause struct{ phys, reason, fix, look string }
+
+func (c downCause) compare(o downCause) int {
+	return cmp.Or(cmp.Compare(c.phys, o.phys), cmp.Compare(c.reason, o.reason))
+}
+
+// whyDown returns why a port is down. The physical state of an Ethernet port says less than it seems to: drivers report
+// "Disabled" for an interface that is down and for one without a carrier (drivers/infiniband/hw/mlx5/main.c,
+// mlx5_query_port_roce). The state of an IPoIB interface, in turn, says nothing of its port.
+func (f *facts) whyDown(p portRef) downCause {
+	c := downCause{phys: p.port.PhysState}
+	if p.port.LinkLayer != rdma.LinkEthernet {
+		c.look = "ibstat " + text.Shell(p.hca.IBDev)
+		c.reason = cmp.Or(downReasons[c.phys], "the port cannot carry traffic; programs use other ports, or TCP")
+		return c
+	}
+	flags, err := strconv.ParseUint(f.host.sysRead("class/net/"+p.port.Netdev+"/flags"), 0, 32)
+	switch {
+	case p.port.Netdev == "":
+		c.reason = "no network interface of the port is seen here, which may be in the network namespace of a container"
+		c.look = "ip -details link"
+	case err != nil:
+		c.reason = "its network interface is down or has no link: which of the two cannot be read"
+		c.look = "ip link show dev NETDEV"
+	case flags&unix.IFF_UP == 0:
+		c.reason, c.fix, c.look = "its network interface is down", "ip link set NETDEV up", "ip link show dev NETDEV"
+	default:
+		c.reason = "its network interface is up and has no link: no cable or module, the switch port is off, or the ends " +
+			"differ in speed or FEC"
+		c.look = "ethtool NETDEV"
+	}
+	return c
+}
+
+// downReasons say why a port of InfiniBand is down, by its physical state.
 var downReasons = map[string]string{
-	"Disabled": "the port is disabled: its network interface is down, or an administrator disabled it",
+	"Disabled": "the port is disabled, by an administrator (ibportstate), the driver or the firmware",
 	"Polling":  "the port does not find its peer: no cable, a wrong cable, or the switch port is off",
 }
 
@@ -103,14 +163,14 @@ func checkGUIDs(f *facts, out *findings) {
 		out.add(foundIn(names, "guid-zero", Warning, "HCA", " without a node GUID").
 			because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
 				"stays down, and rdma_cm does not work on RoCE").
-			fix(f.guidCommands(zero[0])...))
+			fix(f.guidCommands(zero[0])...).look("ibstat " + text.Shell(names[0])))
 	}
 }
 
-// guidCommands returns the commands that configure a VF through its PF, if the PF is on this host.
+// guidCommands returns the commands that configure a VF through its PF, none if the PF is not on this host.
 func (f *facts) guidCommands(h *rdma.HCA) []string {
 	if h.VFIndex == nil || h.PCI == nil {
-		return []string{"ibstat " + text.Shell(h.IBDev)}
+		return nil
 	}
 	pf := "PF_NETDEV"
 	for i := range f.snap.HCAs {
@@ -128,27 +188,51 @@ func (f *facts) guidCommands(h *rdma.HCA) []string {
 	return []string{set, echo + text.Shell(bind+"unbind") + " && " + echo + text.Shell(bind+"bind")}
 }
 
-// checkRoCEGIDs finds RoCE ports that cannot be reached over a router.
+// checkRoCEGIDs finds RoCE ports without an address for RoCE v2 but the kernel's own (fe80::).
 func checkRoCEGIDs(f *facts, out *findings) {
-	var without []portRef
+	var local, old, hidden []portRef
 	seen := 0
 	for _, p := range f.ports() {
 		if p.hca.Protocol != rdma.ProtocolRoCE || p.port.State != rdma.PortActive {
 			continue
 		}
 		seen++
-		if routable, _ := rdma.HasRoutableGID(f.host.Sys, p.hca.IBDev, p.port.Number); !routable {
-			without = append(without, p)
+		if has, _ := rdma.HasAssignedGID(f.host.Sys, p.hca.IBDev, p.port.Number); has {
+			continue
+		}
+		gids, err := rdma.ReadGIDs(f.host.Sys, p.hca.IBDev, p.port.Number)
+		switch {
+		case err != nil:
+			f.host.addUnseen("addresses (GIDs) of "+p.String(), err)
+		case len(gids) == 0 && p.port.Netdev == "":
+			hidden = append(hidden, p)
+		case slices.ContainsFunc(gids, rdma.GID.Assigned):
+			old = append(old, p)
+		default:
+			local = append(local, p)
 		}
 	}
-	switch {
-	case len(without) > 0:
-		out.add(foundIn(texts(without), "roce-no-gid", Warning, "RoCE port", " without a routable RoCE v2 address").
-			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has only " +
-				"a link-local one. A container with its own network needs an interface on the same port").
-			fix("ip address add ADDRESS/PREFIX dev " + text.Shell(cmp.Or(without[0].port.Netdev, "NETDEV"))))
-	case seen > 0:
-		out.add(found("roce-gids-ok", OK, text.Count(seen, "RoCE port")+" with a routable RoCE v2 address"))
+	const noGID = " without an assigned RoCE v2 address"
+	if len(local) > 0 {
+		out.add(foundIn(texts(local), "roce-no-gid", Warning, "RoCE port", noGID).
+			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has none " +
+				"but the kernel's own (fe80::). A container with its own network needs an interface on the same port").
+			fix("ip address add ADDRESS/PREFIX dev " + text.Shell(cmp.Or(local[0].port.Netdev, "NETDEV"))))
+	}
+	if len(old) > 0 {
+		out.add(foundIn(texts(old), "roce-no-gid", Warning, "RoCE port", noGID).
+			because("its addresses (GIDs) are of RoCE v1 only, which no router forwards: the card or its driver is set to it").
+			look("grep . " + text.Shell("/sys/class/infiniband/"+old[0].hca.IBDev+"/ports/"+
+				strconv.Itoa(old[0].port.Number)+"/gid_attrs/types/0") + "; modinfo -p mlx4_core | grep roce_mode"))
+	}
+	if len(hidden) > 0 {
+		out.add(foundIn(texts(hidden), "roce-no-gid", Warning, "RoCE port", noGID).
+			because("it has no address (GID) at all, and none of the network interfaces here is its own: it may be in the " +
+				"network namespace of a container").
+			look("rdma link show " + text.Shell(hidden[0].String())))
+	}
+	if seen > 0 && len(local)+len(old)+len(hidden) == 0 {
+		out.add(found("roce-gids-ok", OK, text.Count(seen, "RoCE port")+" with an assigned RoCE v2 address"))
 	}
 }
 

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -17,19 +19,22 @@ func checkMADNodes(f *facts, out *findings) {
 	var open []string // to users other than root
 	for _, h := range f.snap.HCAs {
 		for _, n := range h.MADs {
-			if info, err := hostfs.Stat(f.host.Root, n.Path()); err == nil && info.Mode().Perm()&0o077 != 0 {
+			switch info, err := hostfs.Stat(f.host.Root, n.Path()); {
+			case err != nil && !errors.Is(err, fs.ErrNotExist):
+				f.host.addUnseen(n.Path(), err)
+			case err == nil && info.Mode().Perm()&0o077 != 0:
 				open = append(open, fmt.Sprintf("%s (%04o)", n.Path(), info.Mode().Perm()))
 			}
 		}
 	}
 	out.add(foundIn(open, "mad-node-open", Warning, "management node", " open to users other than root").
-		because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. "+
+		because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. " +
 			"The kernel's default mode is 0600").
-		fix("chmod 0600 "+pathsOf(open), "grep -rE 'umad|issm|infiniband' /etc/udev/rules.d"))
+		fix("chmod 0600 " + pathsOf(open)).look("grep -rE 'umad|issm|infiniband' /etc/udev/rules.d"))
 	for _, s := range f.specs.rdma() {
 		specPrivilege(s, out)
 	}
-	if len(*out) == 0 && len(f.snap.HCAs) > 0 && f.host.hasDev() {
+	if len(*out) == 0 && len(f.snap.HCAs) > 0 && f.host.hasDev() && f.whole {
 		out.add(found("privilege-ok", OK, "the fabric's management nodes are closed to containers"))
 	}
 }
@@ -64,7 +69,7 @@ func specPrivilege(s specFile, out *findings) {
 	out.add(foundIn(wide, "spec-gives-mad", Warning, "CDI device", " with management nodes").
 		about(append([]string{s.path}, wide...)...).because("%s", reason).fix(s.rewrite()))
 	out.add(foundIn(named, "spec-gives-mad", Info, "CDI device", " with management nodes, as the name says").
-		about(append([]string{s.path}, named...)...).because("%s", reason).fix("cdi-gen list"))
+		about(append([]string{s.path}, named...)...).because("%s", reason).look("cdi-gen list"))
 }
 
 // saysMAD reports whether a device's name indicates management nodes. A claim counts too, because an administrator

@@ -44,7 +44,7 @@ func checkSecondOpinion(f *facts, out *findings) {
 	case len(differences) > 0:
 		out.add(found("rdmamap-differs", Warning, "rdmamap finds other devices or nodes than cdi-gen").
 			because("%s. Device plugins that use rdmamap give containers other devices", text.Some(differences, "; ")).
-			fix("cdi-gen list -o json"))
+			look("cdi-gen list -o json"))
 	case len(ours) > 0:
 		out.add(found("rdmamap-agrees", OK, "rdmamap finds the same "+text.Count(len(ours), "device")+" and nodes"))
 	}

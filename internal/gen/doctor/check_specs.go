@@ -17,18 +17,21 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// checkSpecs checks the spec directories. It returns SpecsOK only without errors and warnings.
+// checkSpecs checks the spec directories. Specs are ok only without errors and warnings, and if they say for which HCAs
+// their devices are.
 func checkSpecs(f *facts, out *findings) {
 	checkSpecDirs(f, out)
 	checkSpecFiles(f, out)
 	checkConflicts(f, out)
 	checkShadowed(f, out)
 	checkSpecNodes(f, out)
+	known := checkPurposes(f, out) && f.whole
 	var coverage findings
 	checkCoverage(f, &coverage)
-	if slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
+	if !known || slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
 		coverage = slices.DeleteFunc(coverage, func(f Finding) bool { return f.ID == "specs-ok" })
 	}
 	out.add(coverage...)
@@ -93,7 +96,7 @@ func checkSpecFiles(f *facts, out *findings) {
 
 func invalid(s specFile) Finding {
 	f := found("spec-invalid", Warning, "an invalid spec").about(s.path).because("%s", text.Foreign(s.err.Error())).
-		fix("cdi-gen validate " + text.Shell(s.path))
+		look("cdi-gen validate " + text.Shell(s.path))
 	if s.rdma {
 		f.Severity = Error
 		f = f.fix(s.rewrite())
@@ -172,7 +175,7 @@ func checkShadowed(f *facts, out *findings) {
 	out.add(foundIn(devices, "spec-shadowed", Info, "device", " both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
 		because("runtimes use the definition in %s: %s", cdi.DynamicDir, text.Some(devices, ", ")).
-		fix("diff " + text.Shells(paths...)))
+		look("diff " + text.Shells(paths...)))
 }
 
 // checkSpecNodes compares the nodes in specs with the nodes of the host.
@@ -206,6 +209,38 @@ func checkSpecNodes(f *facts, out *findings) {
 				fix(s.rewrite()))
 		}
 	}
+}
+
+// checkPurposes compares the HCAs for which the devices of specs are with the host. It reports whether that could be
+// compared for all of them.
+func checkPurposes(f *facts, out *findings) (known bool) {
+	known = true
+	slots := cdi.NewSlots(f.snap)
+	for _, s := range f.specs.rdma() {
+		var reasons, devices, unknown []string
+		for i := range s.spec.Devices {
+			d := &s.spec.Devices[i]
+			switch ok, err := slots.Purpose(s.spec, d); {
+			case errors.Is(err, cdi.ErrNoOwner) && f.host.hasDev(): // spec-stale, or node-stale
+			case err != nil:
+				devices, reasons = append(devices, d.Name), append(reasons, text.Foreign(err.Error()))
+			case !ok:
+				unknown = append(unknown, d.Name)
+			}
+		}
+		if len(unknown) > 0 {
+			known = false
+			f.host.addUnseen(s.path, fmt.Errorf("for which HCA these devices are: %s; a spec that cdi-gen or the driver "+
+				"writes now says it", text.Some(unknown, ", ")))
+		}
+		if len(devices) > 0 {
+			out.add(found("spec-wrong-device", Error, "a spec with "+text.Count(len(devices), "device")+" that would give "+
+				"another HCA, or none").about(append([]string{s.path}, devices...)...).
+				because("HCAs were renamed, moved or removed since the spec was written: %s", text.Some(unique(reasons), "; ")).
+				fix(s.rewrite()))
+		}
+	}
+	return known
 }
 
 const missingNode = "missing"
@@ -244,8 +279,11 @@ func checkCoverage(f *facts, out *findings) {
 	devices := text.Count(len(usable), "device")
 	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
 		if _, err := hostfs.Stat(f.host.Root, driverDir); err == nil {
-			out.add(found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim"))
+			out.add(found("specs-ok", OK, "the Kubernetes driver's directory is here: a running driver writes a spec for each claim"))
 			return
+		}
+		if !f.whole {
+			return // it may be in what could not be read
 		}
 		out.add(found("spec-none", Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
 			" of this host").
@@ -257,11 +295,21 @@ func checkCoverage(f *facts, out *findings) {
 	if files == 0 {
 		return // specs of claims have only the claimed devices
 	}
-	var left []string
+	var left, nodeless []string
 	for _, h := range usable {
-		if !given[h.Uverbs.Path()] {
+		switch _, err := hostfs.Lstat(f.host.Root, h.Uverbs.Path()); {
+		case given[h.Uverbs.Path()]:
+		case f.host.hasDev() && errors.Is(err, fs.ErrNotExist):
+			nodeless = append(nodeless, h.IBDev)
+		default:
 			left = append(left, h.IBDev)
 		}
+	}
+	if len(nodeless) > 0 && !whole {
+		out.add(found("spec-stale", Warning, text.Count(len(nodeless), "RDMA device")+
+			" of this host in no spec, whose nodes are missing").about(nodeless...).
+			because("cdi-gen leaves out what %s lacks; see node-missing, then write the spec again", rdma.DevDir).
+			fix("cdi-gen generate --to " + cdi.StaticDir))
 	}
 	if len(left) > 0 && !whole {
 		out.add(incomplete(text.Count(len(left), "RDMA device") + " of this host in no spec").about(left...).

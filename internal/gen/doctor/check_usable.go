@@ -109,13 +109,17 @@ func isEnded(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
-// unusableFixes are commands on the host.
-var unusableFixes = map[usable.Kind]string{
-	usable.Provider:   "cdi-gen generate --userspace host --to /etc/cdi",
-	usable.Permission: "chmod 0666 /dev/infiniband/uverbs*",
-	usable.Memlock:    "podman inspect --format '{{.HostConfig.Ulimits}}' CONTAINER",
-	usable.Variables:  "podman inspect --format '{{.Config.Env}}' CONTAINER",
-}
+// unusableFixes and unusableLooks are commands on the host.
+var (
+	unusableFixes = map[usable.Kind]string{
+		usable.Provider:   "cdi-gen generate --userspace host --to /etc/cdi",
+		usable.Permission: "chmod 0666 /dev/infiniband/uverbs*",
+	}
+	unusableLooks = map[usable.Kind]string{
+		usable.Memlock:   "podman inspect --format '{{.HostConfig.Ulimits}}' CONTAINER",
+		usable.Variables: "podman inspect --format '{{.Config.Env}}' CONTAINER",
+	}
+)
 
 // addTo adds a finding for each fault, with the containers and HCAs that have it, and one for the containers that can
 // use their HCAs. The hook's limit of locked memory has findings of its own.
@@ -147,7 +151,8 @@ func (l looks) addTo(f *facts, out *findings) {
 	for _, c := range faults {
 		slices.Sort(subjects[c])
 		out.add(found("container-unusable", Warning, "a container cannot use an HCA that it has: "+string(c.Kind)).
-			about(slices.Compact(subjects[c])...).because("%s", c.Message+": "+c.Remedy).fix(unusableFixes[c.Kind]))
+			about(slices.Compact(subjects[c])...).because("%s", c.Message+": "+c.Remedy).
+			fix(unusableFixes[c.Kind]).look(unusableLooks[c.Kind]))
 	}
 	if good != nil {
 		out.add(found("container-ok", OK, "a container can use its HCAs: provider, node and locked memory").about(good...))

@@ -16,6 +16,7 @@ type facts struct {
 	snap    *rdma.Snapshot
 	modules *modules
 	specs   specFiles
+	whole   bool // all specs could be read
 	daemons []daemon
 	engines []engine
 	looks   looks
@@ -44,14 +45,18 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	}
 	host := &reader{Host: h}
 	f := &facts{
-		host: host, snap: snap, modules: readModules(host), specs: readSpecs(host), daemons: findDaemons(host),
-		engines: findEngines(ctx, host),
+		host: host, snap: snap, modules: readModules(host), daemons: findDaemons(host), engines: findEngines(ctx, host),
 	}
+	f.specs, f.whole = readSpecs(host)
 	f.looks = lookIntoContainers(ctx, host, snap, f.specs)
 	var all findings
 	for _, check := range checks {
 		var out findings
+		before := len(host.unseen)
 		check(f, &out)
+		if len(host.unseen) > before { // "ok" is a look that saw it all
+			out = out.withoutOK()
+		}
 		all = append(all, out...)
 	}
 	slices.SortFunc(host.unseen, func(a, b Unseen) int { return strings.Compare(a.What, b.What) })
@@ -72,6 +77,10 @@ func (l *findings) add(list ...Finding) {
 			*l = append(*l, f)
 		}
 	}
+}
+
+func (l findings) withoutOK() findings {
+	return slices.DeleteFunc(l, func(f Finding) bool { return f.Severity == OK })
 }
 
 // found makes a finding. Its group comes from the catalogue.
@@ -101,9 +110,15 @@ func (f Finding) because(format string, args ...any) Finding {
 	return f
 }
 
-// fix sets the commands, one per line.
+// fix sets the commands that change something, one per line.
 func (f Finding) fix(commands ...string) Finding {
 	f.Fix = strings.Join(commands, "\n")
+	return f
+}
+
+// look sets the commands that only show something, one per line.
+func (f Finding) look(commands ...string) Finding {
+	f.Look = strings.Join(commands, "\n")
 	return f
 }
 

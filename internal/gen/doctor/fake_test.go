@@ -33,6 +33,7 @@ import (
 type fake struct {
 	t       testing.TB
 	machine *fixture.Machine
+	before  *rdma.Snapshot // without faults
 	root    fstest.MapFS
 	output  map[string]string // of programs
 	failing map[string]error
@@ -55,8 +56,11 @@ func newFake(t testing.TB, name string) *fake {
 		"containerd": "containerd github.com/containerd/containerd/v2 v2.2.1 dea7da592f5d1d2b7755e3a161be07f43fad8f75\n",
 	}}
 	f.host = Host{Local: true, UID: 0, Arch: "amd64"}
+	if f.before, err = rdma.Discover(shared.OpenFS()); err != nil {
+		t.Fatal(err)
+	}
 	f.sys("fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma misc\n")
-	f.dir("/dev")
+	f.node("/dev/null", 1, 3, 0o666)
 	for _, n := range m.Nodes() {
 		f.node(n.Path(), n.Major, n.Minor, n.Mode)
 	}
@@ -70,7 +74,13 @@ func newFake(t testing.TB, name string) *fake {
 	f.link("/var/run", "/run")
 	f.program(hookPath, elf.EM_X86_64, elf.PT_LOAD)
 	f.kernel()
-	if nodes := f.uverbs(); len(nodes) > 0 {
+	var nodes []string
+	for _, h := range f.before.HCAs {
+		if h.Uverbs != nil {
+			nodes = append(nodes, h.Uverbs.Path())
+		}
+	}
+	if slices.Sort(nodes); len(nodes) > 0 {
 		f.spec(specPath, f.newSpec(cdi.KindHCA, nodes...))
 	}
 	return f
@@ -126,6 +136,15 @@ func (f *fake) port(ibdev, name, content string) {
 	e, err := f.machine.Tree().Resolve("sys/class/infiniband/" + ibdev)
 	must.NoError(f.t, err)
 	f.sys(strings.TrimPrefix(e.Path, "sys/")+"/ports/1/"+name, content)
+}
+
+// netdev sets a file of a network interface.
+func (f *fake) netdev(name, file, content string) {
+	e, err := f.machine.Tree().Resolve("sys/class/net/" + name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.sys(strings.TrimPrefix(e.Path, "sys/")+"/"+file, content)
 }
 
 func (f *fake) limits(pid, soft, hard string) {
@@ -197,6 +216,11 @@ func (f *fake) newSpec(kind string, nodes ...string) *specs.Spec {
 	}
 	for i, n := range nodes {
 		edits := specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: n, Permissions: "rw"}}}
+		for _, h := range f.before.HCAs {
+			if h.Uverbs != nil && h.Uverbs.Path() == n {
+				edits.Env = []string{cdi.DeviceVariable(h.Name) + "=" + h.IBDev}
+			}
+		}
 		spec.Devices = append(spec.Devices, specs.Device{Name: "dev" + strconv.Itoa(i), ContainerEdits: edits})
 	}
 	return spec

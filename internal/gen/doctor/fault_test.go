@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +77,7 @@ func (c fault) check(t *testing.T, r *Report) {
 	if c.subject != "" && !strings.Contains(strings.Join(f.Subjects, "\n"), c.subject) {
 		t.Errorf("subjects %q, want %q", f.Subjects, c.subject)
 	}
-	for _, part := range []struct{ what, got, want string }{{"reason", f.Reason, c.reason}, {"fix", f.Fix, c.fix}} {
+	for _, part := range []struct{ what, got, want string }{{"reason", f.Reason, c.reason}, {"fix", f.Fix + "\n" + f.Look, c.fix}} {
 		test.StrContains(t, part.got, part.want, test.Sprintf("%s", part.what))
 	}
 	want := slices.Clone(c.also)
@@ -108,13 +109,22 @@ func render(t *testing.T, r *Report) string {
 
 // checkWhole: a finding other than ok has a reason and a command; every finding is as the
 // catalogue says.
+// onlyLooks matches commands that change nothing.
+var onlyLooks = regexp.MustCompile(`^(dmesg|grep|ibstat|sminfo|ethtool|file|diff|command|apt-cache|ip( -details)? link( show|$)|` +
+	`rdma link( show|$)|systemctl status|cdi-gen (list|validate|devices)|podman inspect|find|\S+ --version)`)
+
 func checkWhole(t *testing.T, f Finding) {
 	t.Helper()
 	if _, group := lookup(f.ID); f.Group != group {
 		t.Errorf("%s has group %q, not that of the catalogue", f.ID, f.Group)
 	}
-	if f.Title == "" || f.Severity != OK && (f.Reason == "" || f.Fix == "") {
-		t.Errorf("%s has no title, reason or fix: %+v", f.ID, f)
+	if f.Title == "" || f.Severity != OK && (f.Reason == "" || f.Fix+f.Look == "") {
+		t.Errorf("%s has no title, reason or command: %+v", f.ID, f)
+	}
+	for command := range strings.Lines(f.Fix) {
+		if onlyLooks.MatchString(command) || strings.Contains(command, "reboot") {
+			t.Errorf("%s: the fix %q changes nothing, or reboots the host", f.ID, command)
+		}
 	}
 }
 

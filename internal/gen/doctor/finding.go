@@ -39,8 +39,11 @@ type Finding struct {
 	Subjects []string `json:"subjects,omitempty"`
 	// Reason says why the finding matters. It is empty for OK.
 	Reason string `json:"reason,omitempty"`
-	// Fix has one shell command per line. Words in capitals are placeholders that the reader fills in.
+	// Fix has one shell command per line, which changes the host; none reboots it. Words in capitals are placeholders that
+	// the reader fills in.
 	Fix string `json:"fix,omitempty"`
+	// Look has commands that change nothing and show more, one per line.
+	Look string `json:"look,omitempty"`
 }
 
 // Unseen is something that could not be checked.

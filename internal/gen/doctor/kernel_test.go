@@ -55,6 +55,16 @@ var kernelFaults = []fault{
 		id: "rdma-cm-module", severity: Info, reason: "EFA",
 	},
 	{
+		name: "rdma_ucm in another package", // linux-modules-extra of Ubuntu's kernels for clouds
+		plant: func(f *fake) {
+			f.unsys("class/misc/rdma_cm")
+			f.remove("/dev/infiniband/rdma_cm")
+			f.replace("/lib/modules/"+release+"/modules.dep", "/rdma_ucm.ko", "/other.ko")
+		},
+		id: "rdma-cm-module", severity: Warning, reason: "This kernel comes without it", fix: "linux-modules-extra-$(uname -r)",
+		also: []ID{"spec-stale"},
+	},
+	{
 		name: "ib_umad not loaded",
 		plant: func(f *fake) {
 			for _, n := range f.machine.Nodes() {
@@ -110,8 +120,8 @@ var kernelFaults = []fault{
 	},
 	{
 		name:  "kernel without a namespace mode",
-		plant: func(f *fake) { f.unsys("module/ib_core") },
-		id:    "netns-ok", severity: OK, title: "before 5.2",
+		plant: func(f *fake) { f.unsys("module/ib_core/parameters/netns_mode"); f.file(osrelease, "4.18.0-553.el8\n") },
+		id:    "netns-ok", severity: OK, title: "before kernel 5.2",
 	},
 }
 

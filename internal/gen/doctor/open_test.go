@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -160,6 +162,38 @@ func TestWithoutRoot(t *testing.T) {
 	// The mode tells that others cannot read the spec; nothing else is known of it.
 	if got := troubles(r); len(got) != 1 || got[0] != "spec-mode" {
 		t.Errorf("troubles %v in\n%s", got, text)
+	}
+}
+
+// What could not be looked at is not ok: each row hides something, and says what is no longer said.
+func TestNotSeenIsNotOK(t *testing.T) {
+	for hidden, id := range map[string]ID{
+		specPath[1:]: "specs-ok", "etc/cdi": "specs-ok", "proc/self/mountinfo": "hook-ok", hookPath[1:]: "hook-ok",
+		"usr/share/containers/containers.conf": "runtime-ok",
+	} {
+		f := newFake(t, "hgx-h100")
+		f.output = map[string]string{"podman": "podman version 5.6.0\n"}
+		f.file("/usr/share/containers/containers.conf", "")
+		f.diagnose() // fills the host in
+		f.host.Root = forbidding{f.root, []string{hidden}}
+		r, err := Diagnose(t.Context(), &f.host)
+		must.NoError(t, err)
+		said := slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.ID == id })
+		if said || len(r.Unseen) == 0 || len(troubles(r)) > 0 {
+			t.Errorf("without %s: %s", hidden, render(t, r))
+		}
+	}
+	f := newFake(t, "hgx-h100")
+	f.respec(func(s *specs.Spec) { s.Devices[0].ContainerEdits.Env = nil }) // of another program
+	r := f.diagnose()
+	said := slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.ID == "specs-ok" })
+	if i := indexUnseen(r, specPath); said || i < 0 || !strings.Contains(r.Unseen[i].Reason, "these devices are: dev0") {
+		t.Errorf("a spec that does not say its slots: %s", render(t, r))
+	}
+	f = newFake(t, "hgx-h100")
+	f.unsys("module/ib_core/parameters/netns_mode")
+	if r := f.diagnose(); indexUnseen(r, "network namespace mode of RDMA devices") < 0 {
+		t.Errorf("a kernel that does not say its mode: %s", render(t, r))
 	}
 }
 

@@ -9,9 +9,35 @@ import (
 
 var portFaults = []fault{
 	{
-		name:  "port switched off",
+		name: "port switched off",
+		plant: func(f *fake) {
+			f.port("mlx5_1", "state", "1: DOWN\n")
+			f.port("mlx5_1", "phys_state", "3: Disabled\n")
+			f.netdev("enp41s0np0", "flags", "0x1002\n")
+		},
+		id: "port-down", severity: Warning, subject: "mlx5_1/1", title: "1 port down (Disabled)",
+		reason: "its network interface is down", fix: "ip link set enp41s0np0 up",
+	},
+	{
+		name:  "no carrier, which mlx5 reports as disabled too",
 		plant: func(f *fake) { f.port("mlx5_1", "state", "1: DOWN\n"); f.port("mlx5_1", "phys_state", "3: Disabled\n") },
-		id:    "port-down", severity: Warning, subject: "mlx5_1/1", title: "1 port down (Disabled)", fix: "ip link set",
+		id:    "port-down", severity: Warning, reason: "is up and has no link", fix: "ethtool enp41s0np0",
+	},
+	{
+		name: "interface that cannot be read",
+		plant: func(f *fake) {
+			f.port("mlx5_1", "state", "1: DOWN\n")
+			f.netdev("enp41s0np0", "flags", "\n")
+		},
+		id: "port-down", severity: Warning, reason: "which of the two cannot be read",
+	},
+	{
+		name: "InfiniBand port switched off", machine: "smi-multiplane",
+		plant: func(f *fake) {
+			f.port("ibp8s0f0", "state", "1: DOWN\n")
+			f.port("ibp8s0f0", "phys_state", "3: Disabled\n")
+		},
+		id: "port-down", severity: Warning, reason: "ibportstate", fix: "ibstat ibp8s0f0",
 	},
 	{
 		name:  "no cable",
@@ -41,6 +67,11 @@ var portFaults = []fault{
 		also: []ID{"port-down"}, // the machine does not use one of its ports
 	},
 	{
+		name: "VF whose PF is ACTIVE", machine: "many-uverbs",
+		plant: func(f *fake) { f.port("mlx5_5", "state", "2: INIT\n") },
+		id:    "port-init", severity: Warning, subject: "mlx5_5/1", reason: "the fabric has a subnet manager", fix: "vf 4 node_guid",
+	},
+	{
 		name: "VF without a GUID", machine: "roce-sriov", plant: func(*fake) {},
 		id: "guid-zero", severity: Warning, subject: "mlx5_9",
 		fix: "ip link set ens1f0np0 vf 7 mac MAC\necho 0000:3b:01.1 > " +
@@ -64,6 +95,24 @@ var portFaults = []fault{
 			}
 		},
 		id: "roce-no-gid", severity: Warning, subject: "mlx5_2/1", fix: "ip address add ADDRESS/PREFIX dev ",
+	},
+	{
+		name: "RoCE v1 only",
+		plant: func(f *fake) {
+			for i := range 6 {
+				f.port("mlx5_2", "gid_attrs/types/"+strconv.Itoa(i), "IB/RoCE v1\n")
+			}
+		},
+		id: "roce-no-gid", severity: Warning, reason: "of RoCE v1 only", fix: "roce_mode",
+	},
+	{
+		name: "IPv4 link-local address", // of NVIDIA's instructions for two DGX Sparks
+		plant: func(f *fake) {
+			for i := 2; i < 6; i++ {
+				f.port("mlx5_2", "gids/"+strconv.Itoa(i), "0000:0000:0000:0000:0000:ffff:a9fe:1b3d\n")
+			}
+		},
+		id: "roce-gids-ok", severity: OK,
 	},
 	{
 		name: "active ports", plant: func(*fake) {},

@@ -48,9 +48,12 @@ func (r *reader) list(name string) []fs.DirEntry {
 	return entries
 }
 
-// sysHas reports whether sysfs has a path.
+// sysHas reports whether sysfs has a path. It records one that may not be looked at as unseen.
 func (r *reader) sysHas(name string) bool {
 	_, err := fs.Stat(r.Sys, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.addUnseen("/sys/"+name, err)
+	}
 	return err == nil
 }
 
@@ -64,7 +67,4 @@ func (r *reader) sysRead(name string) string {
 }
 
 // hasDev reports whether doctor can see the host's /dev. It may not be mounted below a host root.
-func (r *reader) hasDev() bool {
-	_, err := hostfs.Stat(r.Root, "/dev")
-	return err == nil
-}
+func (r *reader) hasDev() bool { return hostfs.HasDev(r.Root) }

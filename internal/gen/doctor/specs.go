@@ -41,13 +41,13 @@ func (specs specFiles) rdma() []specFile {
 	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !s.valid() || !s.rdma })
 }
 
-// readSpecs reads the spec directories as a runtime would.
-func readSpecs(host *reader) []specFile {
-	var files []specFile
+// readSpecs reads the spec directories as a runtime would. whole reports whether it could read all of them.
+func readSpecs(host *reader) (files specFiles, whole bool) {
+	before := len(host.unseen)
 	for _, dir := range specDirs {
 		files = append(files, readSpecsIn(host, dir)...)
 	}
-	return files
+	return files, len(host.unseen) == before
 }
 
 // readSpecsIn reads one directory.

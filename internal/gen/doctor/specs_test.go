@@ -101,6 +101,29 @@ var specFaults = []fault{
 		id: "spec-wrong-device", severity: Error, subject: "(231:199 in the spec, 231:192 on the host)",
 	},
 	{
+		name: "node that another HCA has now",
+		plant: func(f *fake) {
+			f.respec(func(s *specs.Spec) { s.Devices[0].ContainerEdits.Env[0] = "RDMA_DEVICE_PCI_0000_29_00_0=mlx5_1" })
+		},
+		id: "spec-wrong-device", severity: Error, subject: "dev0", title: "1 device that would give another HCA",
+		reason: "it is for pci-0000-29-00-0, and uverbs0 belongs to pci-0000-19-00-0 (mlx5_0) now",
+	},
+	{
+		name: "HCA that was renamed",
+		plant: func(f *fake) {
+			f.respec(func(s *specs.Spec) { s.Devices[0].ContainerEdits.Env[0] = "RDMA_DEVICE_PCI_0000_19_00_0=mlx5_9" })
+		},
+		id: "spec-wrong-device", severity: Error, reason: "pci-0000-19-00-0 is called mlx5_0 now, and was mlx5_9",
+	},
+	{
+		name: "HCA left out because its node was missing",
+		plant: func(f *fake) {
+			f.spec(specPath, f.newSpec(cdi.KindHCA, f.uverbs()[:8]...))
+			f.remove("/dev/infiniband/uverbs8")
+		},
+		id: "spec-stale", severity: Warning, subject: "mlx5_8", reason: "see node-missing", also: []ID{"node-missing"},
+	},
+	{
 		name:  "no spec",
 		plant: func(f *fake) { f.remove(specPath) },
 		id:    "spec-none", severity: Warning, fix: "cdi-gen generate --to /etc/cdi",

@@ -71,11 +71,16 @@ func (t *writer) finding(f Finding) {
 	if f.Reason != "" {
 		t.wrap("    why: ", "         ", f.Reason)
 	}
-	label := "    fix: "
-	for command := range strings.Lines(f.Fix) {
+	t.commands("    see: ", "look", f.ID, f.Look)
+	t.commands("    fix: ", "fix", f.ID, f.Fix)
+}
+
+// commands writes the commands of a field.
+func (t *writer) commands(label, field string, id ID, commands string) {
+	for command := range strings.Lines(commands) {
 		if len(command) > maxCommand {
-			command = fmt.Sprintf("(%d characters) cdi-gen doctor -o json | jq -r '.findings[] | select(.id == %q) | .fix'",
-				len(command), f.ID)
+			command = fmt.Sprintf("(%d characters) cdi-gen doctor -o json | jq -r '.findings[] | select(.id == %q) | .%s'",
+				len(command), id, field)
 		}
 		t.line(label + strings.TrimSpace(command))
 		label = "         "

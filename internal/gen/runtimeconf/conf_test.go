@@ -235,6 +235,23 @@ func TestDirs(t *testing.T) {
 			"home/u/.config/containers/containers.conf": "[engine]\ncdi_spec_dirs = ['/home/u/cdi']\n",
 			"etc/containers/containers.conf":            "[engine]\ncdi_spec_dirs = ['/opt/cdi']\n"}, []string{"/home/u/cdi"},
 			"/home/u/.config/containers/containers.conf"},
+		{"podman 6 reads one main file", "podman-6.0", user, map[string]string{
+			"usr/share/containers/containers.conf":      "[engine]\ncdi_spec_dirs = ['/x']\n",
+			"etc/containers/containers.conf":            "[engine]\ncdi_spec_dirs = ['/opt/cdi']\n",
+			"home/u/.config/containers/containers.conf": ""}, []string{"/etc/cdi", "/var/run/cdi"}, ""},
+		{"podman 6, drop-ins by their names", "podman-6.0", root, map[string]string{
+			"etc/containers/containers.conf":                          "[engine]\ncdi_spec_dirs = ['/main']\n",
+			"usr/share/containers/containers.conf.d/20.conf":          "[engine]\ncdi_spec_dirs = ['/vendor']\n",
+			"etc/containers/containers.conf.d/10.conf":                "[engine]\ncdi_spec_dirs = ['/admin']\n",
+			"etc/containers/containers.rootless.conf.d/30.conf":       "[engine]\ncdi_spec_dirs = ['/users']\n",
+			"usr/share/containers/containers.rootful.conf.d/10.conf":  "[engine]\ncdi_spec_dirs = ['/hidden']\n",
+			"etc/containers/containers.rootful.conf.d/15.conf.backup": "[engine]\ncdi_spec_dirs = ['/backup']\n"},
+			[]string{"/vendor"}, "/usr/share/containers/containers.conf.d/20.conf"},
+		{"podman 6 of a user", "podman-6.0", user, map[string]string{
+			"etc/containers/containers.rootless.conf.d/1000/50.conf":   "[engine]\ncdi_spec_dirs = ['/of/1000']\n",
+			"etc/containers/containers.rootful.conf.d/60.conf":         "[engine]\ncdi_spec_dirs = ['/of/root']\n",
+			"home/u/.config/containers/containers.conf.d/40-mine.conf": "[engine]\ncdi_spec_dirs = ['/mine']\n"},
+			[]string{"/of/1000"}, "/etc/containers/containers.rootless.conf.d/1000/50.conf"},
 		{"CRI-O", "crio-1.31", root, map[string]string{"etc/crio/crio.conf.d/1.conf": cio}, []string{"/opt/cdi"},
 			"/etc/crio/crio.conf.d/1.conf"},
 		{"CRI-O, flag", "crio-1.31", root, map[string]string{"etc/crio/crio.conf": cio,

@@ -14,7 +14,7 @@ import (
 // anyReleases stand for the installed ones, which are not known here. Where they read files differently, all of a
 // runtime must agree.
 var anyReleases = map[string][]string{
-	runtimes.Podman:     {"main"},
+	runtimes.Podman:     {"5.6", "main"},
 	runtimes.Docker:     {"27.5", "28.2"},
 	runtimes.Containerd: {"1.7", "2.2.1"},
 	runtimes.CRIO:       {"1.35"},

@@ -2,8 +2,13 @@ package runtimeconf
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
@@ -77,17 +82,9 @@ func (c *Config) readPodman(host Host, t runtimes.Target, user User) error {
 	if !t.AtLeast(5, 5) {
 		return nil
 	}
-	files := []string{"/usr/share/containers/containers.conf"}
-	places := []string{"/etc/containers/containers.conf"}
-	if home := user.configHome(); home != "" {
-		places = append(places, path.Join(home, "containers/containers.conf"))
-	}
-	for _, name := range places {
-		dropIns, err := host.dropIns(name + ".d")
-		if err != nil {
-			return err
-		}
-		files = slices.Concat(files, []string{name}, dropIns)
+	files, err := PodmanFiles(host, t, user)
+	if err != nil {
+		return err
 	}
 	for _, name := range files {
 		var config struct {
@@ -115,6 +112,67 @@ func (c *Config) readPodman(host Host, t runtimes.Target, user User) error {
 		c.Dirs, c.DirsFile = slices.Concat(before, texts(dirs)), name
 	}
 	return nil
+}
+
+// PodmanFiles lists the files of containers.conf that a release of podman reads, the last word last. Before 6, it reads
+// all of them (pkg/config/new.go of containers/common).
+func PodmanFiles(host fs.ReadLinkFS, t runtimes.Target, user User) ([]string, error) {
+	const vendor, admin = "/usr/share/containers/containers.conf", "/etc/containers/containers.conf"
+	places := []string{admin}
+	if home := user.configHome(); home != "" {
+		places = append(places, path.Join(home, "containers/containers.conf"))
+	}
+	if t.AtLeast(6) {
+		return podman6Files(host, append([]string{vendor}, places...), user.UID)
+	}
+	files := []string{vendor}
+	for _, name := range places {
+		dropIns, err := Host{ReadLinkFS: host}.dropIns(name + ".d")
+		if err != nil {
+			return nil, err
+		}
+		files = slices.Concat(files, []string{name}, dropIns)
+	}
+	return files, nil
+}
+
+// podman6Files are those of podman 6 (storage/pkg/configfile/parse.go of containers/container-libs): one main file, of
+// the last place that has it, and then the drop-ins of all places in the order of their names. Of two with one name,
+// that of the later directory counts; links do not.
+func podman6Files(host fs.ReadLinkFS, places []string, uid int) (files []string, err error) {
+	byName := map[string]string{}
+	for i, place := range places {
+		if _, err := hostfs.Stat(host, place); err == nil {
+			files = []string{place}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		dirs := []string{place + ".d"}
+		if i < 2 { // those of the host, which has more for root or for users
+			special := strings.TrimSuffix(place, ".conf") + ".rootful.conf.d"
+			if uid > 0 {
+				special = strings.Replace(special, "rootful", "rootless", 1)
+				dirs = append(dirs, special, path.Join(special, strconv.Itoa(uid)))
+			} else {
+				dirs = append(dirs, special)
+			}
+		}
+		for _, dir := range dirs {
+			entries, err := hostfs.ReadDir(host, dir, hostfs.MaxEntries)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("list configuration: %w", err)
+			}
+			for _, e := range entries {
+				if e.Type().IsRegular() && path.Ext(e.Name()) == ".conf" {
+					byName[e.Name()] = path.Join(dir, e.Name())
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		files = append(files, byName[name])
+	}
+	return files, nil
 }
 
 // dropIns lists the files of a directory that end in .conf.

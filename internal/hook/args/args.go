@@ -40,9 +40,10 @@ OCI state of the container to its standard input.
   --present IBDEV:UVERBS        fail the start of the container unless the RDMA
                                 device is in its network namespace, with this
                                 verbs node; repeatable
-  --node IBDEV:NODE@PCI         fail the start of the container unless its node
-                                belongs to the RDMA device, on this PCI function
-                                (with /SF on this subfunction of it); repeatable
+  --node IBDEV:NODE@PCI         fail the start of a container with this node
+                                unless the node belongs to the RDMA device, on
+                                this PCI function (with /SF on this subfunction
+                                of it); repeatable
   --interface NAME:ALIAS        fail the start of the container unless the
                                 network interface is in its network namespace,
                                 with this alias (ip link set NAME alias ALIAS);

@@ -87,7 +87,7 @@ const maxHCAs = 32
 
 // Check checks those of the HCAs whose node the container has. The result has a check of each kind for each of them.
 func (c *Container) Check(hcas []args.HCA) []Check {
-	nodes, err := c.Root.entries(nodeDir, maxNodes)
+	nodes, err := c.Nodes()
 	if err != nil {
 		return nil
 	}
@@ -104,6 +104,9 @@ func (c *Container) Check(hcas []args.HCA) []Check {
 	}
 	return checks
 }
+
+// Nodes lists the entries of the container's /dev/infiniband.
+func (c *Container) Nodes() ([]string, error) { return c.Root.entries(nodeDir, maxNodes) }
 
 // nodeDir has the nodes of HCAs, at most maxNodes.
 const (

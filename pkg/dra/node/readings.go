@@ -48,7 +48,7 @@ func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) ma
 				Counters: readCounters(sys, h.IBDev, p.Number, thresholds), Falls: readFalls(sys, h.IBDev, p),
 			}
 			if h.Protocol == rdma.ProtocolRoCE && p.State == rdma.PortActive {
-				if routable, err := rdma.HasRoutableGID(sys, h.IBDev, p.Number); err == nil {
+				if routable, err := rdma.HasAssignedGID(sys, h.IBDev, p.Number); err == nil {
 					r.RoutableGID = &routable
 				}
 			}

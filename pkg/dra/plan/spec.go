@@ -92,7 +92,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 			return out, &NotFoundError{p.Claim(), h.Name, err}
 		}
 		out.Nodes = append(out.Nodes, nodes...)
-		own.Nodes = append(own.Nodes, owners(h, nodes)...)
+		own.Nodes = append(own.Nodes, cdi.NodeOwners(h, nodes)...)
 		out.Env = append(out.Env, deviceEnv(h))
 		if d.Limits != (Limits{}) {
 			want := args.Wanted{Handles: args.Count(d.Limits.Handles), Objects: args.Count(d.Limits.Objects)}
@@ -118,26 +118,6 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 	return out, nil
 }
 
-// owners returns, for each node of an HCA, the HCA and the slot that the node must belong to. rdma_cm belongs to
-// none. Sysfs does not say whose a node for PSM is. The kernel renumbers it with the uverbs node of the HCA, which
-// stands for it.
-func owners(h *rdma.HCA, nodes []rdma.Node) (out []args.NodeOwner) {
-	sf := ""
-	if h.Identity.SF != nil {
-		sf = strconv.Itoa(*h.Identity.SF)
-	}
-	for _, n := range nodes {
-		owner := args.NodeOwner{IBDev: h.IBDev, Node: n.Name, PCI: h.Identity.PCI, SF: sf}
-		if n.Kind == rdma.NodePSM {
-			owner.Node = h.Uverbs.Name
-		}
-		if n.Kind != rdma.NodeRDMACM && !slices.Contains(out, owner) {
-			out = append(out, owner)
-		}
-	}
-	return out
-}
-
 // deviceEnv returns the variable with the kernel's name of an HCA: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0. The variable is
 // named after the HCA, in shared use too, so that the HCAs of a container do not overwrite each other's variables.
 func deviceEnv(h *rdma.HCA) string {
@@ -145,7 +125,7 @@ func deviceEnv(h *rdma.HCA) string {
 }
 
 // DeviceVariable returns the name of the variable with the kernel's name of an HCA.
-func DeviceVariable(hca string) string { return variable("RDMA_DEVICE_", hca) }
+func DeviceVariable(hca string) string { return cdi.DeviceVariable(hca) }
 
 // InterfaceVariable returns the name of the variable with the interface of an HCA in the pod:
 // RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0.

@@ -49,11 +49,13 @@ func TestRenumbered(t *testing.T) {
 	starts()
 }
 
-// owned is a device of a CDI spec. It has one node, and the hook checks which RDMA device this node belongs to.
+// owned is a device of a CDI spec. It has one node, and the hook checks which RDMA device this node belongs to. The other
+// node is of an HCA that is gone, and that the container is not given: it keeps nobody from starting.
 func owned(ibdev, node string) string {
 	return fmt.Sprintf(`{"name": %q, "containerEdits": {
 		"deviceNodes": [{"path": %q, "permissions": "rw"}],
-		"hooks": [{"hookName": "createRuntime", "path": %q, "args": ["rdma-hook", "--node", %q], "timeout": 10}]}}`,
+		"hooks": [{"hookName": "createRuntime", "path": %q, "args": ["rdma-hook", "--node", %q, "--node", "gone0:uverbs99"],
+			"timeout": 10}]}}`,
 		ibdev, "/dev/infiniband/"+node, hookPath, ibdev+":"+node)
 }
 
