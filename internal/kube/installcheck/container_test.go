@@ -28,7 +28,7 @@ func check(t *testing.T, c installcheck.Container, ok bool, words string) {
 func TestContainer(t *testing.T) {
 	dir := t.TempDir()
 	c := installcheck.Container{Dir: dir, Memlock: "inherit"}
-	check(t, c, false, "no uverbs node in "+dir+": the container runtime did not read")
+	check(t, c, false, "no uverbs node in "+dir+": nothing of the claim's CDI spec")
 	node := filepath.Join(dir, "uverbs3")
 	if err := os.WriteFile(node, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Memlock = "unlimited"
-	check(t, c, false, "locked memory is limited to 64 KiB, want unlimited: the hook could not raise the limit")
+	check(t, c, false, "locked memory is limited to 64 KiB, want unlimited: the hook did not raise it")
 	c.Memlock = "65537"
 	check(t, c, false, "want 65537")
 	c.Memlock = "64Ki"

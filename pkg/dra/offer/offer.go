@@ -72,13 +72,14 @@ type Offer struct {
 	refused    atomic.Pointer[Refusal]  // of the policy's file as it is now, nil for none
 	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
 	last       atomic.Pointer[Decision] // nil before the first decision
-	withheld   atomic.Pointer[error]    // why nothing is published, nil if that is not known yet
+	withheld   atomic.Pointer[error]    // why the runtime keeps all back, nil if that is not known yet
 	blocks     nodeBlocks
 	missing    missing
 	publisher  *publisher.Publisher
 	slices     resources.Builder // only publish uses it
 	deviceInfo deviceinfo.Store  // only publish uses it
 	heldBack   heldBack          // only publish uses it
+	noDevices  noDevices         // only publishLoop uses it
 }
 
 // New returns an Offer. It starts no goroutine before Run.
