@@ -80,6 +80,7 @@ type Offer struct {
 	deviceInfo deviceinfo.Store  // only publish uses it
 	heldBack   heldBack          // only publish uses it
 	noDevices  noDevices         // only publishLoop uses it
+	reach      reach
 }
 
 // New returns an Offer. It starts no goroutine before Run.
@@ -110,7 +111,7 @@ func New(cfg Config) *Offer {
 func (o *Offer) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, loop := range []func(context.Context){o.publishLoop, o.publisher.Run, o.followPolicy} {
+	for _, loop := range []func(context.Context){o.publishLoop, o.publisher.Run, o.followPolicy, o.reachLoop} {
 		all.Go(func() { loop(ctx) })
 	}
 	all.Go(func() { labelLoop(ctx, o) })
