@@ -65,7 +65,7 @@ func Start(t testing.TB, c Config) *Server {
 	text := fmt.Sprintf(`global: {scrape_interval: %s, evaluation_interval: %[1]s}
 rule_files: [%q]
 scrape_configs:
-  - {job_name: rdma, honor_labels: true, static_configs: [{targets: [%q]}]}
+  - {job_name: rdma, static_configs: [{targets: [%q]}]}
 `, c.Interval, rules, c.Target)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
