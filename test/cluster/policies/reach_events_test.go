@@ -73,6 +73,7 @@ func (r *reach) newEvents() []attempt {
 			e.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "1", BlockOwnerDeletion: new(true)}}
 		}),
 		{"create one by a token without a pod", r.loose, createEvent(), "names no node"},
+		{"create one of another node by the driver in another namespace", r.moved, createEvent(func(e *corev1.Event) { e.Source.Host = nodeB }), ownEvents},
 	}
 }
 
