@@ -100,8 +100,8 @@ func (n *Node) published(all []*resourceapi.ResourceSlice) {
 // NothingPublished is the reason of the event of a driver that publishes nothing: such a node has no ResourceSlice.
 const NothingPublished = "NoRDMADevices"
 
-// empty says why a driver publishes nothing. The API server keeps the driver's events for an hour, and the driver repeats
-// this one. A driver is ready only after it has published what there is.
+// empty says why a driver publishes nothing. The API server keeps the driver's events for an hour, and the driver
+// repeats this one. A driver is ready only after it has published what there is.
 func (n *Node) empty(v *view) {
 	if n.unread = v.unread("resourceslices"); n.unread {
 		n.Why = "ResourceSlices were not read"
@@ -121,7 +121,8 @@ func (n *Node) empty(v *view) {
 		n.NoHCA = n.Driver.Ready && newest.Type == corev1.EventTypeNormal
 		n.Why = text.Foreign(newest.Message)
 	case n.Driver.Ready:
-		n.Why = "not seen: " + text.Shells("kubectl", "-n", n.Driver.Namespace, "exec", n.Driver.Name) + " -- dra-driver status"
+		n.Why = "not seen: " + text.Shells("kubectl", "-n", n.Driver.Namespace, "exec", n.Driver.Name) +
+			" -- dra-driver status"
 	}
 }
 

@@ -71,8 +71,8 @@ const TroubleHeader = "rdma-dev-api-trouble"
 const NRIHeader = "rdma-dev-nri-trouble"
 
 // UnpublishedHeader is a header of the same answers. The driver sets it, with the reason, until the API server has the
-// node's slices for the first time, while it has lacked them for so long that people are told, and as long as the driver
-// has had no valid configuration.
+// node's slices for the first time, while it has lacked them for so long that people are told, and as long as the
+// driver has had no valid configuration.
 const UnpublishedHeader = "rdma-dev-unpublished"
 
 const (

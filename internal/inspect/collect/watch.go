@@ -81,7 +81,8 @@ func (r Reader) follow(ctx context.Context, kind Kind, changed chan<- struct{}) 
 	case Events:
 		lw, example = listWatch(core, kind, r.Namespace, metav1.ListOptions{FieldSelector: warnings}), &corev1.Event{}
 	case EmptyNodes:
-		lw, example = listWatch(core, Events, metav1.NamespaceDefault, metav1.ListOptions{FieldSelector: emptyNodes}), &corev1.Event{}
+		lw = listWatch(core, Events, metav1.NamespaceDefault, metav1.ListOptions{FieldSelector: emptyNodes})
+		example = &corev1.Event{}
 	case Pods:
 		lw, example = listWatch(core, kind, "", metav1.ListOptions{LabelSelector: inspect.DriverSelector}), &corev1.Pod{}
 	case UserPods:

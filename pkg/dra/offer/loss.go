@@ -28,9 +28,9 @@ func reportLoss(ctx context.Context, to Reporter, l publisher.Loss) {
 // briefLoss is the duration of a loss that is no problem: the usual restoration takes less.
 const briefLoss = time.Second
 
-// Unpublished returns why the API server does not have the wanted slices, nil if it has, or lacks them briefly. notReady
-// means that this has lasted so long that people are told, or since the start: a driver that is ready has published
-// what there is, be it nothing.
+// Unpublished returns why the API server does not have the wanted slices, nil if it has, or lacks them briefly.
+// notReady means that this has lasted so long that people are told, or since the start: a driver that is ready has
+// published what there is, be it nothing.
 func Unpublished(o *Offer) (reason error, notReady bool) {
 	l := o.publisher.Loss()
 	if l == nil || !l.First && time.Since(l.Since) < briefLoss {

@@ -53,7 +53,8 @@ func whyNoDevices(o *Offer, snap *rdma.Snapshot, decided *Decision) event.Event 
 		e.Message = fmt.Sprintf("no HCA of the host could be read: %v", errors.Join(all...))
 	default:
 		e.Reason.Type = corev1.EventTypeNormal
-		e.Message = "the kernel lists no RDMA device in /sys/class/infiniband; if the host has an HCA, load its kernel modules"
+		e.Message = "the kernel lists no RDMA device in /sys/class/infiniband; " +
+			"if the host has an HCA, load its kernel modules"
 	}
 	e.Message = health.Cut(e.Message)
 	return e

@@ -17,9 +17,9 @@ import (
 )
 
 // ErrUnbound means that the admission policies of the chart do not bind the driver's account.
-var ErrUnbound = errors.New("the API server would let this driver write the ResourceSlices of another node: no admission " +
-	"policy binds its account. Install the policies (chart value admissionPolicy), and give the ServiceAccount the name " +
-	"that they name; see docs/security.md")
+var ErrUnbound = errors.New("the API server would let this driver write the ResourceSlices of another node: " +
+	"no admission policy binds its account. Install the policies (chart value admissionPolicy), and give the " +
+	"ServiceAccount the name that they name; see docs/security.md")
 
 // reach has what the API server answers to a write beyond the driver's own node. One goroutine calls judge.
 type reach struct {
@@ -27,8 +27,9 @@ type reach struct {
 	unbound  atomic.Bool
 }
 
-// judge takes an answer, and returns the time until the next question. The first yes is a doubt only: the API server may
-// not know the policies yet that were installed with the driver. An answer that is neither yes nor no changes nothing.
+// judge takes an answer, and returns the time until the next question. The first yes is a doubt only: the API server
+// may not know the policies yet that were installed with the driver. An answer that is neither yes nor no changes
+// nothing.
 func (r *reach) judge(err error) time.Duration {
 	switch {
 	case err == nil:
@@ -53,8 +54,9 @@ func (o *Offer) reachLoop(ctx context.Context) {
 			Pool: resourceapi.ResourcePool{Name: rdma.Domain + "-foreign", Generation: 1, ResourceSliceCount: 1},
 		},
 	}
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	for pause := time.Duration(0); loop.Sleep(ctx, pause); {
-		_, err := o.cfg.Client.ResourceV1().ResourceSlices().Create(ctx, foreign, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := o.cfg.Client.ResourceV1().ResourceSlices().Create(ctx, foreign, dryRun)
 		before := Unbound(o)
 		pause = o.reach.judge(err)
 		if now := Unbound(o); now != nil && before == nil {
