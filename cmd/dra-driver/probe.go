@@ -42,8 +42,8 @@ func newProbe(env func(string) string) *cobra.Command {
 		Use:   "probe",
 		Short: "Ask the driver of this pod whether it works",
 		Long: `probe calls the driver through the two sockets that the kubelet uses, for liveness and
-readiness probes. With --ready it also fails until the kubelet has registered the driver, and
-while the API server lacks the node's devices for 30 s.
+readiness probes. With --ready it also fails until the kubelet has registered the driver and
+the API server has the node's devices, and again while it lacks them for 30 s.
 
 It prints the driver's problems with the API server and with the container runtime's NRI.
 These do not fail the probe, because a restart would not help.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,12 @@ func TestProbe(t *testing.T) {
 				t.Errorf("without a driver: exit code %d, %q, want the sockets", code, stderr)
 			}
 			p := n.Start(t, uid)
+			drivertest.Eventually(t, func() error { // until it has published
+				if code, stderr := probeNode(t, n, uid, "--ready"); code != exitOK {
+					return errors.New(stderr)
+				}
+				return nil
+			})
 			for _, args := range [][]string{nil, {"--ready"}} {
 				if code, stderr := probeNode(t, n, uid, args...); code != exitOK || stderr != "" {
 					t.Errorf("probe %v: exit code %d, %q", args, code, stderr)

@@ -107,7 +107,7 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []s
 	quiet := *b.plugin
 	quiet.ErrOut = &bytes.Buffer{} // the archive says what is missing
 	c, chosen, err := b.nodes.read(ctx, &quiet, names, collect.Claims, collect.Pods, collect.UserPods, collect.Nodes,
-		collect.Classes, collect.Rules, collect.Templates, collect.Events)
+		collect.Classes, collect.Rules, collect.Templates, collect.Events, collect.EmptyNodes)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -27,15 +27,16 @@ func newNodes(p *plugin) *cobra.Command {
 		Long: `Show the nodes that run the driver or publish RDMA devices. A device is FREE if one
 more claim could have it now, USED if a claim has it or a share of it, and TAINTED if
 a taint keeps new claims away, with the DeviceTaintRules that set one. DRIVER is Ready,
-NotReady, Missing, NothingPublished (it runs, and its ResourceSlices are not there) or
-Publishing (some are missing).`,
+NotReady (it has not published yet, or cannot), Missing, NoHCA (it has found none),
+NothingPublished (it runs, and has no ResourceSlices), Publishing (some ResourceSlices are
+missing) or Unread. -o wide says why a driver publishes nothing.`,
 		Example: `  kubectl rdma nodes
   kubectl rdma nodes -l pool=gpu -o wide
   kubectl rdma nodes --sort-by free`,
 		ValidArgsFunction: p.completer(nodeNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims,
-				collect.Pods, collect.Rules)
+				collect.Pods, collect.Rules, collect.EmptyNodes)
 			if err != nil {
 				return err
 			}

@@ -192,7 +192,7 @@ func TestRights(t *testing.T) {
 	f, _ := fleet.Short(t)
 	s := newSession(t, f)
 	for args, want := range map[string]string{
-		"nodes":                    "list nodes; list resourceslices; list resourceclaims; list pods; list devicetaintrules",
+		"nodes":                    "list nodes; list resourceslices; list resourceclaims; list pods; list devicetaintrules; list default/events",
 		"devices":                  "list resourceslices; list resourceclaims; list devicetaintrules",
 		"devices -l a=b --class=c": "list nodes; list resourceslices; list resourceclaims; list devicetaintrules; list deviceclasses",
 		"topology":                 "list resourceslices; list resourceclaims; list devicetaintrules",
@@ -201,7 +201,7 @@ func TestRights(t *testing.T) {
 		"status": "list default/resourceclaims; list default/pods; list resourceslices; list deviceclasses; " +
 			"list devicetaintrules; list default/resourceclaimtemplates; list default/events; list pods",
 		"status -A -l a=b": "list resourceclaims; list pods; list resourceslices; list deviceclasses; " +
-			"list devicetaintrules; list resourceclaimtemplates; list events; list pods",
+			"list devicetaintrules; list resourceclaimtemplates; list events; list pods; list default/events",
 		"why trainer": "get default/pods/trainer; list resourceslices; list deviceclasses; " +
 			"list devicetaintrules; list resourceclaims; list nodes; list pods; list default/events",
 		"version":                      "",

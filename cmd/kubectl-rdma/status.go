@@ -64,6 +64,9 @@ ended are left out, unless Kubernetes ended them.`,
 				collect.UserPods, collect.Slices, collect.Classes, collect.Rules, collect.Templates, collect.Events,
 				collect.Pods,
 			}
+			if all {
+				others = append(others, collect.EmptyNodes)
+			}
 			if watch {
 				return p.watch(cmd.Context(), o, reader, show, collect.Claims, others...)
 			}
@@ -121,7 +124,7 @@ func (o *output) status(c *inspect.Cluster, pods []inspect.Pod, standing *traffi
 		}
 		return o.object("PodList", list)
 	}
-	if all && o.format != "name" && len(c.Slices) > 0 {
+	if all && o.format != "name" && len(c.Slices)+len(c.Pods) > 0 {
 		if err := c.Fleet(pods).WriteText(o.p.Out); err != nil {
 			return err
 		}

@@ -32,8 +32,8 @@ type Cluster struct {
 	Rules []resourceapi.DeviceTaintRule
 	// UserPods are pods that may have claims, nil if they were not read. Pods are those of the driver.
 	UserPods []corev1.Pod
-	// Templates are nil if they were not read. Events are Warnings about pods, or all of one
-	// node.
+	// Templates are nil if they were not read. Events are Warnings about pods, all of one
+	// node, or those of drivers that publish nothing.
 	Templates []resourceapi.ResourceClaimTemplate
 	Events    []corev1.Event
 	// Now is when it was read.

@@ -61,6 +61,7 @@ func (f *Fleet) addNodes(v *view) {
 		if node := (Node{Name: name}); name != "" {
 			node.driver(v.drivers[name])
 			node.published(slices)
+			node.empty(v)
 			f.Nodes++
 			f.Drivers[node.driverWord()]++
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
@@ -49,6 +50,47 @@ func busy(t testing.TB, nodes int) *inspect.Cluster {
 	}
 	c.Nodes = nil // status does not read them
 	return c
+}
+
+// TestNodesWithoutSlices: a ready driver has published what there is, and its event says why that is nothing. Somebody
+// else's event does not.
+func TestNodesWithoutSlices(t *testing.T) {
+	said := func(kind, component, host string, age time.Duration, message string) corev1.Event {
+		return corev1.Event{
+			Reason: inspect.NothingPublished, Type: kind, Message: message, LastTimestamp: metav1.NewTime(time.Now().Add(-age)),
+			Source:         corev1.EventSource{Component: component, Host: host},
+			InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "node0000"},
+		}
+	}
+	for _, tc := range []struct {
+		name, word, why string
+		change          func(*inspect.Cluster)
+	}{
+		{"not yet", "NotReady", "", func(c *inspect.Cluster) { c.Pods[0].Status.Conditions = nil }},
+		{"not seen", "NothingPublished", "not seen: kubectl -n dra-driver-rdma exec driver-node0000 -- dra-driver status", func(*inspect.Cluster) {}},
+		{"no HCA", "NoHCA", `"no device"`, func(c *inspect.Cluster) {
+			c.Events = []corev1.Event{said("Normal", "rdma.dev", "node0000", 0, "no device"), said("Warning", "rdma.dev", "node0000", time.Hour, "exclusive")}
+		}},
+		{"refused", "NothingPublished", `"exclusive"`, func(c *inspect.Cluster) {
+			c.Events = []corev1.Event{said("Warning", "rdma.dev", "node0000", 0, "exclusive")}
+		}},
+		{"by another", "NothingPublished", "not seen: ", func(c *inspect.Cluster) {
+			c.Events = []corev1.Event{said("Normal", "rdma.dev", "node0001", 0, "x"), said("Normal", "kubelet", "node0000", 0, "y")}
+		}},
+		{"unread", "Unread", "ResourceSlices were not read", func(c *inspect.Cluster) { c.Unread = []string{"resourceslices is forbidden"} }},
+	} {
+		c := busy(t, 1)
+		c.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node0000"}}}
+		c.Slices = nil
+		tc.change(c)
+		nodes, err := c.ListNodes(t.Context())
+		if err != nil || len(nodes) != 1 || !strings.HasPrefix(nodes[0].Why, tc.why) || tc.why == "" && nodes[0].Why != "" {
+			t.Errorf("%s: %+v, %v; want %q", tc.name, nodes, err, tc.why)
+		}
+		if got := c.Fleet(nil).Drivers; got[tc.word] != 1 {
+			t.Errorf("%s: the fleet has %v, want %s", tc.name, got, tc.word)
+		}
+	}
 }
 
 // TestFleet: every node, HCA and pod is counted once.

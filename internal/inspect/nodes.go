@@ -24,7 +24,11 @@ type Node struct {
 	// some are missing, so that the scheduler allocates nothing.
 	Published  bool `json:"published"`
 	Incomplete bool `json:"incomplete,omitempty"`
-	Devices    int  `json:"devices"`
+	// NoHCA says that the driver runs and has found no HCA. Why says why a driver publishes nothing, in its own words, or
+	// that these were not seen.
+	NoHCA   bool   `json:"noHCA,omitempty"`
+	Why     string `json:"why,omitempty"`
+	Devices int    `json:"devices"`
 	// Free counts the devices that one more claim could get now. A shared device with free shares is
 	// both free and used.
 	Free int `json:"free"`
@@ -38,6 +42,8 @@ type Node struct {
 	Claims    int               `json:"claims"`
 	Kubelet   string            `json:"kubelet,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
+
+	unread bool // whether it has ResourceSlices is not known
 }
 
 // DriverPod is the pod of the driver on a node.
@@ -64,6 +70,7 @@ func (c *Cluster) ListNodes(ctx context.Context, names ...string) ([]Node, error
 		node := Node{Name: n.Name, Ready: nodeReady(n), Kubelet: n.Status.NodeInfo.KubeletVersion, Labels: n.Labels}
 		node.driver(v.drivers[n.Name])
 		node.published(v.slices)
+		node.empty(v)
 		if node.Driver == nil && !node.Published && len(names) == 0 {
 			continue
 		}
@@ -88,6 +95,35 @@ func (n *Node) published(all []*resourceapi.ResourceSlice) {
 		}
 	}
 	n.Published, n.Incomplete = got > 0, got != want
+}
+
+// NothingPublished is the reason of the event of a driver that publishes nothing: such a node has no ResourceSlice.
+const NothingPublished = "NoRDMADevices"
+
+// empty says why a driver publishes nothing. The API server keeps the driver's events for an hour, and the driver
+// repeats this one. A driver is ready only after it has published what there is.
+func (n *Node) empty(v *view) {
+	if n.unread = v.unread("resourceslices"); n.unread {
+		n.Why = "ResourceSlices were not read"
+	}
+	if n.Published || n.Driver == nil || n.unread {
+		return
+	}
+	var newest corev1.Event
+	for _, e := range v.Events {
+		if e.Reason == NothingPublished && e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == n.Name &&
+			e.Source.Component == driver && e.Source.Host == n.Name && !e.LastTimestamp.Before(&newest.LastTimestamp) {
+			newest = e
+		}
+	}
+	switch {
+	case newest.Message != "":
+		n.NoHCA = n.Driver.Ready && newest.Type == corev1.EventTypeNormal
+		n.Why = text.Foreign(newest.Message)
+	case n.Driver.Ready:
+		n.Why = "not seen: " + text.Shells("kubectl", "-n", n.Driver.Namespace, "exec", n.Driver.Name) +
+			" -- dra-driver status"
+	}
 }
 
 func (n *Node) count(devices []Device) {

@@ -49,14 +49,14 @@ func row(t *metav1.Table, cells ...any) {
 // NodeTable shows nodes.
 func NodeTable(nodes []Node) *metav1.Table {
 	t := columns("Name", "Ready", "Driver", "Devices", "Free", "Used", "Tainted", "Protocols",
-		"wide", "Claims", "Driver-Pod", "Version", "Kubelet")
+		"wide", "Claims", "Driver-Pod", "Version", "Kubelet", "Why-Nothing")
 	for _, n := range nodes {
 		pod, version := "", ""
 		if n.Driver != nil {
 			pod, version = n.Driver.Namespace+"/"+n.Driver.Name, n.Driver.Version
 		}
 		row(t, n.Name, yes(n.Ready), n.driverWord(), n.Devices, n.Free, n.Used, n.taints(),
-			strings.Join(n.Protocols, ","), n.Claims, pod, version, n.Kubelet)
+			strings.Join(n.Protocols, ","), n.Claims, pod, version, n.Kubelet, n.Why)
 	}
 	return t
 }
@@ -84,6 +84,10 @@ func (n *Node) driverWord() string {
 		return "Missing"
 	case !n.Driver.Ready:
 		return "NotReady"
+	case n.unread:
+		return "Unread"
+	case n.NoHCA:
+		return "NoHCA"
 	case !n.Published:
 		return "NothingPublished"
 	case n.Incomplete:

@@ -113,6 +113,10 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 	if len(w.devices) == 0 {
 		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
 		f.Remedy = "install the driver, or see why its pods do not run: kubectl get daemonsets -A -l " + DriverSelector
+		if n := len(w.drivers); n > 0 {
+			f.Remedy = "the driver has a pod on " + text.Count(n, "node") +
+				": kubectl rdma nodes -o wide says why each publishes nothing"
+		}
 	}
 	w.find(f)
 }

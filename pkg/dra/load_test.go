@@ -343,7 +343,7 @@ func TestLoadOfStart(t *testing.T) {
 		})
 	}
 	watched()
-	most(map[string]int{drivertest.GetNode: 2, drivertest.WatchSlices: 1})
+	most(map[string]int{drivertest.GetNode: 2, drivertest.WatchSlices: 1, drivertest.DryRun: 1})
 	l.inTurns()
 	l.until(func() error {
 		if got := l.sent()[drivertest.GetClaim]; got < 9 {

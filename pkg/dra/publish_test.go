@@ -9,11 +9,16 @@ import (
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 var errNotAsked = errors.New("the driver did not ask the API server yet")
@@ -92,35 +97,84 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// TestNothingToPublish: an empty pool, and the reason in the log.
+// TestNothingToPublish: a node without devices has no slice, since autoscalers compare only devices on a node that has one
+// (kubernetes/autoscaler, simulator/utilization/info.go). A slice of before is deleted. An event has the reason.
 func TestNothingToPublish(t *testing.T) {
 	for _, tc := range []struct {
 		name, machine, runtime string
-		reason, event          string
+		reason, kind           string
+		rules                  []string
 	}{
-		{"exclusive namespaces", "exclusive-netns", "containerd://2.1.0", "exclusive RDMA network namespace mode", ""},
-		{"no RDMA", "none", "containerd://2.1.0", "Publishing ResourceSlices", ""},
-		{"containerd 1.7", "hgx-h100", "containerd://1.7.24", "leaves out CDI devices without an error unless enable_cdi", "NoRDMADevices"},
+		{"exclusive namespaces", "exclusive-netns", "containerd://2.1.0", "network namespace mode is exclusive", "Warning", nil},
+		{"no RDMA", "none", "containerd://2.1.0", "the kernel lists no RDMA device in /sys/class/infiniband", "Normal", nil},
+		{"containerd 1.7", "hgx-h100", "containerd://1.7.24", "leaves out CDI devices without an error unless enable_cdi", "Warning", nil},
+		{"policy", "roce-lag", "containerd://2.1.0", "rule off says so", "Warning", []string{"rules: [{name: off, publish: none}]"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := drivertest.NewNode(t, tc.machine)
 			n.SetRuntime(tc.runtime)
-			d := start(t, n)
-			slices := drivertest.WaitPublished(t, n)
-			if len(slices) != 1 || len(slices[0].Spec.Devices) != 0 {
-				t.Errorf("published %v, want one empty slice", slices)
+			ofBefore := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "00000-of-before"}, Spec: resourceapi.ResourceSliceSpec{
+				Driver: rdma.Domain, NodeName: new(drivertest.NodeName), Pool: resourceapi.ResourcePool{Name: drivertest.NodeName, Generation: 1, ResourceSliceCount: 1},
+			}}
+			if _, err := n.Client(t).ResourceV1().ResourceSlices().Create(t.Context(), ofBefore, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
 			}
-			d.says(tc.reason)
-			events := n.Events()
-			if tc.event == "" && len(events) == 0 {
-				return
-			}
-			if len(events) != 1 || events[0].Reason != tc.event || events[0].InvolvedObject.Name != drivertest.NodeName ||
-				!strings.Contains(events[0].Message, tc.reason) || !strings.Contains(events[0].Message, "runtime-cdi-enabled") {
-				t.Errorf("events are %v, want %s with the reason and the remedy", events, tc.event)
-			}
+			d := start(t, n, newConfigMap(t, tc.rules...).with(t))
+			drivertest.Eventually(t, func() error {
+				events := n.Events()
+				if slices := n.Slices(); len(slices) != 0 || len(events) != 1 {
+					return fmt.Errorf("slices %v, events %v", slices, events)
+				}
+				e := events[0]
+				if e.Reason != "NoRDMADevices" || e.Type != tc.kind || e.InvolvedObject.Name != drivertest.NodeName ||
+					!strings.Contains(e.Message, tc.reason) {
+					t.Errorf("the event is %v, want the reason", e)
+				}
+				return nil
+			})
+			drivertest.Eventually(t, func() error {
+				if page := d.Status(drivertest.Context(t)); strings.Contains(strings.Join(page.Problems, ""), "has not had") {
+					return errors.New("what is wanted counts as lost")
+				}
+				return nil
+			})
+			test.Eq(t, 3, n.Writes(), test.Sprint("writes"))
 		})
 	}
+}
+
+// TestHCAsComeAndGo: HCAs that come after the driver, a host that loses all, and a reload of the kernel module. What claims
+// hold stays published, so that nothing is written of it. Each change is one write.
+func TestHCAsComeAndGo(t *testing.T) {
+	n := drivertest.NewNode(t, "none")
+	events := make(chan watch.Signal)
+	startHearing(t, n, events)
+	counted := func(m *fixture.Machine, devices, writes int) {
+		t.Helper()
+		before := n.Writes() - n.Count(drivertest.CreateEvent) - n.Count(drivertest.PatchEvent)
+		n.Become(t, m)
+		events <- watch.Signal{Changes: rdma.Changes{All: true}}
+		drivertest.Eventually(t, func() error {
+			if got := len(drivertest.DeviceNames(n.Slices())); got != devices || (len(n.Slices()) == 0) != (devices == 0) {
+				return fmt.Errorf("%d slices with %d devices, want %d devices", len(n.Slices()), got, devices)
+			}
+			return nil
+		})
+		if got := n.Writes() - n.Count(drivertest.CreateEvent) - n.Count(drivertest.PatchEvent) - before; got != writes {
+			t.Errorf("%d writes for %d devices, want %d", got, devices, writes)
+		}
+	}
+	all, gone := drivertest.Without(t, "hgx-h100"), drivertest.Without(t, "hgx-h100", "mlx5_", "uverbs", "umad", "issm")
+	counted(all, 9, 1)
+	counted(gone, 0, 1)
+	counted(all, 9, 1)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	counted(gone, 1, 1)
+	counted(all, 9, 1)
+	test.LessEq(t, 5, n.Count(drivertest.CreateEvent)+n.Count(drivertest.PatchEvent),
+		test.Sprint("writes of events"))
 }
 
 // TestConfirmedRuntime: an administrator who set enable_cdi says so.

@@ -70,8 +70,9 @@ const TroubleHeader = "rdma-dev-api-trouble"
 // container runtime's NRI and is not.
 const NRIHeader = "rdma-dev-nri-trouble"
 
-// UnpublishedHeader is a header of the same answers. The driver sets it, with the reason, once the API server has
-// lacked the node's slices for so long that people are told, and as long as the driver has had no valid configuration.
+// UnpublishedHeader is a header of the same answers. The driver sets it, with the reason, until the API server has the
+// node's slices for the first time, while it has lacked them for so long that people are told, and as long as the
+// driver has had no valid configuration.
 const UnpublishedHeader = "rdma-dev-unpublished"
 
 const (
@@ -178,7 +179,7 @@ func (d *Driver) introduction() metadata.MD {
 	}
 	if r := offer.Refused(d.offer); r != nil && r.First {
 		md.Append(UnpublishedHeader, printable(r.Message()))
-	} else if err, late := offer.Unpublished(d.offer); late {
+	} else if err, notReady := offer.Unpublished(d.offer); notReady {
 		md.Append(UnpublishedHeader, printable(err.Error()))
 	}
 	return md

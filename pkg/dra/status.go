@@ -83,6 +83,9 @@ func (d *Driver) problems(view node.View) (out []error) {
 	if err, _ := offer.Unpublished(d.offer); err != nil {
 		out = append(out, err)
 	}
+	if err := offer.Unbound(d.offer); err != nil {
+		out = append(out, err)
+	}
 	if view.NetnsMode == rdma.NetnsExclusive && !d.node.Moves() {
 		out = append(out, node.ErrExclusive)
 	}

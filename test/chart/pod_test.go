@@ -152,6 +152,13 @@ func TestScheduling(t *testing.T) {
 		t.Errorf("update strategy %v", update)
 	}
 	pod := set.Spec.Template.Spec
+	// A second driver fits a full node only without requests: kube-scheduler, noderesources/fit.go, fitsRequest. A request
+	// that is absent would be the limit.
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q, ok := pod.Containers[0].Resources.Requests[name]; !ok || !q.IsZero() {
+			t.Errorf("the request of %s is %v, want 0", name, q)
+		}
+	}
 	test.Eq(t, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, pod.Tolerations,
 		test.Sprint("tolerations"))
 	test.Eq(t, "system-node-critical", pod.PriorityClassName, test.Sprint("priority class"))

@@ -60,6 +60,8 @@ const (
 	Events    Kind = "events"
 	// NodeEvents are those of one node. The driver writes them into the namespace default.
 	NodeEvents Kind = "events of the node"
+	// EmptyNodes are the events of drivers that publish nothing.
+	EmptyNodes Kind = "events of nodes without devices"
 )
 
 // Read reads kinds of objects. The question is about the first one, so Read returns an error
@@ -82,7 +84,7 @@ func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspe
 			kinds = append(kinds, kind)
 		case passable(kind, err):
 			c.Unread = append(c.Unread, err.Error())
-		case kind == Events || kind == NodeEvents: // an aid only
+		case kind == Events || kind == NodeEvents || kind == EmptyNodes: // an aid only
 			c.Unread = append(c.Unread, fmt.Sprintf("events could not be read: %v", err))
 		default:
 			return nil, nil, fmt.Errorf("list %s: %w", kind, err)
@@ -134,6 +136,8 @@ func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 		of := fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Node"),
 			fields.OneTermEqualSelector("involvedObject.name", r.NodeOfEvents)) // escapes the name
 		return r.someEvents(ctx, metav1.NamespaceDefault, of.String(), &c.Events)
+	case EmptyNodes:
+		return r.someEvents(ctx, metav1.NamespaceDefault, emptyNodes, &c.Events)
 	case Classes:
 		return list(ctx, dra.DeviceClasses().List, metav1.ListOptions{}, &c.Classes)
 	case Rules:
@@ -256,6 +260,9 @@ func (r Reader) events(ctx context.Context, q *inspect.Question, c *inspect.Clus
 
 // warnings selects the events that explain pods.
 const warnings = "type=Warning,involvedObject.kind=Pod"
+
+// emptyNodes selects the events of [EmptyNodes].
+const emptyNodes = "reason=" + inspect.NothingPublished + ",source=" + rdma.Domain
 
 // maxEvents bounds the events of one question: whoever may create events in a namespace can create any number.
 const maxEvents = 10_000

@@ -80,6 +80,9 @@ func (r Reader) follow(ctx context.Context, kind Kind, changed chan<- struct{}) 
 		lw, example = listWatch(dra, kind, r.Namespace, metav1.ListOptions{}), &resourceapi.ResourceClaimTemplate{}
 	case Events:
 		lw, example = listWatch(core, kind, r.Namespace, metav1.ListOptions{FieldSelector: warnings}), &corev1.Event{}
+	case EmptyNodes:
+		lw = listWatch(core, Events, metav1.NamespaceDefault, metav1.ListOptions{FieldSelector: emptyNodes})
+		example = &corev1.Event{}
 	case Pods:
 		lw, example = listWatch(core, kind, "", metav1.ListOptions{LabelSelector: inspect.DriverSelector}), &corev1.Pod{}
 	case UserPods:

@@ -52,7 +52,9 @@ func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if reason == Invalid && r.Context().Value(refusableKey{}) != nil {
 		reason, message = Well, ""
 	}
-	o.troubles.Note(r.Context(), requestOf(r), reason, message)
+	if !r.URL.Query().Has("dryRun") { // such a request is a question, and a refusal is an answer
+		o.troubles.Note(r.Context(), requestOf(r), reason, message)
+	}
 	resp.Body = &cancelling{resp.Body, cancel}
 	return resp, nil
 }

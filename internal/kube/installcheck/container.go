@@ -29,7 +29,7 @@ type Container struct {
 func (c Container) Check() (string, error) {
 	nodes, err := filepath.Glob(filepath.Join(c.Dir, "uverbs*"))
 	if err != nil || len(nodes) == 0 {
-		return "", fmt.Errorf("no uverbs node in %s: the container runtime did not read the claim's CDI spec; "+
+		return "", fmt.Errorf("no uverbs node in %s: nothing of the claim's CDI spec is in the container; "+
 			"containerd 1.7 needs enable_cdi = true, other runtimes the chart's hostPaths.cdi in cdi_spec_dirs", c.Dir)
 	}
 	for i, node := range nodes {
@@ -47,7 +47,7 @@ func (c Container) Check() (string, error) {
 		return "", fmt.Errorf("read the wanted limit %q: %w", c.Memlock, err)
 	}
 	if soft := args.Size(limit.Cur); limit.Cur < uint64(want) {
-		return "", fmt.Errorf("locked memory is limited to %v, want %s: the hook could not raise the limit; "+
+		return "", fmt.Errorf("locked memory is limited to %v, want %s: the hook did not raise it; "+
 			"its reason is in the driver's log on this node; set LimitMEMLOCK=infinity for the container runtime, or "+
 			"the value lockedMemory.limit of the chart", soft, c.Memlock)
 	}

@@ -30,7 +30,7 @@ func check(t *testing.T, c installcheck.Container, ok bool, words string) {
 func TestContainer(t *testing.T) {
 	dir := t.TempDir()
 	c := installcheck.Container{Dir: dir, Memlock: "inherit"}
-	check(t, c, false, "no uverbs node in "+dir+": the container runtime did not read")
+	check(t, c, false, "no uverbs node in "+dir+": nothing of the claim's CDI spec")
 	node := filepath.Join(dir, "uverbs3")
 	must.NoError(t, os.WriteFile(node, nil, 0o600))
 	check(t, c, true, "uverbs3, locked memory ")
@@ -42,7 +42,7 @@ func TestContainer(t *testing.T) {
 	})
 	must.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: before.Max}))
 	c.Memlock = "unlimited"
-	check(t, c, false, "locked memory is limited to 64 KiB, want unlimited: the hook could not raise the limit")
+	check(t, c, false, "locked memory is limited to 64 KiB, want unlimited: the hook did not raise it")
 	c.Memlock = "65537"
 	check(t, c, false, "want 65537")
 	c.Memlock = "64Ki"

@@ -157,11 +157,11 @@ func (s State) lastWarning(object string) string {
 }
 
 // devices checks that the drivers publish devices. A node without HCAs publishes none, so one node with devices is
-// enough.
+// enough. The reasons stand in events of the nodes, which the check may not read.
 func devices(s State) (works, problem string, _ bool) {
 	count, nodes := published(s)
 	if count == 0 {
-		return "", fmt.Sprintf("the drivers run, and publish no device: no node has an HCA that the policy offers; "+
+		return "", fmt.Sprintf("the drivers run, and publish no device; "+
 			"the driver of a node says why: kubectl --namespace %s exec daemonset/%s -- dra-driver status",
 			s.Drivers.Namespace, s.Drivers.Name), false
 	}
@@ -204,8 +204,8 @@ func testPod(s State) (works, problem string, final bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			count, nodes := published(s)
-			return "", fmt.Sprintf("no device is free for the test pod: %s published on %s, and the scheduler says: %s. "+
-				"End a pod with an HCA, or set testDeviceClasses. Devices in use: kubectl rdma claims",
+			return "", fmt.Sprintf("the test pod is not scheduled: %s published on %s, and the scheduler says: %s. "+
+				"If the devices are in use (kubectl rdma claims), end a pod with an HCA, or set testDeviceClasses",
 				text.Count(count, "device"), text.Count(len(nodes), "node"), text.Foreign(c.Message)), false
 		}
 	}

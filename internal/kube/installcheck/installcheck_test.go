@@ -102,7 +102,7 @@ func TestJudge(t *testing.T) {
 			s.TestPods, s.Warnings = nil, []corev1.Event{warning("test", "exceeded quota")}
 		}, 2, "the test pod cannot be created: \"exceeded quota\"", false},
 		"no free device": {func(s *installcheck.State) { s.TestPods = []corev1.Pod{unschedulable} }, 2,
-			"no device is free|3 devices published on 1 node|2 cannot allocate all claims|kubectl rdma claims", false},
+			"the test pod is not scheduled|3 devices published on 1 node|2 cannot allocate all claims|kubectl rdma claims", false},
 		"no scheduler": {func(s *installcheck.State) {
 			s.TestPods = []corev1.Pod{pod("test-1", "", corev1.ContainerStatus{})}
 		}, 2, "kube-scheduler", false},

@@ -38,6 +38,8 @@ const (
 	PatchEvent  = "PATCH events"
 	ApplyStatus = "PATCH resourceclaims/status"
 	PutStatus   = "PUT resourceclaims/status"
+	// DryRun is a dry run, which the API server refuses: the driver asks whether the chart's policies bind it.
+	DryRun = "DRY RUN"
 )
 
 // GetClaimOf is the request for that one claim, as API.Fail names it.
@@ -227,7 +229,7 @@ func (a *API) Requests() map[string]int {
 func (a *API) Writes() int {
 	n := 0
 	for request, count := range a.Requests() {
-		if !strings.HasPrefix(request, "GET ") && request != ListSlices && request != WatchSlices {
+		if !strings.HasPrefix(request, "GET ") && request != ListSlices && request != WatchSlices && request != DryRun {
 			n += count
 		}
 	}
@@ -268,6 +270,9 @@ func (a *API) serve(h handler) http.HandlerFunc {
 		if request == ListSlices && r.URL.Query().Get("watch") != "" {
 			request = WatchSlices
 		}
+		if r.URL.Query().Has("dryRun") {
+			request = DryRun
+		}
 		a.mu.Lock()
 		a.counts[request]++
 		if request != WatchSlices {
@@ -282,6 +287,10 @@ func (a *API) serve(h handler) http.HandlerFunc {
 			case <-gate:
 			case <-r.Context().Done():
 			}
+		}
+		if request == DryRun {
+			refuse(w, r, http.StatusForbidden, metav1.StatusReasonForbidden, "the driver may not write a ResourceSlice of another node")
+			return
 		}
 		if status != 0 {
 			fail(w, r, status, request)

@@ -52,7 +52,8 @@ var (
 		"The node has no block of addresses for an entry of `ipam`; the message says why. Claims that ask for its " +
 			"addresses are not prepared ([network](../network.md#addresses-that-are-unique-in-the-cluster))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
-		"The node publishes nothing, because its container runtime would drop the devices ([install](../install.md))."}
+		"The node publishes nothing, so it has no ResourceSlice; the message says why. The type is Normal if the host " +
+			"has no HCA. The driver repeats it every 45 minutes ([no devices](../troubleshooting.md#no-devices-are-published))."}
 	EffectHeldBack = Reason{"RDMAEffectHeldBack", corev1.EventTypeWarning, "node",
 		"Several cards of the node have sick links, and the policy's effects hold for one of them at a time; the message " +
 			"says which ([health](../health.md#links-that-are-up-and-sick))."}

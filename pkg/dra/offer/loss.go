@@ -28,15 +28,16 @@ func reportLoss(ctx context.Context, to Reporter, l publisher.Loss) {
 // briefLoss is the duration of a loss that is no problem: the usual restoration takes less.
 const briefLoss = time.Second
 
-// Unpublished returns why the API server does not have the wanted slices, nil if it has, or lacks them briefly. late
-// means that this has lasted so long that people are told.
-func Unpublished(o *Offer) (reason error, late bool) {
+// Unpublished returns why the API server does not have the wanted slices, nil if it has, or lacks them briefly.
+// notReady means that this has lasted so long that people are told, or since the start: a driver that is ready has
+// published what there is, be it nothing.
+func Unpublished(o *Offer) (reason error, notReady bool) {
 	l := o.publisher.Loss()
-	if l == nil || time.Since(l.Since) < briefLoss {
+	if l == nil || !l.First && time.Since(l.Since) < briefLoss {
 		return nil, false
 	}
 	return fmt.Errorf("since %s the API server has not had the node's RDMA devices as they are: %w",
-		l.Since.UTC().Format(time.RFC3339), l.Cause), l.Told
+		l.Since.UTC().Format(time.RFC3339), l.Cause), l.Told || l.First
 }
 
 // Published returns the published devices with their HCAs: what was decided and what the API server has.

@@ -72,13 +72,15 @@ type Offer struct {
 	refused    atomic.Pointer[Refusal]  // of the policy's file as it is now, nil for none
 	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
 	last       atomic.Pointer[Decision] // nil before the first decision
-	withheld   atomic.Pointer[error]    // why nothing is published, nil if that is not known yet
+	withheld   atomic.Pointer[error]    // why the runtime keeps all back, nil if that is not known yet
 	blocks     nodeBlocks
 	missing    missing
 	publisher  *publisher.Publisher
 	slices     resources.Builder // only publish uses it
 	deviceInfo deviceinfo.Store  // only publish uses it
 	heldBack   heldBack          // only publish uses it
+	noDevices  noDevices         // only publishLoop uses it
+	reach      reach
 }
 
 // New returns an Offer. It starts no goroutine before Run.
@@ -109,7 +111,7 @@ func New(cfg Config) *Offer {
 func (o *Offer) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, loop := range []func(context.Context){o.publishLoop, o.publisher.Run, o.followPolicy} {
+	for _, loop := range []func(context.Context){o.publishLoop, o.publisher.Run, o.followPolicy, o.reachLoop} {
 		all.Go(func() { loop(ctx) })
 	}
 	all.Go(func() { labelLoop(ctx, o) })

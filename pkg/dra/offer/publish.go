@@ -27,6 +27,8 @@ func (o *Offer) publishLoop(ctx context.Context) {
 		return
 	}
 	published, next := o.publish(ctx, nil), o.cfg.Now().Add(o.spacing(true))
+	repeat := time.NewTicker(repeatInterval)
+	defer repeat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,6 +37,8 @@ func (o *Offer) publishLoop(ctx context.Context) {
 			if !loop.Sleep(ctx, next.Sub(o.cfg.Now())) {
 				return
 			}
+		case <-repeat.C:
+			o.noDevices = noDevices{}
 		case <-o.registered:
 			// The kubelet may have restarted with another container runtime, and the node may be a new object.
 			if err := o.checkRuntime(ctx); err != nil {
@@ -56,8 +60,8 @@ func (o *Offer) spacing(published bool) time.Duration {
 	return min(interval, decideSpacing)
 }
 
-// publish passes the wanted slices to the publisher if they differ from the last ones, and returns them. One goroutine
-// calls it.
+// publish passes the wanted slices to the publisher if they differ from the last ones, and returns them. The last ones
+// are nil for the first call. One goroutine calls it.
 func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resourceslice.Slice {
 	logger, watch := klog.FromContext(ctx), o.cfg.Metrics.Start(metrics.Publish)
 	view := o.cfg.Node.View(ctx)
@@ -65,6 +69,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	o.last.Store(decided)
 	o.decided.Set()
 	o.cfg.Node.Expect(decided.Expected())
+	o.noDevices.report(o, view.Snapshot, decided)
 	o.heldBack.report(view.Health, healthPolicy(o, o.policy.Load()), o.cfg.Report)
 	o.blocks.report(ctx, o.policy.Load(), o.cfg.Report)
 	watch.Lap(metrics.PhaseDecide)
@@ -73,7 +78,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	}
 	wanted := o.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)
 	watch.Lap(metrics.PhaseBuild)
-	if equality.Semantic.DeepEqual(last, wanted) {
+	if last != nil && equality.Semantic.DeepEqual(last, wanted) {
 		return last
 	}
 	o.writeDeviceInfo(ctx, decided)

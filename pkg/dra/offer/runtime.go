@@ -7,17 +7,14 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // apiBackoff returns the backoff for requests to the API server: one second, doubled each time, 30 s at most. Each wait
@@ -47,7 +44,7 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 }
 
 // checkRuntime reads the node's container runtime, and its pod CIDRs and labels. If the runtime may omit CDI devices,
-// nothing is published, and the log and an event have the reason.
+// nothing is published, and the log has the reason.
 func (o *Offer) checkRuntime(ctx context.Context) error {
 	object, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
 	if err == nil {
@@ -64,16 +61,13 @@ func (o *Offer) checkRuntime(ctx context.Context) error {
 	}
 	known := o.Withheld() != nil
 	o.withheld.Store(&reason)
-	if reason == nil || known {
-		return nil // it was reported already
+	if reason != nil && !known {
+		klog.FromContext(ctx).Error(reason, "No RDMA device is published")
 	}
-	o.cfg.Report.Warn("NoRDMADevices", o.cfg.NodeName, reason)
-	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
-	o.warnNode(ctx, object, event.NoDevices.Reason, reason.Error())
 	return nil
 }
 
-// Withheld returns the reason why nothing is published, nil if slices are published.
+// Withheld returns the reason why the container runtime keeps the driver from publishing, nil if it does not.
 func (o *Offer) Withheld() error {
 	if reason := o.withheld.Load(); reason != nil {
 		return *reason
@@ -91,24 +85,4 @@ func dropsCDI(version string) error {
 	return fmt.Errorf("containerd %s leaves out CDI devices without an error unless enable_cdi is true: "+
 		"set it in the CRI section of its config.toml, restart containerd, and confirm it with "+
 		"the driver's flag --runtime-cdi-enabled (chart value runtimeCDIEnabled)", v)
-}
-
-// warnNode writes an event for the node. A failure is only logged, because the log has the same text.
-func (o *Offer) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
-	event := &corev1.Event{
-		// The name is the same for each start: a driver that restarts repeatedly writes one event.
-		ObjectMeta:     metav1.ObjectMeta{Name: rdma.Domain + "." + node.Name, Namespace: metav1.NamespaceDefault},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
-		Type:           corev1.EventTypeWarning,
-		Reason:         reason,
-		Message:        message,
-		Source:         corev1.EventSource{Component: rdma.Domain, Host: node.Name},
-		FirstTimestamp: metav1.Now(),
-		LastTimestamp:  metav1.Now(),
-		Count:          1,
-	}
-	_, err := o.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{})
-	if err != nil && !answer.Said(err, metav1.StatusReasonAlreadyExists, corev1.Resource("events"), event.Name) {
-		klog.FromContext(ctx).Error(err, "Event not recorded", "node", node.Name, "reason", reason)
-	}
 }

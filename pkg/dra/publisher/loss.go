@@ -18,6 +18,8 @@ type Loss struct {
 	Cause error
 	// Told means that the loss has lasted for lossNotice, and Config.Lost was called.
 	Told bool
+	// First means that the driver has not had all wanted slices on the API server since its start.
+	First bool
 	// Over means that the API server has the slices again.
 	Over bool
 }

@@ -78,6 +78,7 @@ type settled struct {
 func New(cfg Config) *Publisher {
 	p := &Publisher{cfg: cfg, server: newMirror(), asked: loop.NewSignal(), every: listInterval}
 	p.lose(errNothingYet, nil)
+	p.loss.First = true
 	return p
 }
 

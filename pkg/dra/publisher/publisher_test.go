@@ -160,7 +160,8 @@ func TestChanges(t *testing.T) {
 		{"a device moves", []string{"a b", "c", "d"}, []string{"a", "b c", "d"}, []string{"2: a", "2: b c", "2: d"}, 3},
 		{"one more slice", []string{"a"}, []string{"a", "b"}, []string{"2: a", "2: b"}, 2},
 		{"one slice less", []string{"a", "b", "c"}, []string{"a", "b"}, []string{"2: a", "2: b"}, 3},
-		{"nothing is left", []string{"a", "b"}, []string{""}, []string{"1: "}, 2},
+		{"nothing is left", []string{"a", "b"}, nil, nil, 2},
+		{"nothing, and then something", nil, []string{"a"}, []string{"1: a"}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := start(t, drivertest.NewAPI(t))

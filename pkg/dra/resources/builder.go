@@ -12,7 +12,8 @@ import (
 )
 
 // Slices packs offers and groups into slices. The offers must be in the order of a snapshot. The order of the slices
-// is: counters, cards with a single function, each other card by PCI address, groups.
+// is: counters, cards with a single function, each other card by PCI address, groups. There is no slice without
+// devices or counters (docs/adr/0060).
 func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
 	return new(Builder).Slices(offers, groups, mode, o)
 }
@@ -37,7 +38,7 @@ type part struct {
 	shared bool
 }
 
-// Slices is like the function [Slices].
+// Slices is like the function [Slices]. It never returns nil.
 func (b *Builder) Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
 	m := maker{mode, &locks{}, o}
 	if o.Counters {
@@ -64,11 +65,8 @@ func (b *Builder) Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o 
 	for devices := range slices.Chunk(m.groups(groups, taintsOf(offers)), MaxDevices) {
 		add(nil, resourceslice.Slice{Devices: devices})
 	}
-	if now == nil {
-		add(nil, resourceslice.Slice{})
-	}
 	b.maker, b.made = m, now
-	var out []resourceslice.Slice
+	out := []resourceslice.Slice{}
 	for _, one := range now {
 		out = append(out, one.slice)
 	}

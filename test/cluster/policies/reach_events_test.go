@@ -58,7 +58,6 @@ func (r *reach) newEvents() []attempt {
 		create("about a claim", ""),
 		create("about a pod", "", about("Pod", "p")),
 		create("about its node", "", about("Node", nodeA)),
-		create("about its node, of the one name", "", about("Node", nodeA), func(e *corev1.Event) { e.Name = "rdma.dev.node-a" }),
 		create("without a reporter", "", func(e *corev1.Event) { e.ReportingController, e.ReportingInstance = "", "" }),
 		create("of the kubelet", ownEvents, func(e *corev1.Event) { e.Source.Component = "kubelet" }),
 		create("of another node", ownEvents, func(e *corev1.Event) { e.Source.Host = nodeB }),
@@ -69,13 +68,12 @@ func (r *reach) newEvents() []attempt {
 		create("about another node", "about its own node only", about("Node", nodeB)),
 		create("about nothing", "about nodes, claims and pods only", func(e *corev1.Event) { e.InvolvedObject = corev1.ObjectReference{Namespace: team} }),
 		create("with a related object", "related", func(e *corev1.Event) { e.Related = &corev1.ObjectReference{Kind: "Node", Name: nodeB} }),
-		create("of the one name of another node", "name", about("Node", nodeA), func(e *corev1.Event) { e.Name = "rdma.dev.node-b" }),
-		create("of the one name of another node, about a pod of that name", "name", about("Pod", "rdma.dev"), func(e *corev1.Event) { e.Name = "rdma.dev.node-b" }),
 		create("with a finalizer", "finalizers", func(e *corev1.Event) { e.Finalizers = []string{"example.com/keep"} }),
 		create("with an owner", "owners", func(e *corev1.Event) {
 			e.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "1", BlockOwnerDeletion: new(true)}}
 		}),
 		{"create one by a token without a pod", r.loose, createEvent(), "names no node"},
+		{"create one of another node by the driver in another namespace", r.moved, createEvent(func(e *corev1.Event) { e.Source.Host = nodeB }), ownEvents},
 	}
 }
 

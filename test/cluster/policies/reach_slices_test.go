@@ -142,6 +142,8 @@ func (r *reach) newSlices() []attempt {
 		create("no name of an HCA", types, attribute("ibdev", nil)),
 		create("a group", "", attribute("ibdev", nil), attribute("function", nil), attribute("ports", nil), attribute("group", &resourceapi.DeviceAttribute{StringValue: new("all")})),
 		by(r.loose, "one by a token without a pod", "names no node"),
+		by(r.moved, "one by the driver in another namespace", ""),
+		by(r.moved, "one of another node by the driver in another namespace", node, onNode(nodeB), pool(nodeB)),
 		by(r.node, "one of its own by the kubelet", ""),
 		by(r.node, "one of another node by the kubelet", "same NodeName", onNode(nodeB), pool(nodeB)),
 		by(r.node, "one in the pool of another node by the kubelet", "is of the pool of its node", pool(nodeB)),

@@ -33,6 +33,7 @@ type reach struct {
 	driver kubernetes.Interface // by the token of the driver's pod on nodeA
 	loose  kubernetes.Interface // by a token of the driver's service account that no pod has
 	node   kubernetes.Interface // by the kubelet's own credentials on nodeA
+	moved  kubernetes.Interface // as the driver in another namespace, where kustomize put it: its policies name no other
 	slices map[string]*resourceapi.ResourceSlice
 	claims map[string]*resourceapi.ResourceClaim
 	nodes  map[string]*corev1.Node
@@ -101,7 +102,11 @@ func startReach(t *testing.T) *reach {
 	r.likeBefore136(t)
 	bound := r.podOn(t, nodeA)
 	r.driver, r.loose = r.withToken(t, bound), r.withToken(t, nil)
-	r.node = r.impersonate(t, nodeA)
+	r.node = r.impersonate(t, rest.ImpersonationConfig{UserName: "system:node:" + nodeA, Groups: []string{"system:nodes", "system:authenticated"}})
+	r.moved = r.impersonate(t, rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:elsewhere:" + deploy.Release, Groups: []string{"system:masters"},
+		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {nodeA}},
+	})
 	r.await(t)
 	return r
 }
@@ -142,11 +147,12 @@ func (r *reach) withToken(t *testing.T, pod *corev1.Pod) kubernetes.Interface {
 	return client
 }
 
-// impersonate returns a client with the rights of a node's kubelet: they lie on the same disk as the driver's token.
-func (r *reach) impersonate(t *testing.T, node string) kubernetes.Interface {
+// impersonate returns a client with the rights of another, such as a node's kubelet: they lie on the same disk as the
+// driver's token.
+func (r *reach) impersonate(t *testing.T, who rest.ImpersonationConfig) kubernetes.Interface {
 	t.Helper()
 	config := rest.CopyConfig(r.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
+	config.Impersonate = who
 	client, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	return client

@@ -33,7 +33,7 @@ type phase struct {
 func (f *drivers) arrive() {
 	hcas := len(f.nodes[0].host.hcas)
 	f.run(phase{name: "install: all drivers start at once", lasts: *pause, said: map[string]int{
-		"GET nodes": 3, "WATCH resourceslices": 1, "POST resourceslices": 1,
+		"GET nodes": 3, "WATCH resourceslices": 1, "POST resourceslices": 2, // one is a dry run
 	}, does: func(context.Context) error { return f.start() }})
 	f.allocate()
 	f.run(phase{name: "pods start: 9 on each node, with a claim each", lasts: *pause, said: map[string]int{
@@ -73,7 +73,7 @@ func (f *drivers) live() {
 		}})
 	f.renew(hcas)
 	f.run(phase{name: "all drivers restart", second: hcas, lasts: *pause, said: map[string]int{
-		"GET nodes": 2, "WATCH resourceslices": 1, "GET resourceclaims": hcas,
+		"GET nodes": 2, "WATCH resourceslices": 1, "POST resourceslices": 1, "GET resourceclaims": hcas,
 	}, does: func(context.Context) error { return errors.Join(f.stop(), f.start()) }})
 }
 

@@ -63,7 +63,7 @@ func Start(t testing.TB, c Config) *Server {
 	text := fmt.Sprintf(`global: {scrape_interval: %s, evaluation_interval: %[1]s}
 rule_files: [%q]
 scrape_configs:
-  - {job_name: rdma, honor_labels: true, static_configs: [{targets: [%q]}]}
+  - {job_name: rdma, static_configs: [{targets: [%q]}]}
 `, c.Interval, rules, c.Target)
 	must.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	cmd := exec.Command(c.Program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),

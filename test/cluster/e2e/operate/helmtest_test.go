@@ -23,7 +23,7 @@ func TestHelmTest(t *testing.T) {
 			"deviceClassName:", "allocationMode: All, deviceClassName:", 1)
 		n.Apply(all + testbed.Pod("greedy", "resourceClaimTemplateName: all"))
 		n.Ready("greedy")
-		fails(t, "the driver is ready on 1 node", "no device is free for the test pod", "cannot allocate all claims",
+		fails(t, "the driver is ready on 1 node", "the test pod is not scheduled", "cannot allocate all claims",
 			"kubectl rdma claims")
 	})
 	t.Run("the hook cannot raise the limit", func(t *testing.T) {
