@@ -35,7 +35,7 @@ Publishing (some are missing).`,
 		ValidArgsFunction: p.completer(nodeNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims,
-				collect.Pods, collect.Rules)
+				collect.Pods, collect.Rules, collect.Classes)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ Publishing (some are missing).`,
 			if err != nil {
 				return err
 			}
-			return printList(o, nodeList, list, noNodes, inspect.NodeTable)
+			return printList(o, nodeList, list, nothingIn(c, noNodes), inspect.NodeTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide", "name")
@@ -222,7 +222,7 @@ DeviceClass which selects devices of the driver.`,
 			if len(names) > 0 {
 				list = slices.DeleteFunc(list, func(c inspect.Claim) bool { return !slices.Contains(names, c.Name) })
 			}
-			return printList(o, claimList, list, noneIn(namespace),
+			return printList(o, claimList, list, nothingIn(c, noneIn(namespace)),
 				func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
 		},
 	}

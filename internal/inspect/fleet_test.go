@@ -37,9 +37,10 @@ func busy(t testing.TB, nodes int) *inspect.Cluster {
 		c.Pods = append(c.Pods, corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "driver-" + c.Nodes[i].Name, Namespace: "dra-driver-rdma",
-				Labels: map[string]string{"app.kubernetes.io/name": "dra-driver-rdma"},
+				Labels:          map[string]string{"app.kubernetes.io/name": "dra-driver-rdma"},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}},
 			},
-			Spec: corev1.PodSpec{NodeName: c.Nodes[i].Name},
+			Spec: corev1.PodSpec{NodeName: c.Nodes[i].Name, ServiceAccountName: "dra-driver-rdma"},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 			}},

@@ -35,7 +35,7 @@ type scenario struct {
 	rulings  []inspect.Reason
 	changes  []inspect.Change
 	// unread could not be read.
-	unread []string
+	unread []inspect.Unread
 }
 
 var scenarios = []scenario{{
@@ -420,7 +420,10 @@ var scenarios = []scenario{{
 	},
 }, {
 	name: "forbidden", verdict: inspect.VerdictUnallocated,
-	unread: []string{`nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope`},
+	unread: []inspect.Unread{{
+		Kind: inspect.Nodes,
+		Why:  `nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope`,
+	}},
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "roce-sriov", "")
 		b.Allocate("node1", "one", claim(want("nic", "hca.rdma.dev")))

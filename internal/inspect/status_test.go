@@ -39,7 +39,7 @@ func TestPods(t *testing.T) {
 func TestPodsUnread(t *testing.T) {
 	c := jobsCluster(t)
 	c.UserPods, c.Slices = nil, nil
-	c.Unread = []string{"pods is forbidden", "resourceslices is forbidden"}
+	c.Unread = []inspect.Unread{{Kind: inspect.Pods}, {Kind: inspect.UserPods}, {Kind: inspect.Slices}}
 	pods := c.ListPods(context.Background())
 	if len(pods) != 11 {
 		t.Errorf("%d pods, want the 11 for which claims are reserved", len(pods))

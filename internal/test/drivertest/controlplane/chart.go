@@ -26,7 +26,11 @@ func ChartClasses(t testing.TB) []*resourceapi.DeviceClass {
 		t.Fatal(err)
 	}
 	funcs := template.FuncMap{
-		"include": func(name string, _ any) string { return map[string]string{"rdma.driver": "rdma.dev"}[name] },
+		"include": func(name string, _ any) string {
+			return map[string]string{
+				"rdma.driver": "rdma.dev", "rdma.user": "system:serviceaccount:dra-driver-rdma:dra-driver-rdma",
+			}[name]
+		},
 		"nindent": func(_ int, s string) string { return s },
 	}
 	parsed, err := template.New("classes").Funcs(funcs).Parse(string(source))
