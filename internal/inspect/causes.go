@@ -215,7 +215,7 @@ func (c *causes) driver() {
 	case d == nil:
 		c.find(Finding{
 			Reason: "DriverMissing", Node: name,
-			Message: fmt.Sprintf("no pod of the driver (%s) runs on node %s", c.driverPlace(), name),
+			Message: fmt.Sprintf("no pod of the driver runs on node %s (%s)", name, c.driverPlace()),
 			Remedy: "install the driver if helm list -A lacks it (docs/operate.md: if its namespace was deleted); else " +
 				"look at its DaemonSet: the node selector, and whether it tolerates the node's taints",
 		})

@@ -478,6 +478,19 @@ func TestPodsWithoutClaims(t *testing.T) {
 	if want := []string{"extended", "lost", "missing", "ours"}; !slices.Equal(got, want) {
 		t.Errorf("status has problems of %q, want %q", got, want)
 	}
+	for words, want := range map[string]string{ // of the API server, see policyRemedy
+		`resourceclaims "x" is forbidden: unable to create new content in namespace default because it is being terminated`:                                   "in another one",
+		`admission webhook "w.example.com" denied the request: no admin access, exceeded quota: the label team is missing`:                                    "ask who runs it",
+		`resourceclaims "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no admin access`:                                     "what the policy asks",
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://w.default.svc": dial tcp: connection refused`: "it does not answer",
+	} {
+		a := explained(t, c, inspect.Question{
+			Pod: ofTemplate("ours"), Templates: map[string]bool{"ours": true}, Events: []corev1.Event{at(1, "FailedResourceClaimCreation", words)},
+		})
+		if f := a.Findings[0]; f.Reason != "ClaimRefused" || !strings.Contains(f.Remedy, want) {
+			t.Errorf("%s: %+v, want %q", words, f, want)
+		}
+	}
 	quota := at(1, "FailedResourceClaimCreation", `resourceclaims "x" is forbidden: exceeded quota: q, requested: 2`)
 	a := explained(t, c, inspect.Question{
 		Pod: ofTemplate("ours"), Templates: map[string]bool{"ours": true}, Events: []corev1.Event{quota},

@@ -324,6 +324,49 @@ func TestExtendedOfDevicePlugin(t *testing.T) {
 	}
 }
 
+// TestIsExtended: the names are those of TestIsExtendedResourceName in pkg/apis/core/v1/helper of Kubernetes, and a
+// class's own.
+func TestIsExtended(t *testing.T) {
+	for name, want := range map[corev1.ResourceName]bool{
+		"pod.alpha.kubernetes.io/opaque-int-resource-foo": false, "kubernetes.io/resource-foo": false, "foo": false, "a/b": true,
+		"requests.foo/bar": false, "mykubernetes.io/foo": false, "rdma/hca": true, "9a/b c": false,
+		"deviceclass.resource.kubernetes.io/hca.rdma.dev": true,
+	} {
+		if isExtended(name) != want {
+			t.Errorf("%s is an extended resource: %t, want %t", name, !want, want)
+		}
+	}
+}
+
+// TestEvicts: the rows are those of TestDrain in test/cluster/e2e/plugin, beside the controller that evicts.
+func TestEvicts(t *testing.T) {
+	any := resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists}
+	execute := any
+	execute.Effect = resourceapi.DeviceTaintEffectNoExecute
+	schedule := any
+	schedule.Effect = resourceapi.DeviceTaintEffectNoSchedule
+	seconds := func(n int64) resourceapi.DeviceToleration { t := execute; t.TolerationSeconds = &n; return t }
+	for _, tc := range []struct {
+		tolerations []resourceapi.DeviceToleration
+		after       time.Duration
+		ends        bool
+	}{
+		{nil, 0, true}, {[]resourceapi.DeviceToleration{execute}, 0, false}, {[]resourceapi.DeviceToleration{any, schedule}, 0, true},
+		{[]resourceapi.DeviceToleration{seconds(7200), any, seconds(3600)}, time.Hour, true},
+		{[]resourceapi.DeviceToleration{seconds(-1), seconds(60)}, 0, true},
+		{[]resourceapi.DeviceToleration{seconds(-1), execute}, 0, false},
+	} {
+		taint := &resourceapi.DeviceTaint{Key: "k", Effect: resourceapi.DeviceTaintEffectNoExecute}
+		if after, ends := evicts(taint, tc.tolerations); after != tc.after || ends != tc.ends {
+			t.Errorf("%+v: after %v, %t; want %v, %t", tc.tolerations, after, ends, tc.after, tc.ends)
+		}
+		taint.Effect = resourceapi.DeviceTaintEffectNoSchedule
+		if _, ends := evicts(taint, tc.tolerations); ends {
+			t.Errorf("%+v: NoSchedule evicts", tc.tolerations)
+		}
+	}
+}
+
 // denied returns a node with one HCA, which a claim of another namespace has, and a pod that wants it, without the kinds
 // of object that a user may not list.
 func denied(extended bool, kinds ...Kind) *input {

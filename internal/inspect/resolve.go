@@ -178,12 +178,11 @@ func (w *resolver) checkClaim(claim *resourceapi.ResourceClaim) {
 			Remedy:  "end the pods that still use it" + usedBy(claim) + ", then create it again",
 		})
 	}
-	reserved := len(claim.Status.ReservedFor)
-	if reserved >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
+	if !resourceclaim.CanBeReserved(claim) && !resourceclaim.IsReservedForPod(pod, claim, true) {
 		w.find(Finding{
 			Reason: "ClaimFull", Claim: claim.Name,
 			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, the most that may use it at once",
-				claim.Name, reserved),
+				claim.Name, len(claim.Status.ReservedFor)),
 			Remedy: "give further pods a claim of their own",
 		})
 	}

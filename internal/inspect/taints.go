@@ -100,8 +100,8 @@ func untolerated(d *device, tolerations []resourceapi.DeviceToleration) []taint 
 // evicts reports whether a taint ends the pods of an allocated device that has these tolerations, and how long after it
 // was added. It is the rule of the controller that ends them, which differs from the scheduler's: a toleration counts
 // only if it names the effect NoExecute, one without seconds counts for ever, and of several the shortest time counts.
-// See claimEvictionTime in pkg/controller/devicetainteviction of Kubernetes 1.37; TestEviction in
-// test/cluster/build/cluster asks that controller.
+// See claimEvictionTime in pkg/controller/devicetainteviction of Kubernetes 1.37; TestDrain of test/cluster/e2e/plugin
+// asks that controller.
 func evicts(t *resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) (after time.Duration, _ bool) {
 	if t.Effect != resourceapi.DeviceTaintEffectNoExecute {
 		return 0, false
