@@ -37,8 +37,8 @@ var (
 		exitError: "failed, or a driver refuses the file, or rails or ipam of it do not apply on a node",
 	}
 	whyCodes = exitcode.List{
-		exitOK:    "explained, whatever the answer is; with -f: each pod fits, or wants no device",
-		exitError: "failed; with -f: a pod does not fit, or nobody can tell",
+		exitOK:    "explained, whatever the answer is; with -f: each pod fits",
+		exitError: "failed; with -f: not each pod fits",
 	}
 )
 
