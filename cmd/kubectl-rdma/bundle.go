@@ -111,7 +111,7 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []s
 	if err != nil {
 		return nil, nil, err
 	}
-	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: c.WhyUnread()}
+	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: c.Unread.Why()}
 	if names := c.Lookalikes(); names != "" {
 		source.Missing = append(source.Missing, names)
 	}

@@ -173,7 +173,7 @@ func (d *drainer) open(ctx context.Context, node string, rights []drain.Right, a
 		return nil, err
 	}
 	if len(c.Unread) > 0 {
-		return nil, fmt.Errorf("read the cluster: %s; nothing was changed", strings.Join(c.WhyUnread(), "; "))
+		return nil, fmt.Errorf("read the cluster: %s; nothing was changed", strings.Join(c.Unread.Why(), "; "))
 	}
 	return c, d.exists(ctx, c, node)
 }

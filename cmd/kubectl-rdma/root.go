@@ -136,7 +136,7 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 }
 
 func (p *plugin) warn(c *inspect.Cluster) {
-	for _, u := range c.WhyUnread() {
+	for _, u := range c.Unread.Why() {
 		text.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", text.Bound(u, text.MaxForeign))
 	}
 	if names := c.Lookalikes(); names != "" {

@@ -96,7 +96,7 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 			}
 		}
 	}
-	if v.unread(Slices) {
+	if v.Cluster.Unread.has(Slices) {
 		return out
 	}
 	for _, r := range resultsOf(claim) {
@@ -119,7 +119,7 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 			out = append(out, Finding{
 				Reason: "DeviceTainted", Claim: claim.Name, Devices: []string{d.String()},
 				Message: fmt.Sprintf("device %s of claim %s has the taint %s", d, claim.Name, taintNames(taints)) +
-					v.evictionNote(by, at),
+					evictionNote(by, at.Sub(v.Now), at),
 				Remedy: taintRemedy(taints[0]),
 			})
 		}
@@ -135,9 +135,9 @@ func lostRemedy(r resourceapi.DeviceRequestAllocationResult) string {
 	return "the driver on that node does not run, or lost the device: kubectl rdma nodes " + text.Shell(r.Pool)
 }
 
-// evictionNote says when Kubernetes ends the pod because of taints, "" for none.
-func (c *Cluster) evictionNote(by []taint, at time.Time) string {
-	switch left := at.Sub(c.Now); {
+// evictionNote says when Kubernetes ends the pod because of taints, and how long that is from now; "" for none.
+func evictionNote(by []taint, left time.Duration, at time.Time) string {
+	switch {
 	case len(by) == 0:
 		return ""
 	case left <= 0:

@@ -174,7 +174,7 @@ func (c *causes) onNode() {
 	for _, w := range c.wanted { // it keeps no container from starting, unless the claim asks for that
 		c.find(unusable(w.claim)...)
 	}
-	if unknown := c.unread(Events); unknown && !started(pod) && foremost(c.found) == nil {
+	if unknown := c.Cluster.Unread.has(Events); unknown && !started(pod) && foremost(c.found) == nil {
 		f := unreadFinding("its events could not be read, so it is not known what is wrong", Events)
 		f.minor = false
 		c.find(f)
@@ -211,7 +211,7 @@ func (c *causes) driver() {
 	}
 	d := c.drivers[name]
 	switch {
-	case d == nil && c.unread(Pods):
+	case d == nil && c.Cluster.Unread.has(Pods):
 	case d == nil:
 		c.find(Finding{
 			Reason: "DriverMissing", Node: name,

@@ -84,7 +84,7 @@ func (c *Cluster) ListClaims(ctx context.Context) []Claim {
 func (v *view) classesOfDriver(ctx context.Context) map[string]bool {
 	out := map[string]bool{}
 	for name, class := range v.classes {
-		if out[name] = v.isOurs(class); !out[name] {
+		if out[name] = isOurs(class); !out[name] {
 			devices, err := v.ofClass(ctx, class) // a class with an error selects nothing
 			out[name] = err == nil && slices.ContainsFunc(devices, func(d *device) bool { return d.slice.Spec.Driver == driver })
 		}

@@ -40,7 +40,7 @@ type Cluster struct {
 	// Now is when it was read.
 	Now time.Time
 	// Unread is what could not be read. A kind that is there may exist in any number, whatever its list says.
-	Unread []Unread
+	Unread UnreadKinds
 	// DriverNamespace is the namespace of the driver if the user names it, else "": see driverPods.
 	DriverNamespace string
 }
@@ -74,16 +74,19 @@ type Unread struct {
 	Why  string
 }
 
-// unread reports whether one of some kinds of object could not be read.
-func (c *Cluster) unread(kinds ...Kind) bool {
-	return slices.ContainsFunc(c.Unread, func(u Unread) bool { return slices.Contains(kinds, u.Kind) })
+// UnreadKinds are the kinds that could not be read.
+type UnreadKinds []Unread
+
+// has reports whether one of some kinds of object could not be read.
+func (l UnreadKinds) has(kinds ...Kind) bool {
+	return slices.ContainsFunc(l, func(u Unread) bool { return slices.Contains(kinds, u.Kind) })
 }
 
 // unseen is the end of a sentence that would be right if none of some kinds were unread: it names those that were.
-func (c *Cluster) unseen(kinds ...Kind) string {
+func (l UnreadKinds) unseen(kinds ...Kind) string {
 	var names []string
 	for _, kind := range kinds {
-		if c.unread(kind) {
+		if l.has(kind) {
 			names = append(names, string(kind))
 		}
 	}
@@ -93,9 +96,9 @@ func (c *Cluster) unseen(kinds ...Kind) string {
 	return ", as far as can be seen without " + strings.Join(names, " and ")
 }
 
-// WhyUnread returns what could not be read, and why: one sentence each.
-func (c *Cluster) WhyUnread() (out []string) {
-	for _, u := range c.Unread {
+// Why returns what could not be read, and why: one sentence each.
+func (l UnreadKinds) Why() (out []string) {
+	for _, u := range l {
 		out = append(out, u.Why)
 	}
 	return out

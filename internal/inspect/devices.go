@@ -91,7 +91,7 @@ func (v *view) selectors(f DeviceFilter) ([]resourceapi.DeviceSelector, error) {
 	var out []resourceapi.DeviceSelector
 	if f.Class != "" {
 		class := v.classes[f.Class]
-		if class == nil && v.unread(Classes) {
+		if class == nil && v.Cluster.Unread.has(Classes) {
 			return nil, fmt.Errorf("find DeviceClass %q: the DeviceClasses could not be read", f.Class)
 		}
 		if class == nil {
@@ -135,7 +135,7 @@ func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 	if slices.ContainsFunc(v.holders[d.id], holder.exclusive) {
 		return DeviceAllocated, nil
 	}
-	if v.unread(Claims) {
+	if v.Cluster.Unread.has(Claims) {
 		return DeviceUnknown, nil
 	}
 	ruling, err := v.ruleByAmount(ctx, nil, d)

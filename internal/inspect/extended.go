@@ -41,7 +41,7 @@ func (w *resolver) extendedClaim() {
 			names = appendNew(names, string(amount.name))
 			resources = appendNew(resources, amount.name)
 		case offered(w.Cluster.Nodes, amount.name):
-		case w.unread(Classes):
+		case w.Cluster.Unread.has(Classes):
 			w.cannotTell(Classes, fmt.Sprintf("container %s asks for %s: the DeviceClasses", amount.container, amount.name))
 		case pod.Spec.NodeName == "" && !w.guessed:
 			w.find(Finding{

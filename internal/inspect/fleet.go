@@ -34,8 +34,8 @@ type Fleet struct {
 // not with its square.
 func (c *Cluster) Fleet(pods []Pod) *Fleet {
 	out := &Fleet{
-		Drivers: map[string]int{}, Pods: len(pods), HCAs: c.counter(Slices), Drained: c.counter(Slices, Rules),
-		Failed: c.counter(Slices), Impaired: c.counter(UserPods, Slices, Rules), Waiting: c.counter(UserPods),
+		Drivers: map[string]int{}, Pods: len(pods), HCAs: c.Unread.counter(Slices), Drained: c.Unread.counter(Slices, Rules),
+		Failed: c.Unread.counter(Slices), Impaired: c.Unread.counter(UserPods, Slices, Rules), Waiting: c.Unread.counter(UserPods),
 	}
 	v := c.view()
 	out.addNodes(v)

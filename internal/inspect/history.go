@@ -76,7 +76,7 @@ func (c *Cluster) History(ctx context.Context, node, name string) (*DeviceHistor
 		}
 		out := &DeviceHistory{
 			Device: reported, Since: map[string]time.Time{}, Events: []PastEvent{}, now: c.Now,
-			rulesUnread: c.unread(Rules), eventsUnread: c.unread(NodeEvents),
+			rulesUnread: c.Unread.has(Rules), eventsUnread: c.Unread.has(NodeEvents),
 		}
 		for _, t := range d.taints() {
 			if t.TimeAdded != nil {

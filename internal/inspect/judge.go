@@ -102,11 +102,11 @@ func (v *view) judge(ctx context.Context, r request, shut map[string]string) (*R
 	}
 	class := v.classes[r.class]
 	switch {
-	case class == nil && v.unread(Classes):
+	case class == nil && v.Cluster.Unread.has(Classes):
 		report.Error = "its devices are not known, since the class could not be read"
 	case class == nil:
 		report.Error = "the class does not exist"
-	case v.unread(Slices):
+	case v.Cluster.Unread.has(Slices):
 		report.Error = "its devices are not known, since the ResourceSlices could not be read"
 	}
 	if report.Error != "" {

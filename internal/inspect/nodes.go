@@ -74,14 +74,14 @@ func (c *Cluster) ListNodes(ctx context.Context, names ...string) ([]Node, error
 }
 
 func (n *Node) driver(v *view) {
-	n.driverUnread = v.unread(Pods)
+	n.driverUnread = v.Cluster.Unread.has(Pods)
 	if pod := v.drivers[n.Name]; pod != nil {
 		n.Driver = &DriverPod{pod.Namespace, pod.Name, podReady(pod), pod.Labels["app.kubernetes.io/version"]}
 	}
 }
 
 func (n *Node) published(v *view, all []*resourceapi.ResourceSlice) {
-	if v.unread(Slices) {
+	if v.Cluster.Unread.has(Slices) {
 		return
 	}
 	var got, want int64
@@ -95,8 +95,8 @@ func (n *Node) published(v *view, all []*resourceapi.ResourceSlice) {
 
 func (n *Node) count(c *Cluster, devices []Device) {
 	claims := map[string]bool{}
-	n.Devices, n.Used, n.Claims = c.counter(Slices), c.counter(Slices, Claims), c.counter(Slices, Claims)
-	n.Free, n.Tainted = c.counter(Slices, Claims, Rules), c.counter(Slices, Rules)
+	n.Devices, n.Used, n.Claims = c.Unread.counter(Slices), c.Unread.counter(Slices, Claims), c.Unread.counter(Slices, Claims)
+	n.Free, n.Tainted = c.Unread.counter(Slices, Claims, Rules), c.Unread.counter(Slices, Rules)
 	for i := range devices {
 		d := &devices[i]
 		if d.Node != n.Name {
@@ -122,8 +122,8 @@ func (n *Node) count(c *Cluster, devices []Device) {
 }
 
 // counter returns 0, or nil if a kind of object that is counted could not be read.
-func (c *Cluster) counter(kinds ...Kind) *int {
-	if c.unread(kinds...) {
+func (l UnreadKinds) counter(kinds ...Kind) *int {
+	if l.has(kinds...) {
 		return nil
 	}
 	return new(int)

@@ -140,7 +140,7 @@ func adminRemedy(namespace string) string {
 func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCheckOwner bool) {
 	pod := &w.Question.Pod
 	claim := w.claims[types.NamespacedName{Namespace: pod.Namespace, Name: name}]
-	if claim == nil && w.unread(OwnClaims) {
+	if claim == nil && w.Cluster.Unread.has(OwnClaims) {
 		w.cannotTell(OwnClaims, "ResourceClaim "+name)
 		return
 	}
@@ -178,11 +178,12 @@ func (w *resolver) checkClaim(claim *resourceapi.ResourceClaim) {
 			Remedy:  "end the pods that still use it" + usedBy(claim) + ", then create it again",
 		})
 	}
-	if !resourceclaim.CanBeReserved(claim) && !resourceclaim.IsReservedForPod(pod, claim, true) {
+	reserved := len(claim.Status.ReservedFor)
+	if reserved >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
 		w.find(Finding{
 			Reason: "ClaimFull", Claim: claim.Name,
 			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, the most that may use it at once",
-				claim.Name, len(claim.Status.ReservedFor)),
+				claim.Name, reserved),
 			Remedy: "give further pods a claim of their own",
 		})
 	}
@@ -218,7 +219,7 @@ func (w *resolver) checkClasses(claim *resourceapi.ResourceClaim) {
 	for _, r := range requestsOf(claim) {
 		switch {
 		case w.classes[r.class] != nil:
-		case w.unread(Classes):
+		case w.Cluster.Unread.has(Classes):
 			w.cannotTell(Classes, fmt.Sprintf("DeviceClass %s, of request %s,", r.class, r.name))
 		default:
 			w.find(Finding{

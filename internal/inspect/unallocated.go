@@ -42,7 +42,7 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 	if len(claims) == 0 || w.Verdict != "" {
 		return nil
 	}
-	if w.unread(Slices) {
+	if w.Cluster.Unread.has(Slices) {
 		w.unknown = append(w.unknown, unreadFinding("the ResourceSlices, which say what there is, could not be read", Slices))
 		w.find(w.unknown[len(w.unknown)-1])
 	}
@@ -118,7 +118,7 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 			r.class, text.Count(len(w.devices), "device")),
 		Remedy: "name another class; kubectl rdma devices -o wide shows what there is",
 	}
-	switch ours := w.isOurs(w.classes[r.class]); {
+	switch ours := isOurs(w.classes[r.class]); {
 	case !ours:
 		f.Remedy = "name another class, or see why the driver of its devices publishes none: kubectl get resourceslices"
 	case len(w.devices) > 0:
@@ -127,7 +127,7 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 			text.Count(len(w.drivers), "node"))
 		f.Remedy = "see why: kubectl rdma nodes, the log of a driver, and kubectl get events -n default --field-selector source=" +
 			driver
-	case w.unread(Pods):
+	case w.Cluster.Unread.has(Pods):
 		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
 		f.Remedy = "ask an administrator whether the driver runs (kubectl rdma nodes): you may not list its pods"
 	default:
@@ -138,7 +138,7 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 }
 
 // isOurs reports whether a class names this driver in its selectors.
-func (v *view) isOurs(class *resourceapi.DeviceClass) bool {
+func isOurs(class *resourceapi.DeviceClass) bool {
 	return slices.ContainsFunc(class.Spec.Selectors, func(s resourceapi.DeviceSelector) bool {
 		return s.CEL != nil && strings.Contains(s.CEL.Expression, driver)
 	})

@@ -124,7 +124,7 @@ func (c *Cluster) Why(ctx context.Context, q Question) (*Answer, error) {
 	w := &inquiry{view: c.with(q.Planned).view(), Question: q}
 	w.Answer = Answer{
 		Namespace: q.Pod.Namespace, Pod: q.Pod.Name, Phase: phase(&q.Pod), Node: q.Pod.Spec.NodeName,
-		Scheduler: schedulerSays(&q.Pod), Unread: c.WhyUnread(), unseen: c.unseen(Claims, Rules, Nodes),
+		Scheduler: schedulerSays(&q.Pod), Unread: c.Unread.Why(), unseen: c.Unread.unseen(Claims, Rules, Nodes),
 	}
 	if q.Planned != nil {
 		w.Phase, w.Of = "Planned", q.Planned.Of
