@@ -109,7 +109,7 @@ func Unreadable(err error) bool {
 // read reads a kind of object. An API server that does not serve it says so in words that name nothing.
 func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 	err := r.readKind(ctx, c, kind)
-	if NotServed(err) && kind != Rules {
+	if NotServed(err) && slices.Contains([]Kind{Slices, Claims, Classes, Templates}, kind) {
 		return fmt.Errorf("%w: the API server does not serve %s of resource.k8s.io/v1: this needs Kubernetes 1.34 or newer",
 			err, kind)
 	}
