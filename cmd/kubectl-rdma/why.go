@@ -126,7 +126,8 @@ func (w *why) planned(ctx context.Context) error {
 		}
 	}
 	if short > 0 {
-		return fmt.Errorf("%d of %s would not get their devices now, or nobody can tell", short, text.Count(len(answers), "pod"))
+		return fmt.Errorf("%d of %s would not get their devices now, or nobody can tell", short,
+			text.Count(len(answers), "pod"))
 	}
 	return nil
 }

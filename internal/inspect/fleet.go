@@ -35,7 +35,8 @@ type Fleet struct {
 func (c *Cluster) Fleet(pods []Pod) *Fleet {
 	out := &Fleet{
 		Drivers: map[string]int{}, Pods: len(pods), HCAs: c.Unread.counter(Slices), Drained: c.Unread.counter(Slices, Rules),
-		Failed: c.Unread.counter(Slices), Impaired: c.Unread.counter(UserPods, Slices, Rules), Waiting: c.Unread.counter(UserPods),
+		Failed: c.Unread.counter(Slices), Impaired: c.Unread.counter(UserPods, Slices, Rules),
+		Waiting: c.Unread.counter(UserPods),
 	}
 	v := c.view()
 	out.addNodes(v)

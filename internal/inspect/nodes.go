@@ -95,7 +95,8 @@ func (n *Node) published(v *view, all []*resourceapi.ResourceSlice) {
 
 func (n *Node) count(c *Cluster, devices []Device) {
 	claims := map[string]bool{}
-	n.Devices, n.Used, n.Claims = c.Unread.counter(Slices), c.Unread.counter(Slices, Claims), c.Unread.counter(Slices, Claims)
+	n.Devices, n.Used = c.Unread.counter(Slices), c.Unread.counter(Slices, Claims)
+	n.Claims = c.Unread.counter(Slices, Claims)
 	n.Free, n.Tainted = c.Unread.counter(Slices, Claims, Rules), c.Unread.counter(Slices, Rules)
 	for i := range devices {
 		d := &devices[i]

@@ -47,7 +47,8 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 		w.find(w.unknown[len(w.unknown)-1])
 	}
 	if len(w.unknown) > 0 {
-		w.conclude(VerdictUnknown, "its claims have no devices, and nobody can tell whether they fit: %s", w.unknown[0].Message)
+		w.conclude(VerdictUnknown, "its claims have no devices, and nobody can tell whether they fit: %s",
+			w.unknown[0].Message)
 		return nil
 	}
 	if err := w.givesUp(ctx, claims); err != nil {
@@ -123,10 +124,10 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 		f.Remedy = "name another class, or see why the driver of its devices publishes none: kubectl get resourceslices"
 	case len(w.devices) > 0:
 	case len(w.drivers) > 0:
-		f.Reason, f.Message = "NoDevices", fmt.Sprintf("no driver publishes a device in this cluster, although ours runs on %s",
-			text.Count(len(w.drivers), "node"))
-		f.Remedy = "see why: kubectl rdma nodes, the log of a driver, and kubectl get events -n default --field-selector source=" +
-			driver
+		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster, although ours runs on "+
+			text.Count(len(w.drivers), "node")
+		f.Remedy = "see why: kubectl rdma nodes, the log of a driver, and kubectl get events -n default " +
+			"--field-selector source=" + driver
 	case w.Cluster.Unread.has(Pods):
 		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
 		f.Remedy = "ask an administrator whether the driver runs (kubectl rdma nodes): you may not list its pods"
