@@ -111,9 +111,13 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []s
 	if err != nil {
 		return nil, nil, err
 	}
-	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: c.Unread}
+	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: c.Unread.Why()}
+	if names := c.Lookalikes(); names != "" {
+		source.Missing = append(source.Missing, names)
+	}
 	var status bytes.Buffer
-	view := output{p: &plugin{b.ConfigFlags, genericiooptions.IOStreams{Out: &status, ErrOut: &status}}, format: "wide"}
+	view := output{format: "wide"}
+	view.p = &plugin{ConfigFlags: b.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: &status, ErrOut: &status}}
 	if err := view.status(c, c.ListPods(ctx), nil, true, noResources); err != nil {
 		source.Missing = append(source.Missing, fmt.Sprintf("the status: %v", err))
 	}

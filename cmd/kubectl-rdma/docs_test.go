@@ -69,6 +69,7 @@ func TestDocsReasons(t *testing.T) {
 	for _, v := range []inspect.Verdict{
 		inspect.VerdictFine, inspect.VerdictImpaired, inspect.VerdictUnallocated, inspect.VerdictSchedulable,
 		inspect.VerdictUnprepared, inspect.VerdictBroken, inspect.VerdictNoClaims, inspect.VerdictDone, inspect.VerdictEnding,
+		inspect.VerdictUnknown,
 	} {
 		want = append(want, string(v))
 	}

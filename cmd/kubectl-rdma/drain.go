@@ -62,7 +62,9 @@ kernel's name changes. Draining again changes nothing.
 
 First it lists the claims and pods that use the devices, and what the API server itself
 says of them. To ask for that, it writes rules without effect for a moment. With --evict,
-it asks, and then Kubernetes ends the pods at once. This ignores PodDisruptionBudgets.`,
+it asks, and then Kubernetes ends the pods. This ignores PodDisruptionBudgets. A pod stays
+only if its claim tolerates the taint rdma.dev/drain with the effect NoExecute, and for
+tolerationSeconds at most.`,
 		Example: `  kubectl rdma drain worker-3 mlx5_2 --reason "cable 17"
   kubectl rdma drain worker-3 --evict
   kubectl rdma undrain worker-3 mlx5_2`,
@@ -168,10 +170,10 @@ func (d *drainer) open(ctx context.Context, node string, rights []drain.Right, a
 	}
 	c, err := collect.Reader{Client: d.client}.Read(ctx, about, others...)
 	if err != nil {
-		return nil, hint(err, about)
+		return nil, err
 	}
 	if len(c.Unread) > 0 {
-		return nil, fmt.Errorf("read the cluster: %s; nothing was changed", strings.Join(c.Unread, "; "))
+		return nil, fmt.Errorf("read the cluster: %s; nothing was changed", strings.Join(c.Unread.Why(), "; "))
 	}
 	return c, d.exists(ctx, c, node)
 }
@@ -245,7 +247,7 @@ func (d *drainer) confirm(ctx context.Context, plan *inspect.DrainPlan) error {
 	if !d.evict || d.sure {
 		return nil
 	}
-	text.Fprintf(d.ErrOut, "NoExecute ignores PodDisruptionBudgets: Kubernetes ends %s now, and others that get these "+
+	text.Fprintf(d.ErrOut, "NoExecute ignores PodDisruptionBudgets: Kubernetes ends %s, and others that get these "+
 		"devices meanwhile.\nContinue? Answer yes or no: ", text.Count(plan.Evicted(), "pod"))
 	answers := make(chan string, 1)
 	go func() { // a read of the terminal cannot be interrupted

@@ -27,9 +27,9 @@ var (
 		name: "Node", id: func(n inspect.Node) string { return "node/" + n.Name },
 		keys: map[string]func(a, b inspect.Node) int{
 			"name":    by(func(n inspect.Node) string { return n.Name }),
-			"free":    by(func(n inspect.Node) int { return -n.Free }),
-			"used":    by(func(n inspect.Node) int { return -n.Used }),
-			"tainted": by(func(n inspect.Node) int { return -n.Tainted }),
+			"free":    by(func(n inspect.Node) int { return -count(n.Free) }),
+			"used":    by(func(n inspect.Node) int { return -count(n.Used) }),
+			"tainted": by(func(n inspect.Node) int { return -count(n.Tainted) }),
 		},
 		usage: "sort by `KEY`: name, or free, used or tainted (most first)",
 	}
@@ -55,6 +55,14 @@ var (
 		usage: "sort by `KEY`: name, state, node or age (oldest first)",
 	}
 )
+
+// count returns a count, -1 if it is not known.
+func count(n *int) int {
+	if n == nil {
+		return -1
+	}
+	return *n
+}
 
 // by compares items by a value.
 func by[T any, V cmp.Ordered](value func(T) V) func(a, b T) int {

@@ -20,10 +20,10 @@ import (
 // through proxies that only kubectl knows.
 type kubectl []string
 
-// newKubectl takes those of kubectl's flags that are set, but for the namespace.
+// newKubectl takes the flags that are set, but for the namespace and the flag of this program.
 func newKubectl(flags *pflag.FlagSet) (k kubectl) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed && f.Name != "namespace" {
+		if f.Changed && f.Name != "namespace" && f.Name != driverNamespace {
 			k = append(k, "--"+f.Name+"="+f.Value.String())
 		}
 	})

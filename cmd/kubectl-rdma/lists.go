@@ -29,14 +29,14 @@ more claim could have it now, USED if a claim has it or a share of it, and TAINT
 a taint keeps new claims away, with the DeviceTaintRules that set one. DRIVER is Ready,
 NotReady (it has not published yet, or cannot), Missing, NoHCA (it has found none),
 NothingPublished (it runs, and has no ResourceSlices), Publishing (some ResourceSlices are
-missing) or Unread. -o wide says why a driver publishes nothing.`,
+missing) or Unknown. -o wide says why a driver publishes nothing.`,
 		Example: `  kubectl rdma nodes
   kubectl rdma nodes -l pool=gpu -o wide
   kubectl rdma nodes --sort-by free`,
 		ValidArgsFunction: p.completer(nodeNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims,
-				collect.Pods, collect.Rules, collect.EmptyNodes)
+				collect.Pods, collect.Rules, collect.Classes, collect.EmptyNodes)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ missing) or Unread. -o wide says why a driver publishes nothing.`,
 			if err != nil {
 				return err
 			}
-			return printList(o, nodeList, list, noNodes, inspect.NodeTable)
+			return printList(o, nodeList, list, nothingIn(c, noNodes), inspect.NodeTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide", "name")
@@ -223,7 +223,7 @@ DeviceClass which selects devices of the driver.`,
 			if len(names) > 0 {
 				list = slices.DeleteFunc(list, func(c inspect.Claim) bool { return !slices.Contains(names, c.Name) })
 			}
-			return printList(o, claimList, list, noneIn(namespace),
+			return printList(o, claimList, list, nothingIn(c, noneIn(namespace)),
 				func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
 		},
 	}

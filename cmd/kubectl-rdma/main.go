@@ -36,7 +36,10 @@ var (
 		exitOK:    "the file applies on all nodes, whatever would change",
 		exitError: "failed, or a driver refuses the file, or rails or ipam of it do not apply on a node",
 	}
-	whyCodes = exitcode.List{exitOK: "explained, whatever the answer is", exitError: "failed"}
+	whyCodes = exitcode.List{
+		exitOK:    "explained, whatever the answer is; with -f: each pod fits",
+		exitError: "failed; with -f: not each pod fits",
+	}
 )
 
 func main() {

@@ -192,7 +192,8 @@ func TestRights(t *testing.T) {
 	f, _ := fleet.Short(t)
 	s := newSession(t, f)
 	for args, want := range map[string]string{
-		"nodes":                    "list nodes; list resourceslices; list resourceclaims; list pods; list devicetaintrules; list default/events",
+		"nodes": "list nodes; list resourceslices; list resourceclaims; list pods; list devicetaintrules; " +
+			"list deviceclasses; list default/events",
 		"devices":                  "list resourceslices; list resourceclaims; list devicetaintrules",
 		"devices -l a=b --class=c": "list nodes; list resourceslices; list resourceclaims; list devicetaintrules; list deviceclasses",
 		"topology":                 "list resourceslices; list resourceclaims; list devicetaintrules",
@@ -229,6 +230,20 @@ func TestRights(t *testing.T) {
 	if r.code != exitOK || !strings.Contains(r.stdout, "node1") ||
 		!strings.Contains(r.stderr, "Warning: the answer is incomplete: resourceclaims is forbidden") {
 		t.Errorf("without the right to read claims: %+v", r)
+	}
+	s.server.Forbidden = []string{"list pods", "list resourceslices", "list deviceclasses"}
+	for args, want := range map[string]string{
+		"nodes node1":            "node1   True    Unknown   ?         ?      ?      ?",
+		"policy test -f main.go": "error: find the pods of the driver: pods is forbidden", // no node without one
+		"claims -n fabric":       "Nothing found in what could be read",
+	} {
+		if strings.HasPrefix(args, "policy") {
+			s.server.Forbidden = []string{"list pods"}
+		}
+		if r := s.run(strings.Fields(args)...); !strings.Contains(r.stdout+r.stderr, want) {
+			t.Errorf("kubectl rdma %s without rights: %+v, want %q", args, r, want)
+		}
+		s.server.Forbidden = []string{"list pods", "list resourceslices", "list deviceclasses"}
 	}
 	s.server.Forbidden = []string{"list resourceslices"}
 	if r := s.run("devices"); r.code != exitError ||

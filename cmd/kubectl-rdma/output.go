@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 )
 
 // apiVersion is the version of the output of -o json and similar formats. It is not an API of the cluster.
@@ -89,6 +90,14 @@ const noResources = "No resources found"
 
 // noNodes is for a cluster without the driver, which kubectl rdma nodes is asked for.
 const noNodes = noResources + ": no node runs the driver or publishes RDMA devices. To see others, name them"
+
+// nothingIn returns words for an empty list, or others if more would have been read with more rights.
+func nothingIn(c *inspect.Cluster, words string) string {
+	if len(c.Unread) > 0 {
+		return "Nothing found in what could be read"
+	}
+	return words
+}
 
 // noneIn is kubectl's text for a namespace, and for all of them.
 func noneIn(namespace string) string {

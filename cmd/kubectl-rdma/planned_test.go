@@ -46,15 +46,23 @@ func TestPlanned(t *testing.T) {
 	all := append(job, "-f", examples+"rails-gpu/class.yaml")
 	test.StrHasPrefix(t, "Pod default/rails-gpu of Job/rails-gpu is Planned: its claims fit, now on node node1.\n", idle.ok(all...),
 		test.Sprint("the idle cluster"))
-	test.StrContains(t, idle.ok(job...), "DeviceClass rail.hca.example.com, of request hca0, does not exist",
+	short := func(s *session, args ...string) string {
+		t.Helper()
+		r := s.run(args...)
+		if r.code != exitError || r.stderr != "error: 1 of 1 pod would not get their devices now, or nobody can tell\n" {
+			t.Errorf("kubectl rdma %s: exit code %d, %s", strings.Join(args, " "), r.code, r.stderr)
+		}
+		return r.stdout
+	}
+	test.StrContains(t, short(idle, job...), "DeviceClass rail.hca.example.com, of request hca0, does not exist",
 		test.Sprint("without the class"))
-	test.StrContains(t, idle.ok(append([]string{"why", "-f", examples + "rails-gpu/class.yaml"}, job[1:3]...)...), "ResourceClaimTemplate rails-gpu, the template of claim pairs, does not exist in namespace default",
+	test.StrContains(t, short(idle, append([]string{"why", "-f", examples + "rails-gpu/class.yaml"}, job[1:3]...)...), "ResourceClaimTemplate rails-gpu, the template of claim pairs, does not exist in namespace default",
 		test.Sprint("without the templates"))
 	busy := railsGPU(t)
 	busy.Allocate("node1", "other", controlplane.Claim(controlplane.Want("nic", "hca.rdma.dev", fleet.RDMA+".?rail.orValue(-1) == 3")))
-	golden.Bytes(t, "planned.txt", []byte(newSession(t, busy).ok(all...)))
+	golden.Bytes(t, "planned.txt", []byte(short(newSession(t, busy), all...)))
 	const verdicts = `-o=jsonpath={.kind} {.items[*].phase} {.items[*].of} {.items[*].verdict}`
-	test.Eq(t, "ExplanationList Planned Job/rails-gpu unallocated", newSession(t, busy).ok(append(all, verdicts)...),
+	test.Eq(t, "ExplanationList Planned Job/rails-gpu unallocated", short(newSession(t, busy), append(all, verdicts)...),
 		test.Sprint("for programs"))
 }
 
@@ -73,6 +81,21 @@ spec:
     spec:
       containers: [{name: main, image: none}]
       resourceClaims: [{name: nics, resourceClaimTemplateName: many-nics}]
+---
+apiVersion: example.com/v1
+kind: Server
+metadata: {name: bare}
+spec:
+  replicas: 2
+  worker:
+    model: none
+    containers: [{name: main, image: none, resources: {claims: [{name: nics}]}}]
+    resourceClaims: [{name: nics, resourceClaimTemplateName: many-nics}]
+---
+apiVersion: example.com/v1
+kind: Sidecar
+metadata: {name: s}
+spec: {containers: [none]}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -107,7 +130,8 @@ func TestPlannedParts(t *testing.T) {
 		return result{code, stdout.String(), stderr.String()}
 	}
 	r := ask()
-	if r.code != exitOK || r.stderr != "" {
+	if r.code != exitError || !strings.HasSuffix(r.stderr, "error: 3 of 4 pods would not get their devices now, or nobody can tell\n") ||
+		!strings.HasPrefix(r.stderr, "Warning: Sidecar/s: spec has containers, and is passed over, since it is no spec of a pod: ") {
 		t.Fatalf("%+v", r)
 	}
 	golden.Bytes(t, "planned-parts.txt", []byte(r.stdout))
@@ -130,7 +154,7 @@ func TestPlannedErrors(t *testing.T) {
 	s := newSession(t, fleet.New(t))
 	service := write(t, "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
 	for args, want := range map[string]string{
-		"why -f " + service:             `error: read the pods of "` + service + `": there is no pod, and no object with a pod template`,
+		"why -f " + service:             `error: read the pods of "` + service + `": there is no pod, and no object with a pod template or containers`,
 		"why -f none.yaml":              `error: read the pods of "none.yaml": `,
 		"why -f " + t.TempDir():         "not a regular file",
 		"why trainer -f " + service:     "error: explain pod trainer: name a pod of the cluster, or a file by -f",

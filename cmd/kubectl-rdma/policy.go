@@ -83,7 +83,7 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	c, chosen, err := t.nodes.read(ctx, t.plugin, names, collect.Pods, collect.Claims)
+	c, chosen, err := t.nodes.read(ctx, t.plugin, names, collect.Pods, collect.Classes, collect.Claims)
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,9 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 		return err
 	}
 	answers, refused := t.ask(ctx, pods, file)
+	if !refused {
+		answers = append(answers, c.Unasked(pods, chosen)...)
+	}
 	tests := c.PolicyTests(answers)
 	if err := t.print(tests); err != nil {
 		return err
@@ -106,7 +109,8 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("the configuration is not right for %d of %s", wrong, text.Count(len(pods), "node"))
+		return fmt.Errorf("the configuration is not right for %d of %s, or nobody can tell", wrong,
+			text.Count(len(tests), "node"))
 	}
 	return nil
 }

@@ -88,12 +88,18 @@ func TestPolicyTest(t *testing.T) {
 	f.Pods = f.Pods[:2]
 	f.Pods[0].Spec.Containers = []corev1.Container{{Name: "driver", Args: []string{"--kubelet-dir=/elsewhere"}}}
 	f.Allocate("node2", "vf", controlplane.Claim(controlplane.Want("vf", "vf.hca.rdma.dev")))
+	// Everybody may copy a label, and an owner in his own namespace.
+	lookalike := *f.Pods[0].DeepCopy()
+	lookalike.Namespace, lookalike.Name = "tenant", "mine"
+	f.Pods = append(f.Pods, lookalike)
 	s := newSession(t, f)
+	const warned = "Warning: not the driver's, although with its label: pod tenant/mine. The driver is in namespace " +
+		"dra-driver-rdma, says annotation rdma.dev/account of its DeviceClasses, or the flag --driver-namespace\n"
 	c := func(file string, args ...string) result {
 		return s.run(append([]string{"policy", "test", "-f", write(t, policyHeader+file)}, args...)...)
 	}
 	d.say("roce-sriov", "", 0, "")
-	if r := c("# as it is\n"); r.code != exitOK || r.stderr != "" ||
+	if r := c("# as it is\n"); r.code != exitOK || r.stderr != warned ||
 		r.stdout != "Nodes node1, node2: 10 devices, now 10: nothing changes\n" {
 		t.Errorf("a file that says what is: %+v", r)
 	}
@@ -107,7 +113,7 @@ func TestPolicyTest(t *testing.T) {
 	d.say("roce-sriov", "rules: [{name: vfs, publish: none, "+vfs+"}, {name: all, publish: both, shares: 4, rails: 2, "+
 		"attributes: {tier: {string: gold}}}]\npartitioning: true\n", 0, "")
 	r := c("", "-o", "wide")
-	if r.code != exitOK || r.stderr != "" {
+	if r.code != exitOK || r.stderr != warned {
 		t.Fatalf("%+v", r)
 	}
 	golden.Bytes(t, "policy-test.txt", []byte(r.stdout))
@@ -118,20 +124,25 @@ func TestPolicyTest(t *testing.T) {
 	d.say("", "", driverRefuses, "dra-driver: read configuration \"-\": line 3: rules[0].publish: want none\n")
 	if r := c(""); r.code != exitError ||
 		r.stdout != "Node node1: read configuration \"-\": line 3: rules[0].publish: want none\n" ||
-		r.stderr != "error: the driver of node node1 refuses the configuration, and no other driver was asked\n" ||
+		r.stderr != warned+"error: the driver of node node1 refuses the configuration, and no other driver was asked\n" ||
 		strings.Count(d.read("asked"), "\n") != 1 {
 		t.Errorf("a bad file: %+v after %s", r, d.read("asked"))
 	}
 	d.say("roce-sriov", "", driverUnapplied, "dra-driver: the configuration does not apply on this node: rule all numbers 3 cards\n")
 	if r := c(""); r.code != exitError || r.stdout != "Nodes node1, node2: the configuration does not apply on this node: "+
 		"rule all numbers 3 cards\n  With it, the node publishes 10 devices, now 10: nothing changes\n" ||
-		r.stderr != "error: the configuration is not right for 2 of 2 nodes\n" {
+		r.stderr != warned+"error: the configuration is not right for 2 of 2 nodes, or nobody can tell\n" {
 		t.Errorf("rails that do not apply: %+v", r)
 	}
 	d.say("", "", driverRefuses, "dra-driver: unknown argument \"slices\"; see dra-driver --help\n")
 	if r := c(""); r.code != exitError ||
 		!strings.HasPrefix(r.stdout, "Node node1: its driver is too old to be asked: try the file by ") {
 		t.Errorf("an old driver: %+v", r)
+	}
+	d.say("roce-sriov", "", 0, "")
+	if r := c("", "node1", "--driver-namespace=tenant"); r.code != exitOK || !strings.Contains(d.read("asked"), "--namespace=tenant mine") ||
+		!strings.Contains(r.stderr, "dra-driver-rdma/dra-driver-rdma-node1") || strings.Contains(d.read("asked"), "driver-namespace=") {
+		t.Errorf("a user says who the driver is: %+v after %s", r, d.read("asked"))
 	}
 	d.say("", "", 1, "Error from server (Forbidden): pods \"x\" is forbidden\n")
 	if r := c(""); r.code != exitError ||
@@ -155,7 +166,7 @@ func TestPolicyTestErrors(t *testing.T) {
 		"policy test -f " + file + " node2":  "error: find the driver of node node2: it has no pod there; kubectl rdma nodes node2 says more",
 		"policy test -f " + file + " none":   `Error from server (NotFound): nodes "none" not found`,
 		"policy test -f " + file + " -l a=b": "error: find the drivers: no chosen node has a pod of the driver",
-		"policy test -f " + file:             "error: the configuration is not right for 1 of 1 node",
+		"policy test -f " + file:             "error: the configuration is not right for 2 of 2 nodes, or nobody can tell",
 	} {
 		if r := s.run(strings.Fields(args)...); r.code != exitError || !strings.Contains(r.stderr, want) {
 			t.Errorf("kubectl rdma %s: %+v, want %q", args, r, want)

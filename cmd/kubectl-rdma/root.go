@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -25,7 +24,11 @@ import (
 type plugin struct {
 	*genericclioptions.ConfigFlags
 	genericiooptions.IOStreams
+	driverNamespace string
 }
+
+// driverNamespace is the flag that kubectl does not know.
+const driverNamespace = "driver-namespace"
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	p := &plugin{ConfigFlags: genericclioptions.NewConfigFlags(true), IOStreams: streams}
@@ -54,6 +57,8 @@ may not list one of them, they show the rest, and say what is missing.
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
 	p.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().StringVar(&p.driverNamespace, driverNamespace, "",
+		"the `NAMESPACE` of the driver, if its DeviceClasses do not say it")
 	root.SetUsageTemplate(fewGlobalFlags(root.UsageTemplate()))
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		cmd.Print(text.Help(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()))
@@ -121,26 +126,20 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 	if err != nil {
 		return nil, err
 	}
-	r.Client = client
+	r.Client, r.DriverNamespace = client, p.driverNamespace
 	c, err := r.Read(ctx, about, others...)
 	if err != nil {
-		return nil, hint(err, about)
+		return nil, err
 	}
 	p.warn(c)
 	return c, nil
 }
 
 func (p *plugin) warn(c *inspect.Cluster) {
-	for _, u := range c.Unread {
+	for _, u := range c.Unread.Why() {
 		text.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", text.Bound(u, text.MaxForeign))
 	}
-}
-
-// hint adds an explanation to the error of an API server without the resources of DRA.
-func hint(err error, about collect.Kind) error {
-	if collect.NotServed(err) {
-		return errors.Join(err, fmt.Errorf("the API server does not serve %s of resource.k8s.io/v1: this needs Kubernetes "+
-			"1.34 or newer", about))
+	if names := c.Lookalikes(); names != "" {
+		text.Fprintf(p.ErrOut, "Warning: %s\n", names)
 	}
-	return err
 }

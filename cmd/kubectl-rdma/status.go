@@ -58,7 +58,7 @@ ended are left out, unless Kubernetes ended them.`,
 				if err != nil {
 					return err
 				}
-				return o.status(c, c.ListPods(cmd.Context()), standing, all, noneIn(reader.Namespace))
+				return o.status(c, c.ListPods(cmd.Context()), standing, all, nothingIn(c, noneIn(reader.Namespace)))
 			}
 			others := []collect.Kind{
 				collect.UserPods, collect.Slices, collect.Classes, collect.Rules, collect.Templates, collect.Events,
@@ -160,14 +160,14 @@ func (p *plugin) watch(ctx context.Context, o *output, r collect.Reader, show fu
 	if err != nil {
 		return err
 	}
-	r.Client = client
+	r.Client, r.DriverNamespace = client, p.driverNamespace
 	var view bytes.Buffer
 	escaped := text.Writer(&view)
 	buffered := *o
-	buffered.p = &plugin{p.ConfigFlags, genericiooptions.IOStreams{Out: escaped, ErrOut: escaped}}
+	buffered.p = &plugin{ConfigFlags: p.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: escaped, ErrOut: escaped}}
 	out := text.Unwrap(p.Out)
 	last, warned := "", false
-	err = r.Watch(ctx, func(c *inspect.Cluster) error {
+	return r.Watch(ctx, func(c *inspect.Cluster) error {
 		if !warned {
 			p.warn(c)
 			warned = true
@@ -183,10 +183,6 @@ func (p *plugin) watch(ctx context.Context, o *output, r collect.Reader, show fu
 		_, err := io.WriteString(out, last)
 		return err
 	}, about, others...)
-	if err != nil {
-		return hint(err, about)
-	}
-	return nil
 }
 
 // heading separates one output from the next. It clears the screen of a terminal.

@@ -175,7 +175,7 @@ func (t *tester) choose(ctx context.Context, names []string) ([]inspect.HCA, err
 		return nil, err
 	}
 	if len(c.Unread) > 0 {
-		return nil, fmt.Errorf("read the cluster: %s; nothing was created", strings.Join(c.Unread, "; "))
+		return nil, fmt.Errorf("read the cluster: %s; nothing was created", strings.Join(c.Unread.Why(), "; "))
 	}
 	hcas, err := c.ListHCAs(ctx, true, chosen...)
 	if err != nil {
@@ -296,7 +296,7 @@ func (t *tester) waiting(ctx context.Context) string {
 		return fmt.Sprintf("find the pods that wait for RDMA devices: %v", err)
 	}
 	if len(c.Unread) > 0 { // a pod that waits might look as if it wanted no device
-		return "find the pods that wait for RDMA devices: " + strings.Join(c.Unread, "; ")
+		return "find the pods that wait for RDMA devices: " + strings.Join(c.Unread.Why(), "; ")
 	}
 	var names []string
 	for _, p := range c.ListPods(ctx) {

@@ -36,9 +36,10 @@ If the pod has its devices and does not start, it shows what the kubelet and the
 say, and what is wrong with the devices.
 
 With -f it answers for pods that do not exist yet: would each of them get its devices
-now? It takes the pods of the files, and one pod of each pod template, of a Deployment,
-a Job, a JobSet or any other object. Claims, templates and classes can be in the files
-or in the cluster. It creates nothing, and each pod is judged as if it came alone.
+now? It takes the pods of the files, and one pod of each pod template or pod spec, of a
+Deployment, a Job, a JobSet or any other object. Claims, templates and classes can be in
+the files or in the cluster. It creates nothing, and each pod is judged as if it came
+alone.
 
 It explains the devices of all drivers. For CPU, memory and all else, read the line "The
 scheduler says". Nobody has looked at these, or at quotas, for a pod of a file.
@@ -79,7 +80,7 @@ func (w *why) pod(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	cluster, question, err := collect.Reader{Client: client}.Pod(ctx, namespace, name)
+	cluster, question, err := collect.Reader{Client: client, DriverNamespace: w.driverNamespace}.Pod(ctx, namespace, name)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (w *why) planned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, questions, err := collect.Reader{Client: client}.Planned(ctx, m)
+	cluster, questions, err := collect.Reader{Client: client, DriverNamespace: w.driverNamespace}.Planned(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -115,6 +116,23 @@ func (w *why) planned(ctx context.Context) error {
 		}
 		answers = append(answers, answer)
 	}
+	if err := w.print(answers); err != nil {
+		return err
+	}
+	short := 0
+	for _, a := range answers {
+		if !a.Verdict.Fits() {
+			short++
+		}
+	}
+	if short > 0 {
+		return fmt.Errorf("%d of %s would not get their devices now, or nobody can tell", short,
+			text.Count(len(answers), "pod"))
+	}
+	return nil
+}
+
+func (w *why) print(answers []*inspect.Answer) error {
 	if w.o.printer != nil {
 		return w.o.object("ExplanationList", map[string]any{"items": answers})
 	}

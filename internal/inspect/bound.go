@@ -4,36 +4,34 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
-
-// driverLabel is the chart's label of the driver's pods: app.kubernetes.io/name.
-const (
-	driverLabel = "app.kubernetes.io/name"
-	driverApp   = "dra-driver-rdma"
-)
-
-// DriverSelector selects the pods of the driver.
-const DriverSelector = driverLabel + "=" + driverApp
 
 // bound concludes on a pod whose claims have their devices.
 func (w *inquiry) bound() {
 	pod := &w.Question.Pod
 	cause := foremost(w.Findings)
 	switch {
+	case len(w.unknown) > 0 && pod.Spec.NodeName == "":
+		w.conclude(VerdictUnknown, "nobody can tell whether it could have its devices: %s", w.unknown[0].Message)
+	case len(w.unknown) > 0 && (cause == nil || cause.minor):
+		w.conclude(VerdictUnknown, "nobody can tell whether it has its devices: %s", w.unknown[0].Message)
 	case pod.Spec.NodeName == "":
-		w.conclude(VerdictSchedulable,
-			"its claims are allocated, and it waits for the scheduler: see what the scheduler says")
+		w.conclude(VerdictSchedulable, "its claims are allocated: %s", w.waitsFor())
 	case started(pod):
 		w.running(cause)
 	case cause == nil:
 		w.conclude(VerdictUnprepared, "its devices are allocated, and %s yet; nothing is known to be wrong", notStarted(pod))
+	case len(w.unknown) > 0:
+		w.conclude(VerdictUnprepared, "%s: %s", notStarted(pod), cause.Message)
 	default:
 		w.conclude(VerdictUnprepared, "its devices are allocated, and %s: %s", notStarted(pod), cause.Message)
 	}
@@ -46,6 +44,8 @@ func (w *inquiry) running(cause *Finding) {
 		w.conclude(VerdictFine, "it has its devices, and its containers have started")
 	case strings.HasPrefix(cause.Reason, "Device"):
 		w.conclude(VerdictImpaired, "it runs, and something is wrong with its devices: %s", cause.Message)
+	case len(w.unknown) > 0 || w.reported("ClaimNotNamed"):
+		w.conclude(VerdictImpaired, "its containers have started: %s", cause.Message)
 	default:
 		w.conclude(VerdictImpaired, "it has its devices, and its containers have started: %s", cause.Message)
 	}
@@ -84,16 +84,19 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 		for _, c := range s.Conditions {
 			if c.Type == "Ready" && c.Status == metav1.ConditionFalse {
 				name := deviceName(structured.MakeDeviceID(s.Driver, s.Pool, s.Device))
+				remedy := "see docs/health.md; when the device is back the pod can go on, else create it again"
+				if s.Driver != driver {
+					remedy = "look at the documents and the log of driver " + s.Driver
+				}
 				out = append(out, Finding{
-					Reason: "DeviceNotReady", Claim: claim.Name, Devices: []string{name},
+					Reason: "DeviceNotReady", Claim: claim.Name, Devices: []string{name}, Remedy: remedy,
 					Message: fmt.Sprintf("device %s of claim %s is not ready: %s", name, claim.Name,
 						text.Foreign(c.Reason+": "+c.Message)),
-					Remedy: "see docs/health.md; when the device is back the pod can go on, else create it again",
 				})
 			}
 		}
 	}
-	if v.unread("resourceslices") {
+	if v.Cluster.Unread.has(Slices) {
 		return out
 	}
 	for _, r := range resultsOf(claim) {
@@ -103,19 +106,45 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 			out = append(out, Finding{
 				Reason: "DeviceNotPublished", Claim: claim.Name, Devices: []string{deviceName(id)},
 				Message: fmt.Sprintf("device %s of claim %s is in no ResourceSlice", deviceName(id), claim.Name),
-				Remedy:  "the driver on that node does not run, or lost the device: kubectl rdma nodes " + text.Shell(r.Pool),
+				Remedy:  lostRemedy(r),
 			})
 			continue
 		}
-		if taints := untolerated(d, r.Tolerations); len(taints) > 0 {
+		taints := untolerated(d, r.Tolerations)
+		by, at := evictedBy(d, r.Tolerations)
+		for _, t := range by {
+			taints = appendNew(taints, t)
+		}
+		if len(taints) > 0 {
 			out = append(out, Finding{
 				Reason: "DeviceTainted", Claim: claim.Name, Devices: []string{d.String()},
-				Message: fmt.Sprintf("device %s of claim %s has the taint %s", d, claim.Name, taintNames(taints)),
-				Remedy:  taintRemedy(taints[0]),
+				Message: fmt.Sprintf("device %s of claim %s has the taint %s", d, claim.Name, taintNames(taints)) +
+					evictionNote(by, at.Sub(v.Now), at),
+				Remedy: taintRemedy(taints[0]),
 			})
 		}
 	}
 	return out
+}
+
+// lostRemedy says where to look for a device that no slice has.
+func lostRemedy(r resourceapi.DeviceRequestAllocationResult) string {
+	if r.Driver != driver {
+		return fmt.Sprintf("driver %s does not run there, or lost the device: look at its pods and its log", r.Driver)
+	}
+	return "the driver on that node does not run, or lost the device: kubectl rdma nodes " + text.Shell(r.Pool)
+}
+
+// evictionNote says when Kubernetes ends the pod because of taints, and how long that is from now; "" for none.
+func evictionNote(by []taint, left time.Duration, at time.Time) string {
+	switch {
+	case len(by) == 0:
+		return ""
+	case left <= 0:
+		return ": Kubernetes evicts the pod"
+	default:
+		return fmt.Sprintf(": Kubernetes evicts the pod at %s, in %s", text.Time(at), duration.HumanDuration(left))
+	}
 }
 
 func taintRemedy(taint taint) string {
@@ -133,30 +162,6 @@ func taintRemedy(taint taint) string {
 		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"
 	}
 	return "repair the cause, or tolerate the taint in the request"
-}
-
-// unread reports whether a kind of object could not be read.
-func (c *Cluster) unread(kind string) bool {
-	return slices.ContainsFunc(c.Unread, func(u string) bool { return strings.Contains(u, kind) })
-}
-
-// driverPods returns the driver's pods by their nodes. During an update a node may have two, and a ready one counts.
-func driverPods(pods []corev1.Pod) map[string]*corev1.Pod {
-	out := map[string]*corev1.Pod{}
-	for i := range pods {
-		p := &pods[i]
-		if isDriver(p) && (out[p.Spec.NodeName] == nil || podReady(p)) {
-			out[p.Spec.NodeName] = p
-		}
-	}
-	return out
-}
-
-// isDriver reports whether a pod belongs to the DaemonSet. The chart's jobs have its label
-// too.
-func isDriver(pod *corev1.Pod) bool {
-	return pod.Labels[driverLabel] == driverApp && pod.DeletionTimestamp == nil &&
-		!slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind != "DaemonSet" })
 }
 
 func podReady(pod *corev1.Pod) bool {

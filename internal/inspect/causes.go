@@ -18,6 +18,8 @@ type causes struct {
 	// wanted are the claims that the pod needs. broken counts the first findings that are about their objects.
 	wanted []*wanted
 	broken int
+	// unknown are objects of the pod that could not be read; found has them too.
+	unknown []Finding
 	// found has the first cause first: claims, scheduling, node, driver, what the kubelet does before the containers,
 	// devices, init containers, containers, readiness, what containers cannot use, and then the events that this package
 	// does not know.
@@ -34,19 +36,20 @@ func (v *view) causesOf(q *Question) *causes {
 	}
 	r := resolver{view: v, Question: *q}
 	r.resolve()
-	c.wanted = r.wanted
+	c.wanted, c.unknown = r.wanted, r.unknown
 	switch {
 	case pod.DeletionTimestamp != nil:
 		c.ending()
-	case len(r.wanted) == 0 && len(r.findings) == 0: // it needs no device
+	case len(r.wanted) == 0 && len(r.findings) == 0 && len(r.unknown) == 0: // it needs no device
 		return c
 	default:
-		c.found, c.broken = r.findings, len(r.findings)
+		c.found, c.broken = append(r.findings, r.unknown...), len(r.findings)
 		if pod.Spec.NodeName == "" {
 			c.unscheduled()
 		} else {
 			c.onNode()
 		}
+		c.find(r.unnamed...)
 	}
 	c.warnings()
 	return c
@@ -95,6 +98,16 @@ func (c *causes) ended() {
 	if !endedByKubernetes(pod) {
 		return
 	}
+	// rejectPod in pkg/kubelet/kubelet.go of Kubernetes: none of its containers ran.
+	if said, ok := strings.CutPrefix(pod.Status.Message, "Pod was rejected: "); ok {
+		c.find(Finding{
+			Reason: "EndedByKubernetes", Node: pod.Spec.NodeName,
+			Message: fmt.Sprintf("node %s refused it: %s", pod.Spec.NodeName, text.Foreign(pod.Status.Reason+": "+said)),
+			Remedy: "repair what the message names: another pod, by its controller or by you, may be refused on this node, " +
+				"too",
+		})
+		return
+	}
 	reason, message := pod.Status.Reason, pod.Status.Message
 	if d := disruption(pod); reason == "" {
 		reason, message = d.Reason, d.Message
@@ -110,6 +123,7 @@ func (c *causes) ended() {
 // others.
 func (c *causes) unscheduled() {
 	allocated := func(w *wanted) bool { return w.claim.Status.Allocation != nil }
+	isPending := func(w *wanted) bool { return !allocated(w) }
 	for _, w := range c.wanted {
 		if allocated(w) {
 			c.find(c.faults(w.claim)...)
@@ -117,8 +131,8 @@ func (c *causes) unscheduled() {
 		}
 	}
 	message := schedulerSays(&c.Pod)
-	if message == "" || len(c.Pod.Spec.SchedulingGates) > 0 ||
-		slices.ContainsFunc(c.wanted, func(w *wanted) bool { return !allocated(w) }) {
+	if message == "" || len(c.Pod.Spec.SchedulingGates) > 0 || len(c.wanted) == 0 || c.broken+len(c.unknown) > 0 ||
+		slices.ContainsFunc(c.wanted, isPending) {
 		return
 	}
 	c.find(Finding{
@@ -160,11 +174,10 @@ func (c *causes) onNode() {
 	for _, w := range c.wanted { // it keeps no container from starting, unless the claim asks for that
 		c.find(unusable(w.claim)...)
 	}
-	if unknown := c.unread("events"); unknown && !started(pod) && foremost(c.found) == nil {
-		c.find(Finding{
-			Reason: "EventsUnread", Message: "its events could not be read, so it is not known what is wrong",
-			Remedy: "get the right to list events (docs/kubectl-rdma.md), and ask again",
-		})
+	if unknown := c.Cluster.Unread.has(Events); unknown && !started(pod) && foremost(c.found) == nil {
+		f := unreadFinding("its events could not be read, so it is not known what is wrong", Events)
+		f.minor = false
+		c.find(f)
 	}
 }
 
@@ -198,10 +211,11 @@ func (c *causes) driver() {
 	}
 	d := c.drivers[name]
 	switch {
-	case d == nil && c.unread("pods"):
+	case d == nil && c.Cluster.Unread.has(Pods):
 	case d == nil:
 		c.find(Finding{
-			Reason: "DriverMissing", Node: name, Message: "no pod of the driver runs on node " + name,
+			Reason: "DriverMissing", Node: name,
+			Message: fmt.Sprintf("no pod of the driver runs on node %s (%s)", name, c.driverPlace()),
 			Remedy: "install the driver if helm list -A lacks it (docs/operate.md: if its namespace was deleted); else " +
 				"look at its DaemonSet: the node selector, and whether it tolerates the node's taints",
 		})

@@ -60,6 +60,9 @@ func hasEnded(reason string, code int32) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code}}
 }
 
+// names are the resources of a container that gets the claim.
+var names = corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "nic"}}}
+
 func running(p *corev1.Pod) { *p = fleet.Running(*p) }
 
 func deleted(p *corev1.Pod) {
@@ -176,9 +179,26 @@ var troubles = []trouble{
 		name: "the other container has no status yet",
 		change: func(p *corev1.Pod) {
 			running(p)
-			p.Spec.Containers = []corev1.Container{{Name: "main"}, {Name: "other"}}
+			p.Spec.Containers = []corev1.Container{{Name: "main", Resources: names}, {Name: "other"}}
 		},
 		verdict: inspect.VerdictUnprepared, says: "not all of its containers have started yet", quiet: true,
+	},
+	{
+		name: "no container names the claim", // it has no device, whatever its claim has
+		change: func(p *corev1.Pod) {
+			running(p)
+			p.Spec.Containers = []corev1.Container{{Name: "main"}}
+		},
+		verdict: inspect.VerdictImpaired, reasons: []string{"ClaimNotNamed"},
+		says: "its containers have started: no container names claim nic",
+	},
+	{
+		name: "refused by its node",
+		change: func(p *corev1.Pod) {
+			// rejectPod in pkg/kubelet/kubelet.go of Kubernetes 1.37
+			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Pod was rejected: no CPU left"}
+		},
+		verdict: inspect.VerdictDone, reasons: []string{"EndedByKubernetes"}, says: "node node1 refused it",
 	},
 	{
 		name: "crash loop",
@@ -413,7 +433,7 @@ func TestEventsUnread(t *testing.T) {
 	f.Node("node1", "hgx-h100", "")
 	f.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
 	c := cluster(f)
-	c.Unread = []string{"events could not be read: events is forbidden"}
+	c.Unread = []inspect.Unread{{Kind: inspect.Events}}
 	pod := fleet.On(fleet.Pod("nic"), "node1")
 	if a := explained(t, c, inspect.Question{Pod: pod}); !strings.Contains(a.Summary, "events could not be read") ||
 		strings.Contains(a.Summary, "nothing") {
@@ -454,6 +474,19 @@ func TestPodsWithoutClaims(t *testing.T) {
 		}
 	}
 	test.SliceEqOp(t, []string{"extended", "lost", "missing", "ours"}, got, test.Sprint("status has problems"))
+	for words, want := range map[string]string{ // of the API server, see policyRemedy
+		`resourceclaims "x" is forbidden: unable to create new content in namespace default because it is being terminated`:                                   "in another one",
+		`admission webhook "w.example.com" denied the request: no admin access, exceeded quota: the label team is missing`:                                    "ask who runs it",
+		`resourceclaims "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no admin access`:                                     "what the policy asks",
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://w.default.svc": dial tcp: connection refused`: "it does not answer",
+	} {
+		a := explained(t, c, inspect.Question{
+			Pod: ofTemplate("ours"), Templates: map[string]bool{"ours": true}, Events: []corev1.Event{at(1, "FailedResourceClaimCreation", words)},
+		})
+		if f := a.Findings[0]; f.Reason != "ClaimRefused" || !strings.Contains(f.Remedy, want) {
+			t.Errorf("%s: %+v, want %q", words, f, want)
+		}
+	}
 	quota := at(1, "FailedResourceClaimCreation", `resourceclaims "x" is forbidden: exceeded quota: q, requested: 2`)
 	a := explained(t, c, inspect.Question{
 		Pod: ofTemplate("ours"), Templates: map[string]bool{"ours": true}, Events: []corev1.Event{quota},

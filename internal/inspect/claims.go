@@ -84,10 +84,7 @@ func (c *Cluster) ListClaims(ctx context.Context) []Claim {
 func (v *view) classesOfDriver(ctx context.Context) map[string]bool {
 	out := map[string]bool{}
 	for name, class := range v.classes {
-		for _, s := range class.Spec.Selectors {
-			out[name] = out[name] || s.CEL != nil && strings.Contains(s.CEL.Expression, driver)
-		}
-		if !out[name] {
+		if out[name] = isOurs(class); !out[name] {
 			devices, err := v.ofClass(ctx, class) // a class with an error selects nothing
 			out[name] = err == nil && slices.ContainsFunc(devices, func(d *device) bool { return d.slice.Spec.Driver == driver })
 		}

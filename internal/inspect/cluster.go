@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,8 +39,71 @@ type Cluster struct {
 	Events    []corev1.Event
 	// Now is when it was read.
 	Now time.Time
-	// Unread is what could not be read, with the reason: one sentence each.
-	Unread []string
+	// Unread is what could not be read. A kind that is there may exist in any number, whatever its list says.
+	Unread UnreadKinds
+	// DriverNamespace is the namespace of the driver if the user names it, else "": see driverPods.
+	DriverNamespace string
+}
+
+// Kind is a kind of object that questions need.
+type Kind string
+
+// The kinds.
+const (
+	Nodes   Kind = "nodes"
+	Pods    Kind = "pods" // of the driver
+	Slices  Kind = "resourceslices"
+	Claims  Kind = "resourceclaims"
+	Classes Kind = "deviceclasses"
+	// OwnClaims are those of the namespace that a question is about, Claims those of all namespaces.
+	OwnClaims Kind = "resourceclaims of the namespace"
+	// Rules are read in the version that the API server serves, and are never what a question is about.
+	Rules Kind = "devicetaintrules"
+	// UserPods are all pods, or those that a reader selects.
+	UserPods Kind = "pods of users"
+	// Templates are ResourceClaimTemplates; Events are Warnings about pods.
+	Templates Kind = "resourceclaimtemplates"
+	Events    Kind = "events"
+	// NodeEvents are those of one node. The driver writes them into the namespace default.
+	NodeEvents Kind = "events of the node"
+	// EmptyNodes are the events of drivers that publish nothing.
+	EmptyNodes Kind = "events of nodes without devices"
+)
+
+// Unread is a kind of object that could not be read, or not all of it. Why is a sentence with the reason.
+type Unread struct {
+	Kind Kind
+	Why  string
+}
+
+// UnreadKinds are the kinds that could not be read.
+type UnreadKinds []Unread
+
+// has reports whether one of some kinds of object could not be read.
+func (l UnreadKinds) has(kinds ...Kind) bool {
+	return slices.ContainsFunc(l, func(u Unread) bool { return slices.Contains(kinds, u.Kind) })
+}
+
+// unseen is the end of a sentence that would be right if none of some kinds were unread: it names those that were.
+func (l UnreadKinds) unseen(kinds ...Kind) string {
+	var names []string
+	for _, kind := range kinds {
+		if l.has(kind) {
+			names = append(names, string(kind))
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return ", as far as can be seen without " + strings.Join(names, " and ")
+}
+
+// Why returns what could not be read, and why: one sentence each.
+func (l UnreadKinds) Why() (out []string) {
+	for _, u := range l {
+		out = append(out, u.Why)
+	}
+	return out
 }
 
 // view is a cluster with the indexes that all questions need.
@@ -88,8 +152,9 @@ func (c *Cluster) view() *view {
 		Cluster: c, features: featuresOf(c), holders: holdings{},
 		classes: classes{}, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{},
 		nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
-		known: map[structured.DeviceID]*device{}, drivers: driverPods(c.Pods),
+		known: map[structured.DeviceID]*device{},
 	}
+	v.drivers, _ = c.driverPods()
 	v.cel.Cache = cel.NewCache(1000, cel.Features{
 		EnableConsumableCapacity: v.features.ConsumableCapacity, EnableListTypeAttributes: v.features.ListTypeAttributes,
 	})

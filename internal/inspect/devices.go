@@ -20,7 +20,7 @@ const (
 	DeviceShared    DeviceState = "Shared"    // claims hold shares of it, and some are free
 	DeviceFull      DeviceState = "Full"      // claims hold all of its shares
 	DeviceExcluded  DeviceState = "Excluded"  // a device that shares counters with it is allocated
-	DeviceUnknown   DeviceState = "Unknown"   // the allocator takes nothing from its pool, which has an error
+	DeviceUnknown   DeviceState = "Unknown"   // its pool has an error, or claims could not be read
 )
 
 // DeviceStates are all states. The first ones leave something to a new claim.
@@ -91,6 +91,9 @@ func (v *view) selectors(f DeviceFilter) ([]resourceapi.DeviceSelector, error) {
 	var out []resourceapi.DeviceSelector
 	if f.Class != "" {
 		class := v.classes[f.Class]
+		if class == nil && v.Cluster.Unread.has(Classes) {
+			return nil, fmt.Errorf("find DeviceClass %q: the DeviceClasses could not be read", f.Class)
+		}
 		if class == nil {
 			return nil, fmt.Errorf("find DeviceClass %q: it does not exist; name one of: %s", f.Class, v.classes.names())
 		}
@@ -131,6 +134,9 @@ func (v *view) report(ctx context.Context, d *device) (Device, error) {
 func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 	if slices.ContainsFunc(v.holders[d.id], holder.exclusive) {
 		return DeviceAllocated, nil
+	}
+	if v.Cluster.Unread.has(Claims) {
+		return DeviceUnknown, nil
 	}
 	ruling, err := v.ruleByAmount(ctx, nil, d)
 	switch {

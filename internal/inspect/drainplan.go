@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
@@ -52,8 +51,10 @@ type DrainUser struct {
 	// Pods and PodGroups are those for which the claim is reserved.
 	Pods      []string `json:"pods,omitempty"`
 	PodGroups []string `json:"podGroups,omitempty"`
-	// Tolerates says that the claim tolerates the taint, so that NoExecute ends none of its pods.
-	Tolerates bool `json:"tolerates,omitempty"`
+	// Tolerates says that the claim tolerates the taint, so that NoExecute ends none of its pods. EvictedAfterSeconds is
+	// how long NoExecute lets them run else.
+	Tolerates           bool  `json:"tolerates,omitempty"`
+	EvictedAfterSeconds int64 `json:"evictedAfterSeconds,omitempty"`
 }
 
 // HasDevices reports whether the driver publishes devices of a node.
@@ -171,9 +172,14 @@ func (p *DrainPlan) addUsers(claims []resourceapi.ResourceClaim) {
 			}
 			user.Devices = appendNew(user.Devices, r.Device)
 			taint := p.Rules[chosen].Spec.Taint
-			user.Tolerates = user.Tolerates && slices.ContainsFunc(r.Tolerations, func(t resourceapi.DeviceToleration) bool {
-				return resourceclaim.ToleratesTaint(t, taint)
-			})
+			taint.Effect = resourceapi.DeviceTaintEffectNoExecute // also where this drain has another one
+			if after, ends := evicts(&taint, r.Tolerations); ends {
+				seconds := int64(after.Seconds())
+				if !user.Tolerates {
+					seconds = min(seconds, user.EvictedAfterSeconds)
+				}
+				user.Tolerates, user.EvictedAfterSeconds = false, seconds
+			}
 		}
 		if user.Devices != nil {
 			p.Users = append(p.Users, user)
@@ -204,8 +210,11 @@ func DrainUserTable(users []DrainUser) *metav1.Table {
 	t := columns("Claim", "Devices", "Pods", "Note")
 	for _, u := range users {
 		c, note := Claim{Pods: u.Pods, PodGroups: u.PodGroups}, ""
-		if u.Tolerates {
+		switch {
+		case u.Tolerates:
 			note = "tolerates the taint: its pods stay"
+		case u.EvictedAfterSeconds > 0:
+			note = fmt.Sprintf("tolerates the taint for %d s, then its pods end", u.EvictedAfterSeconds)
 		}
 		row(t, u.Claim, few(u.Devices, 4), few(c.users(), 8), note)
 	}

@@ -43,5 +43,5 @@ func ExampleCluster_Why() {
 	//
 	// Found:
 	//   - DeviceClass hca, of request nic, does not exist
-	//     create the class, or name one of: hca.rdma.dev
+	//     install the driver of its devices, which brings the class, or name one of: hca.rdma.dev
 }

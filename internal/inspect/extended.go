@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/klog/v2"
 )
@@ -19,7 +20,7 @@ func (w *resolver) extendedClaim() {
 	pod := &w.Question.Pod
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
 		ref := corev1.PodResourceClaim{Name: "extended resources", ResourceClaimName: &s.ResourceClaimName}
-		w.resolveNamed(&ref, s.ResourceClaimName, false)
+		w.resolveNamed(&ref, s.ResourceClaimName, true) // as PodClaims of package resourceclaim does
 		return
 	}
 	claim := &resourceapi.ResourceClaim{}
@@ -40,6 +41,8 @@ func (w *resolver) extendedClaim() {
 			names = appendNew(names, string(amount.name))
 			resources = appendNew(resources, amount.name)
 		case offered(w.Cluster.Nodes, amount.name):
+		case w.Cluster.Unread.has(Classes):
+			w.cannotTell(Classes, fmt.Sprintf("container %s asks for %s: the DeviceClasses", amount.container, amount.name))
 		case pod.Spec.NodeName == "" && !w.guessed:
 			w.find(Finding{
 				Reason: "ExtendedResourceUnknown",
@@ -136,14 +139,14 @@ func newAmount(name corev1.ResourceName, container string, i, nth int, count int
 	}}
 }
 
-// isExtended implements the rule of the API: a name with a domain other than Kubernetes' own. The
-// names of classes are an exception.
+// isExtended is the scheduler's rule: IsDRAExtendedResourceName in pkg/scheduler/util of Kubernetes 1.37, with
+// IsExtendedResourceName in pkg/apis/core/v1/helper.
 func isExtended(name corev1.ResourceName) bool {
 	s := string(name)
 	if strings.HasPrefix(s, resourceapi.ResourceDeviceClassPrefix) {
 		return true
 	}
-	domain, _, qualified := strings.Cut(s, "/")
-	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
-		!strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix)
+	return strings.Contains(s, "/") && !strings.Contains(s, corev1.ResourceDefaultNamespacePrefix) &&
+		!strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+s)) == 0
 }

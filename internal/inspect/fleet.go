@@ -19,30 +19,31 @@ type Fleet struct {
 	Nodes   int            `json:"nodes"`
 	Drivers map[string]int `json:"drivers"`
 	// HCAs are the published ones, in whatever forms. Drained are those that somebody took out of service. Failed are
-	// those from which another taint of this driver keeps claims away.
-	HCAs    int `json:"hcas"`
-	Drained int `json:"drained"`
-	Failed  int `json:"failed"`
+	// those from which another taint of this driver keeps claims away. A count is nil if what is counted could not be
+	// read.
+	HCAs    *int `json:"hcas,omitempty"`
+	Drained *int `json:"drained,omitempty"`
+	Failed  *int `json:"failed,omitempty"`
 	// Pods have or want RDMA devices. Impaired are those that run with a problem, Waiting those that do not run yet.
-	Pods     int `json:"pods"`
-	Impaired int `json:"impaired"`
-	Waiting  int `json:"waiting"`
+	Pods     int  `json:"pods"`
+	Impaired *int `json:"impaired,omitempty"`
+	Waiting  *int `json:"waiting,omitempty"`
 }
 
 // Fleet sums up the cluster and the pods of [Cluster.ListPods]. The time it takes grows with the number of objects, and
 // not with its square.
 func (c *Cluster) Fleet(pods []Pod) *Fleet {
-	out := &Fleet{Drivers: map[string]int{}, Pods: len(pods)}
+	out := &Fleet{
+		Drivers: map[string]int{}, Pods: len(pods), HCAs: c.Unread.counter(Slices), Drained: c.Unread.counter(Slices, Rules),
+		Failed: c.Unread.counter(Slices), Impaired: c.Unread.counter(UserPods, Slices, Rules),
+		Waiting: c.Unread.counter(UserPods),
+	}
 	v := c.view()
 	out.addNodes(v)
 	out.addHCAs(v)
 	for i := range pods {
-		switch p := &pods[i]; {
-		case p.Status == "Pending":
-			out.Waiting++
-		case p.Status == "Running" && len(p.Problems) > 0:
-			out.Impaired++
-		}
+		increase(out.Waiting, pods[i].Status == "Pending")
+		increase(out.Impaired, pods[i].Status == "Running" && len(pods[i].Problems) > 0)
 	}
 	return out
 }
@@ -59,8 +60,8 @@ func (f *Fleet) addNodes(v *view) {
 	}
 	for name, slices := range published {
 		if node := (Node{Name: name}); name != "" {
-			node.driver(v.drivers[name])
-			node.published(slices)
+			node.driver(v)
+			node.published(v, slices)
 			node.empty(v)
 			f.Nodes++
 			f.Drivers[node.driverWord()]++
@@ -88,14 +89,10 @@ func (f *Fleet) addHCAs(v *view) {
 			}
 		}
 	}
-	f.HCAs = len(hcas)
 	for _, state := range hcas {
-		if state&isDrained != 0 {
-			f.Drained++
-		}
-		if state&isFailed != 0 {
-			f.Failed++
-		}
+		increase(f.HCAs, true)
+		increase(f.Drained, state&isDrained != 0)
+		increase(f.Failed, state&isFailed != 0)
 	}
 }
 
@@ -111,8 +108,12 @@ func (f *Fleet) WriteText(w io.Writer) error {
 	if len(drivers) > 0 {
 		states = ": driver on " + strings.Join(drivers, ", ")
 	}
-	_, err := fmt.Fprintf(w, "%s%s\n%s: %d drained, %d failed\n%s: %d with a problem, %d waiting\n",
-		text.Count(f.Nodes, "node"), states, text.Count(f.HCAs, "HCA"), f.Drained, f.Failed,
-		text.Count(f.Pods, "pod"), f.Impaired, f.Waiting)
+	hcas := "? HCAs"
+	if f.HCAs != nil {
+		hcas = text.Count(*f.HCAs, "HCA")
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n%s: %s drained, %s failed\n%s: %s with a problem, %s waiting\n",
+		text.Count(f.Nodes, "node"), states, hcas, number(f.Drained), number(f.Failed),
+		text.Count(f.Pods, "pod"), number(f.Impaired), number(f.Waiting))
 	return err
 }

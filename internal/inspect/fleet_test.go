@@ -40,9 +40,10 @@ func busy(t testing.TB, nodes int) *inspect.Cluster {
 		c.Pods = append(c.Pods, corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "driver-" + c.Nodes[i].Name, Namespace: "dra-driver-rdma",
-				Labels: map[string]string{"app.kubernetes.io/name": "dra-driver-rdma"},
+				Labels:          map[string]string{"app.kubernetes.io/name": "dra-driver-rdma"},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}},
 			},
-			Spec: corev1.PodSpec{NodeName: c.Nodes[i].Name},
+			Spec: corev1.PodSpec{NodeName: c.Nodes[i].Name, ServiceAccountName: "dra-driver-rdma"},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 			}},
@@ -77,7 +78,9 @@ func TestNodesWithoutSlices(t *testing.T) {
 		{"by another", "NothingPublished", "not seen: ", func(c *inspect.Cluster) {
 			c.Events = []corev1.Event{said("Normal", "rdma.dev", "node0001", 0, "x"), said("Normal", "kubelet", "node0000", 0, "y")}
 		}},
-		{"unread", "Unread", "ResourceSlices were not read", func(c *inspect.Cluster) { c.Unread = []string{"resourceslices is forbidden"} }},
+		{"unread", "Unknown", "ResourceSlices were not read", func(c *inspect.Cluster) {
+			c.Unread = inspect.UnreadKinds{{Kind: inspect.Slices, Why: "resourceslices is forbidden"}}
+		}},
 	} {
 		c := busy(t, 1)
 		c.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node0000"}}}

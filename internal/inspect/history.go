@@ -34,6 +34,8 @@ type DeviceHistory struct {
 	Events []PastEvent `json:"events"`
 
 	now time.Time
+	// rulesUnread and eventsUnread say that taints of rules, or events, are not known.
+	rulesUnread, eventsUnread bool
 }
 
 // ClaimHealth is the driver's condition Healthy of the device in one claim.
@@ -72,7 +74,10 @@ func (c *Cluster) History(ctx context.Context, node, name string) (*DeviceHistor
 		if err != nil {
 			return nil, err
 		}
-		out := &DeviceHistory{Device: reported, Since: map[string]time.Time{}, Events: []PastEvent{}, now: c.Now}
+		out := &DeviceHistory{
+			Device: reported, Since: map[string]time.Time{}, Events: []PastEvent{}, now: c.Now,
+			rulesUnread: c.Unread.has(Rules), eventsUnread: c.Unread.has(NodeEvents),
+		}
 		for _, t := range d.taints() {
 			if t.TimeAdded != nil {
 				out.Since[t.Key] = t.TimeAdded.Time
@@ -133,19 +138,15 @@ func (h *DeviceHistory) WriteText(w io.Writer) error {
 	text.Fprintf(b, "%s/%s (%s): %s\n", h.Node, h.Name, h.text("ibdev"),
 		strings.Join(slices.DeleteFunc([]string{h.text("protocol"), h.text("function"), h.rate(), string(h.State)},
 			func(s string) bool { return s == "" }), ", "))
-	if len(h.Taints) == 0 {
+	switch {
+	case h.rulesUnread:
+		fmt.Fprintln(b, "Taints of DeviceTaintRules could not be read.")
+	case len(h.Taints) == 0:
 		fmt.Fprintln(b, "No taint.")
 	}
-	pcie := "PCIe fine"
 	for _, t := range h.Taints {
 		key, _, _ := strings.Cut(t, ":")
-		if strings.HasPrefix(key, driver+"/pcie-") {
-			pcie = "PCIe not fine"
-		}
 		text.Fprintf(b, "Taint %s%s\n", t, h.since(h.Since[key]))
-	}
-	if len(h.Taints) > 0 {
-		fmt.Fprintln(b, pcie)
 	}
 	for _, c := range h.Health {
 		text.Fprintf(b, "Claim %s: Healthy is %s (%s)%s", c.Claim, string(c.Healthy), c.Reason, h.since(c.Since))
@@ -154,7 +155,10 @@ func (h *DeviceHistory) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintln(b)
 	}
-	if len(h.Events) == 0 {
+	switch {
+	case h.eventsUnread:
+		fmt.Fprintln(b, "Events of the node could not be read.")
+	case len(h.Events) == 0:
 		fmt.Fprintln(b, "No event: the API server keeps events for an hour, unless it is configured otherwise.")
 	}
 	var rows [][]string

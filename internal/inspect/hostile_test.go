@@ -174,7 +174,7 @@ func TestForgedWhy(t *testing.T) {
 			for _, f := range forgeries(namesOf(whole, &question)) {
 				c, q := clone(whole), clone(&question)
 				if c.Unread = slices.Clone(s.unread); !f.quoted {
-					c.Unread = append(c.Unread, "pods is forbidden: "+forgedLines)
+					c.Unread = append(c.Unread, inspect.Unread{Kind: inspect.Pods, Why: "pods is forbidden: " + forgedLines})
 				}
 				ctx, stop := context.WithCancel(t.Context())
 				if f.name != "names" {

@@ -3,11 +3,14 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
@@ -313,4 +316,164 @@ func TestExtendedOfDevicePlugin(t *testing.T) {
 	if _, answer := in.why(t); answer.Verdict != VerdictNoClaims {
 		t.Errorf("verdict %s (%s), want %s", answer.Verdict, answer.Summary, VerdictNoClaims)
 	}
+}
+
+// TestIsExtended: the names are those of TestIsExtendedResourceName in pkg/apis/core/v1/helper of Kubernetes, and a
+// class's own.
+func TestIsExtended(t *testing.T) {
+	for name, want := range map[corev1.ResourceName]bool{
+		"pod.alpha.kubernetes.io/opaque-int-resource-foo": false, "kubernetes.io/resource-foo": false, "foo": false, "a/b": true,
+		"requests.foo/bar": false, "mykubernetes.io/foo": false, "rdma/hca": true, "9a/b c": false,
+		"deviceclass.resource.kubernetes.io/hca.rdma.dev": true,
+	} {
+		if isExtended(name) != want {
+			t.Errorf("%s is an extended resource: %t, want %t", name, !want, want)
+		}
+	}
+}
+
+// TestEvicts: the rows are those of TestDrain in test/cluster/e2e/plugin, beside the controller that evicts.
+func TestEvicts(t *testing.T) {
+	any := resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists}
+	execute := any
+	execute.Effect = resourceapi.DeviceTaintEffectNoExecute
+	schedule := any
+	schedule.Effect = resourceapi.DeviceTaintEffectNoSchedule
+	seconds := func(n int64) resourceapi.DeviceToleration { t := execute; t.TolerationSeconds = &n; return t }
+	for _, tc := range []struct {
+		tolerations []resourceapi.DeviceToleration
+		after       time.Duration
+		ends        bool
+	}{
+		{nil, 0, true}, {[]resourceapi.DeviceToleration{execute}, 0, false}, {[]resourceapi.DeviceToleration{any, schedule}, 0, true},
+		{[]resourceapi.DeviceToleration{seconds(7200), any, seconds(3600)}, time.Hour, true},
+		{[]resourceapi.DeviceToleration{seconds(-1), seconds(60)}, 0, true},
+		{[]resourceapi.DeviceToleration{seconds(-1), execute}, 0, false},
+	} {
+		taint := &resourceapi.DeviceTaint{Key: "k", Effect: resourceapi.DeviceTaintEffectNoExecute}
+		if after, ends := evicts(taint, tc.tolerations); after != tc.after || ends != tc.ends {
+			t.Errorf("%+v: after %v, %t; want %v, %t", tc.tolerations, after, ends, tc.after, tc.ends)
+		}
+		taint.Effect = resourceapi.DeviceTaintEffectNoSchedule
+		if _, ends := evicts(taint, tc.tolerations); ends {
+			t.Errorf("%+v: NoSchedule evicts", tc.tolerations)
+		}
+	}
+}
+
+// denied returns a node with one HCA, which a claim of another namespace has, and a pod that wants it, without the kinds
+// of object that a user may not list.
+func denied(extended bool, kinds ...Kind) *input {
+	in := newInput()
+	in.Now = time.Unix(1_700_000_000, 0)
+	in.spec().Driver, in.spec().Devices, in.request().Count = driver, in.spec().Devices[:1], 1
+	in.Classes[0].Spec.Selectors = celSelector(`device.driver == "` + driver + `"`)
+	if extended {
+		in.onlyExtended("0", "1")
+	}
+	in.holds("a").Driver = driver
+	in.Claims[len(in.Claims)-1].Namespace = "other"
+	for _, kind := range kinds {
+		in.Unread = append(in.Unread, Unread{kind, string(kind) + " is forbidden"})
+		switch kind {
+		case Classes:
+			in.Classes = nil
+		case Slices:
+			in.Slices = nil
+		case Nodes:
+			in.Nodes = nil
+		case OwnClaims:
+			in.Claims = nil
+		case Claims:
+			in.Claims = slices.DeleteFunc(in.Claims, func(c resourceapi.ResourceClaim) bool { return c.Namespace == "other" })
+		}
+	}
+	return in
+}
+
+// TestDenied: whatever kinds of object a user may not list, nobody says of what is there that it is not, and nobody says
+// "fits" or "free" of what is taken.
+func TestDenied(t *testing.T) {
+	absent := regexp.MustCompile(`not exist|no DeviceClass|no driver|there are no|selects none|no node offers|No taint|No event|` +
+		`Missing|NothingPublished|install|asks for no device|: it has its devices|nothing is known`)
+	kinds := []Kind{Classes, Slices, Nodes, Claims, OwnClaims, Rules, Pods, NodeEvents}
+	for set := 1; set < 1<<len(kinds); set++ {
+		var none []Kind
+		for i, kind := range kinds {
+			if set&(1<<i) != 0 {
+				none = append(none, kind)
+			}
+		}
+		own, all, slice := set&(1<<4) != 0, set&(1<<3) != 0, set&(1<<1) != 0
+		if own && !all {
+			continue // who may list all may list those of a namespace
+		}
+		for _, said := range []string{
+			whySays(t, denied(false, none...), nil), whySays(t, denied(true, none...), nil),
+			whySays(t, denied(false, none...), &Planned{}), statusSays(denied(false, none...), own),
+			devicesSay(t, denied(false, none...), slice),
+		} {
+			found := absent.FindString(said)
+			known := map[string]bool{"Missing": set&(1<<6) == 0, "No event": set&(1<<7) == 0, "No taint": set&(1<<5) == 0}
+			if found != "" && !known[found] {
+				t.Errorf("without %q somebody says %q:\n%s", none, found, said)
+			}
+			if good := regexp.MustCompile(`could be had|claims fit[^:]|Free`).FindString(said); good != "" &&
+				!strings.Contains(said, "as far as can be seen without") {
+				t.Errorf("without %q somebody says %q:\n%s", none, good, said)
+			}
+		}
+	}
+}
+
+func whySays(t *testing.T, in *input, planned *Planned) string {
+	t.Helper()
+	a, err := in.Why(t.Context(), Question{Pod: in.pod, Planned: planned})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := a.WriteText(&text, true); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// statusSays is what status says of the pod, which it cannot without the claims of its namespace.
+func statusSays(in *input, without bool) string {
+	if without {
+		return ""
+	}
+	in.UserPods, in.Templates = []corev1.Pod{in.pod}, []resourceapi.ResourceClaimTemplate{}
+	pods := in.ListPods(context.Background())
+	var text strings.Builder
+	_ = in.Fleet(pods).WriteText(&text)
+	return fmt.Sprint(pods, text.String())
+}
+
+// devicesSay is what the lists of nodes and devices say, and what is said of the device.
+func devicesSay(t *testing.T, in *input, without bool) string {
+	t.Helper()
+	nodes, err := in.ListNodes(t.Context(), "node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := new(strings.Builder)
+	fmt.Fprintln(text, NodeTable(nodes).Rows)
+	if without {
+		return text.String()
+	}
+	list, err := in.ListDevices(t.Context(), DeviceFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(text, DeviceTable(list).Rows)
+	history, err := in.History(t.Context(), "node", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := history.WriteText(text); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
 }

@@ -101,8 +101,15 @@ func (v *view) judge(ctx context.Context, r request, shut map[string]string) (*R
 		Name: r.name, Class: r.class, Count: r.count, Free: map[string][]string{}, total: map[string]int{},
 	}
 	class := v.classes[r.class]
-	if class == nil {
+	switch {
+	case class == nil && v.Cluster.Unread.has(Classes):
+		report.Error = "its devices are not known, since the class could not be read"
+	case class == nil:
 		report.Error = "the class does not exist"
+	case v.Cluster.Unread.has(Slices):
+		report.Error = "its devices are not known, since the ResourceSlices could not be read"
+	}
+	if report.Error != "" {
 		return report, nil
 	}
 	devices, err := v.ofClass(ctx, class)

@@ -110,7 +110,7 @@ func (c *causes) preparationRemedy(reason, message string) string {
 	class := deref(c.Pod.Spec.RuntimeClassName)
 	switch {
 	case reason == "PrepareFailed":
-		return "the kubelet tries again each 60 to 90 seconds; the driver's log on that node says more"
+		return "the kubelet tries again each 60 to 90 seconds; more is in the log of " + c.failedDriver(message)
 	case reason == "VolumeFailed":
 		return "create the config map, secret or volume that the message names: the pod goes on by itself"
 	case class != "" && strings.Contains(message, "runtime"):
@@ -119,6 +119,33 @@ func (c *causes) preparationRemedy(reason, message string) string {
 	}
 	return fmt.Sprintf("repair what the message names on node %s, such as its CNI plugin: the pod goes on by itself",
 		c.Pod.Spec.NodeName)
+}
+
+// failedDriver names the driver that failed on the pod's node: that of the claim or driver that the kubelet's message
+// names, or else any of the pod's claims. See prepareResources in pkg/kubelet/cm/dra/manager.go of Kubernetes.
+func (c *causes) failedDriver(message string) string {
+	var named, all []string
+	for _, w := range c.wanted {
+		for _, r := range resultsOf(w.claim) {
+			all = appendNew(all, r.Driver)
+			if strings.Contains(message, w.claim.Name) || strings.Contains(message, r.Driver) {
+				named = appendNew(named, r.Driver)
+			}
+		}
+	}
+	if named == nil {
+		named = all
+	}
+	for i, name := range named {
+		named[i] = "driver " + name + " on that node"
+		if pod := c.drivers[c.Pod.Spec.NodeName]; name == driver && pod != nil {
+			named[i] = fmt.Sprintf("the driver: kubectl -n %s logs %s", text.Shell(pod.Namespace), text.Shell(pod.Name))
+		}
+	}
+	if len(named) == 0 {
+		return "the driver of its devices on that node"
+	}
+	return strings.Join(named, ", or of ")
 }
 
 // sandboxReady reports whether the pod has its sandbox. API servers before 1.29 have no condition for that.

@@ -43,7 +43,7 @@ func TestNodes(t *testing.T) {
 	both(t, "nodes", inspect.NodeTable(nodes))
 	golden.JSON(t, "nodes", nodes)
 	named, err := mixedCluster(t).ListNodes(context.Background(), "plain")
-	if err != nil || len(named) != 1 || named[0].Published || named[0].Driver != nil {
+	if err != nil || len(named) != 1 || *named[0].Published || named[0].Driver != nil {
 		t.Errorf("a node without the driver that is asked for: %+v, %v", named, err)
 	}
 }

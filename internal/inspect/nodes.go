@@ -3,10 +3,8 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -21,29 +19,30 @@ type Node struct {
 	// Driver is the driver's pod, nil without one.
 	Driver *DriverPod `json:"driver,omitempty"`
 	// Published says whether the driver has ResourceSlices for the node. Incomplete says whether
-	// some are missing, so that the scheduler allocates nothing.
-	Published  bool `json:"published"`
-	Incomplete bool `json:"incomplete,omitempty"`
+	// some are missing, so that the scheduler allocates nothing. This and the counts are nil if what they are made of
+	// could not be read.
+	Published  *bool `json:"published,omitempty"`
+	Incomplete bool  `json:"incomplete,omitempty"`
 	// NoHCA says that the driver runs and has found no HCA. Why says why a driver publishes nothing, in its own words, or
 	// that these were not seen.
 	NoHCA   bool   `json:"noHCA,omitempty"`
 	Why     string `json:"why,omitempty"`
-	Devices int    `json:"devices"`
+	Devices *int   `json:"devices,omitempty"`
 	// Free counts the devices that one more claim could get now. A shared device with free shares is
 	// both free and used.
-	Free int `json:"free"`
+	Free *int `json:"free,omitempty"`
 	// Used counts the devices that claims hold, exclusively or as shares.
-	Used    int `json:"used"`
-	Tainted int `json:"tainted"`
+	Used    *int `json:"used,omitempty"`
+	Tainted *int `json:"tainted,omitempty"`
 	// Rules are the DeviceTaintRules that taint its devices.
 	Rules []string `json:"rules,omitempty"`
 	// Protocols of the devices: ib, roce, iwarp, efa, opa.
 	Protocols []string          `json:"protocols,omitempty"`
-	Claims    int               `json:"claims"`
+	Claims    *int              `json:"claims,omitempty"`
 	Kubelet   string            `json:"kubelet,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 
-	unread bool // whether it has ResourceSlices is not known
+	driverUnread bool // the driver's pods could not be read
 }
 
 // DriverPod is the pod of the driver on a node.
@@ -68,33 +67,38 @@ func (c *Cluster) ListNodes(ctx context.Context, names ...string) ([]Node, error
 			continue
 		}
 		node := Node{Name: n.Name, Ready: nodeReady(n), Kubelet: n.Status.NodeInfo.KubeletVersion, Labels: n.Labels}
-		node.driver(v.drivers[n.Name])
-		node.published(v.slices)
+		node.driver(v)
+		node.published(v, v.slices)
 		node.empty(v)
-		if node.Driver == nil && !node.Published && len(names) == 0 {
+		unknown := node.driverUnread && node.Published == nil
+		if node.Driver == nil && (node.Published == nil || !*node.Published) && !unknown && len(names) == 0 {
 			continue
 		}
-		node.count(devices)
+		node.count(c, devices)
 		out = append(out, node)
 	}
 	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-func (n *Node) driver(pod *corev1.Pod) {
-	if pod != nil {
+func (n *Node) driver(v *view) {
+	n.driverUnread = v.Cluster.Unread.has(Pods)
+	if pod := v.drivers[n.Name]; pod != nil {
 		n.Driver = &DriverPod{pod.Namespace, pod.Name, podReady(pod), pod.Labels["app.kubernetes.io/version"]}
 	}
 }
 
-func (n *Node) published(all []*resourceapi.ResourceSlice) {
+func (n *Node) published(v *view, all []*resourceapi.ResourceSlice) {
+	if v.Cluster.Unread.has(Slices) {
+		return
+	}
 	var got, want int64
 	for _, s := range all {
 		if s.Spec.Driver == driver && deref(s.Spec.NodeName) == n.Name {
 			got, want = got+1, s.Spec.Pool.ResourceSliceCount
 		}
 	}
-	n.Published, n.Incomplete = got > 0, got != want
+	n.Published, n.Incomplete = new(got > 0), got != want
 }
 
 // NothingPublished is the reason of the event of a driver that publishes nothing: such a node has no ResourceSlice.
@@ -103,10 +107,10 @@ const NothingPublished = "NoRDMADevices"
 // empty says why a driver publishes nothing. The API server keeps the driver's events for an hour, and the driver
 // repeats this one. A driver is ready only after it has published what there is.
 func (n *Node) empty(v *view) {
-	if n.unread = v.unread("resourceslices"); n.unread {
+	if n.Published == nil {
 		n.Why = "ResourceSlices were not read"
 	}
-	if n.Published || n.Driver == nil || n.unread {
+	if n.Published == nil || *n.Published || n.Driver == nil {
 		return
 	}
 	var newest corev1.Event
@@ -126,26 +130,25 @@ func (n *Node) empty(v *view) {
 	}
 }
 
-func (n *Node) count(devices []Device) {
+func (n *Node) count(c *Cluster, devices []Device) {
 	claims := map[string]bool{}
+	n.Devices, n.Used = c.Unread.counter(Slices), c.Unread.counter(Slices, Claims)
+	n.Claims = c.Unread.counter(Slices, Claims)
+	n.Free, n.Tainted = c.Unread.counter(Slices, Claims, Rules), c.Unread.counter(Slices, Rules)
 	for i := range devices {
 		d := &devices[i]
 		if d.Node != n.Name {
 			continue
 		}
-		n.Devices++
-		if len(d.Claims) > 0 {
-			n.Used++
-		}
-		if d.tainted {
-			n.Tainted++
-		} else if d.State == DeviceFree || d.State == DeviceShared {
-			n.Free++
-		}
+		increase(n.Devices, true)
+		increase(n.Used, len(d.Claims) > 0)
+		increase(n.Tainted, d.tainted)
+		increase(n.Free, !d.tainted && (d.State == DeviceFree || d.State == DeviceShared))
 		for _, rule := range d.rules {
 			n.Rules = appendNew(n.Rules, rule)
 		}
 		for _, c := range d.Claims {
+			increase(n.Claims, !claims[c])
 			claims[c] = true
 		}
 		if p := d.text("protocol"); p != "" {
@@ -154,42 +157,26 @@ func (n *Node) count(devices []Device) {
 	}
 	slices.Sort(n.Protocols)
 	slices.Sort(n.Rules)
-	n.Claims = len(claims)
 }
 
-// DriverPods returns a pod of the driver on each node, or on those with the given names, by the name of the node. A
-// named node without one is an error, unless "" is among the names, which then are those of a selector. None at all
-// is one, too.
-func (c *Cluster) DriverPods(names ...string) ([]corev1.Pod, error) {
-	found := map[string]corev1.Pod{}
-	for node, pod := range driverPods(c.Pods) {
-		if len(names) == 0 || slices.Contains(names, node) {
-			found[node] = *pod
-		}
+// counter returns 0, or nil if a kind of object that is counted could not be read.
+func (l UnreadKinds) counter(kinds ...Kind) *int {
+	if l.has(kinds...) {
+		return nil
 	}
-	for _, name := range names {
-		if _, ok := found[name]; !ok && !slices.Contains(names, "") {
-			return nil, fmt.Errorf("find the driver of node %s: it has no pod there; kubectl rdma nodes %s says more", name,
-				text.Shell(name))
-		}
-	}
-	if len(found) == 0 {
-		return nil, errors.New("find the drivers: no chosen node has a pod of the driver; kubectl rdma nodes says more")
-	}
-	return slices.SortedFunc(maps.Values(found), func(a, b corev1.Pod) int {
-		return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName)
-	}), nil
+	return new(int)
 }
 
-// DriverVersions returns the versions of the drivers by node, as their pods have them: the label of the chart, or the
-// image.
-func (c *Cluster) DriverVersions() map[string]string {
-	out := map[string]string{}
-	for node, pod := range driverPods(c.Pods) {
-		out[node] = pod.Labels["app.kubernetes.io/version"]
-		if len(pod.Spec.Containers) > 0 {
-			out[node] = cmp.Or(out[node], pod.Spec.Containers[0].Image)
-		}
+func increase(counter *int, by bool) {
+	if counter != nil && by {
+		*counter++
 	}
-	return out
+}
+
+// number writes a counter, "?" if it is not known.
+func number(counter *int) string {
+	if counter == nil {
+		return "?"
+	}
+	return strconv.Itoa(*counter)
 }

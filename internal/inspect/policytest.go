@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
@@ -47,6 +48,25 @@ type PolicyAnswer struct {
 	Node    string
 	Problem string // as in PolicyTest
 	Slices  []resourceapi.ResourceSlice
+}
+
+// Unasked returns an answer for each node that publishes devices and has none of the driver's pods to ask. The chosen
+// nodes are as in [Cluster.DriverPods].
+func (c *Cluster) Unasked(asked []corev1.Pod, chosen []string) (out []PolicyAnswer) {
+	seen := map[string]bool{}
+	for _, p := range asked {
+		seen[p.Spec.NodeName] = true
+	}
+	for _, s := range c.Slices {
+		node := deref(s.Spec.NodeName)
+		if s.Spec.Driver != driver || len(s.Spec.Devices) == 0 || seen[node] ||
+			len(chosen) > 0 && !slices.Contains(chosen, node) {
+			continue
+		}
+		seen[node] = true
+		out = append(out, PolicyAnswer{Node: node, Problem: "it publishes devices, and has no pod of the driver to ask"})
+	}
+	return out
 }
 
 // PolicyTests compares what nodes publish with what their drivers would publish. Rules of the cluster are to be unread:

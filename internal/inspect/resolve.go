@@ -20,9 +20,27 @@ type resolver struct {
 	Question
 	wanted   []*wanted
 	findings []Finding
+	// unknown are objects that could not be read, so that nobody can tell whether they exist.
+	unknown []Finding
+	// unnamed are claims that no container names.
+	unnamed []Finding
 }
 
 func (w *resolver) find(f ...Finding) { w.findings = append(w.findings, f...) }
+
+// cannotTell adds an object of a kind that could not be read.
+func (w *resolver) cannotTell(kind Kind, what string) {
+	w.unknown = append(w.unknown, unreadFinding(what+" could not be read", kind))
+}
+
+// unreadFinding is a finding about something that could not be read. It is no problem of the pod.
+func unreadFinding(message string, kind Kind) Finding {
+	resource, _, _ := strings.Cut(string(kind), " ")
+	return Finding{
+		Reason: "Unread", Message: message, minor: true,
+		Remedy: "get the right to list " + resource + " (docs/kubectl-rdma.md), and ask again",
+	}
+}
 
 // resolve finds the claims that the pod needs, and problems with their references.
 func (w *resolver) resolve() {
@@ -53,6 +71,7 @@ func (w *resolver) resolveClaim(ref *corev1.PodResourceClaim) {
 	case name == nil: // the controller found that the pod needs no claim
 	default:
 		w.resolveNamed(ref, *name, mustCheckOwner)
+		w.checkNamed(ref.Name)
 	}
 }
 
@@ -61,6 +80,7 @@ func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 	template := *ref.ResourceClaimTemplateName
 	f := Finding{Claim: ref.Name}
 	refused := w.lastEvent("FailedResourceClaimCreation")
+	policy := policyRemedy(refused)
 	there, known := w.Templates[template]
 	switch {
 	case known && !there:
@@ -68,6 +88,10 @@ func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 		f.Message = fmt.Sprintf("ResourceClaimTemplate %s, the template of claim %s, does not exist in namespace %s",
 			template, ref.Name, w.Question.Pod.Namespace)
 		f.Remedy = "create the template: the pod goes on by itself"
+	case policy != "":
+		f.Reason, f.Remedy = "ClaimRefused", policy
+		f.Message = fmt.Sprintf("claim %s could not be created from ResourceClaimTemplate %s: %s",
+			ref.Name, template, text.Foreign(refused))
 	case strings.Contains(refused, "admin access"):
 		f.Reason = "AdminAccessForbidden"
 		f.Message = fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, text.Foreign(refused))
@@ -93,6 +117,21 @@ func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 	w.find(f)
 }
 
+// policyRemedy returns what to do about a refusal that is a rule of the site, whatever it says of the object, "" for
+// another refusal. The words are those of k8s.io/apiserver/pkg/admission of Kubernetes 1.37: plugin/webhook/errors,
+// plugin/policy/validating (ValidatingAdmissionPolicy) and plugin/namespace/lifecycle.
+func policyRemedy(refused string) string {
+	switch {
+	case strings.Contains(refused, "because it is being terminated"):
+		return "the namespace is being deleted: create the pod in another one"
+	case strings.Contains(refused, "failed calling webhook"):
+		return "ask who runs that webhook: it does not answer; the pod goes on by itself when it does"
+	case strings.Contains(refused, "admission webhook "), strings.Contains(refused, "ValidatingAdmissionPolicy '"):
+		return "do in the template what the policy asks, or ask who runs it; then create the pod again"
+	}
+	return ""
+}
+
 func adminRemedy(namespace string) string {
 	return fmt.Sprintf("use another class, or ask an administrator for: kubectl label namespace %s %s=true",
 		namespace, resourceapi.DRAAdminNamespaceLabelKey)
@@ -101,6 +140,10 @@ func adminRemedy(namespace string) string {
 func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCheckOwner bool) {
 	pod := &w.Question.Pod
 	claim := w.claims[types.NamespacedName{Namespace: pod.Namespace, Name: name}]
+	if claim == nil && w.Cluster.Unread.has(OwnClaims) {
+		w.cannotTell(OwnClaims, "ResourceClaim "+name)
+		return
+	}
 	if claim == nil {
 		f := Finding{
 			Reason: "ClaimMissing", Claim: name, Remedy: "create the claim: the pod goes on by itself",
@@ -174,13 +217,48 @@ func (w *resolver) checkClasses(claim *resourceapi.ResourceClaim) {
 		return
 	}
 	for _, r := range requestsOf(claim) {
-		if w.classes[r.class] == nil {
+		switch {
+		case w.classes[r.class] != nil:
+		case w.Cluster.Unread.has(Classes):
+			w.cannotTell(Classes, fmt.Sprintf("DeviceClass %s, of request %s,", r.class, r.name))
+		default:
 			w.find(Finding{
 				Reason: "ClassMissing", Claim: claim.Name, Request: r.name,
 				Message: fmt.Sprintf("DeviceClass %s, of request %s, does not exist", r.class, r.name),
-				Remedy:  "create the class, or name one of: " + w.classes.names(),
+				Remedy:  classRemedy(r.class) + ", or name one of: " + w.classes.names(),
 			})
 		}
+	}
+}
+
+// classRemedy says who makes a class: the installation of a driver.
+func classRemedy(class string) string {
+	switch {
+	case class == "hca."+driver || strings.HasSuffix(class, ".hca."+driver):
+		return "the chart of the driver creates it (deviceClasses.create)"
+	case strings.HasSuffix(class, driver):
+		return "whoever administers the driver creates it (deviceClasses.extra of the chart)"
+	}
+	return "install the driver of its devices, which brings the class"
+}
+
+// checkNamed finds a claim that no container names: the kubelet prepares it, and gives it to none.
+// https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#workloads
+func (w *resolver) checkNamed(name string) {
+	spec := &w.Question.Pod.Spec
+	if len(spec.Containers) > 0 && !slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), names(name)) {
+		w.unnamed = append(w.unnamed, Finding{
+			Reason: "ClaimNotNamed", Claim: name,
+			Message: fmt.Sprintf("no container names claim %s, so none of them gets its devices", name),
+			Remedy:  fmt.Sprintf("name it in a container, resources: {claims: [{name: %s}]}, and create the pod again", name),
+		})
+	}
+}
+
+// names returns whether a container names a claim of the pod.
+func names(claim string) func(corev1.Container) bool {
+	return func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Resources.Claims, func(r corev1.ResourceClaim) bool { return r.Name == claim })
 	}
 }
 

@@ -35,7 +35,7 @@ type scenario struct {
 	rulings  []inspect.Reason
 	changes  []inspect.Change
 	// unread could not be read.
-	unread []string
+	unread []inspect.Unread
 }
 
 var scenarios = []scenario{{
@@ -249,7 +249,39 @@ var scenarios = []scenario{{
 	},
 }, {
 	name: "claim-missing", verdict: inspect.VerdictBroken, findings: []string{"ClaimMissing"},
-	make: func(*fleet.Fleet) inspect.Question { return inspect.Question{Pod: fleet.Pod("nics")} },
+	make: func(*fleet.Fleet) inspect.Question {
+		return inspect.Question{Pod: fleet.Unschedulable(fleet.Pod("nics"), "0/1 nodes are available: resourceclaim 'nics' not found.")}
+	},
+}, {
+	name: "publishes-nothing", verdict: inspect.VerdictUnallocated, findings: []string{"NoDevices"},
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "hgx-h100", "")
+		b.Unpublish("node1")
+		b.Pending("nic", claim(want("nic", "hca.rdma.dev")))
+		return inspect.Question{Pod: fleet.Pod("nic")}
+	},
+}, {
+	name: "other-driver-failed", verdict: inspect.VerdictUnprepared, findings: []string{"PrepareFailed"},
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "hgx-h100", "")
+		b.Class("gpu", `device.driver == "`+fleet.GPUDriver+`"`)
+		b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
+		b.Allocate("node1", "accelerator", claim(want("gpu", "gpu")))
+		return inspect.Question{Pod: fleet.On(fleet.Pod("nic", "accelerator"), "node1"), Events: []corev1.Event{{
+			Reason: "FailedPrepareDynamicResources",
+			// prepareResources in pkg/kubelet/cm/dra/manager.go of Kubernetes 1.37
+			Message: "Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources failed for ResourceClaim accelerator: no such GPU",
+		}}}
+	},
+}, {
+	name: "other-scheduler", verdict: inspect.VerdictSchedulable,
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "hgx-h100", "")
+		b.Pending("nic", claim(want("nic", "hca.rdma.dev")))
+		p := fleet.Pod("nic")
+		p.Spec.SchedulerName = "volcano"
+		return inspect.Question{Pod: p}
+	},
 }, {
 	name: "not-created", verdict: inspect.VerdictBroken, findings: []string{"ClaimNotCreated"},
 	make: func(*fleet.Fleet) inspect.Question { return inspect.Question{Pod: ofTemplate("training-nics")} },
@@ -420,7 +452,10 @@ var scenarios = []scenario{{
 	},
 }, {
 	name: "forbidden", verdict: inspect.VerdictUnallocated,
-	unread: []string{`nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope`},
+	unread: []inspect.Unread{{
+		Kind: inspect.Nodes,
+		Why:  `nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope`,
+	}},
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "roce-sriov", "")
 		b.Allocate("node1", "one", claim(want("nic", "hca.rdma.dev")))

@@ -41,7 +41,7 @@ func TestPods(t *testing.T) {
 func TestPodsUnread(t *testing.T) {
 	c := jobsCluster(t)
 	c.UserPods, c.Slices = nil, nil
-	c.Unread = []string{"pods is forbidden", "resourceslices is forbidden"}
+	c.Unread = []inspect.Unread{{Kind: inspect.Pods}, {Kind: inspect.UserPods}, {Kind: inspect.Slices}}
 	pods := c.ListPods(context.Background())
 	test.Eq(t, 11, len(pods), test.Sprint("pods"))
 	for _, p := range pods {

@@ -3,7 +3,6 @@ package inspect
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,8 +54,8 @@ func NodeTable(nodes []Node) *metav1.Table {
 		if n.Driver != nil {
 			pod, version = n.Driver.Namespace+"/"+n.Driver.Name, n.Driver.Version
 		}
-		row(t, n.Name, yes(n.Ready), n.driverWord(), n.Devices, n.Free, n.Used, n.taints(),
-			strings.Join(n.Protocols, ","), n.Claims, pod, version, n.Kubelet, n.Why)
+		row(t, n.Name, yes(n.Ready), n.driverWord(), number(n.Devices), number(n.Free), number(n.Used), n.taints(),
+			strings.Join(n.Protocols, ","), number(n.Claims), pod, version, n.Kubelet, n.Why)
 	}
 	return t
 }
@@ -70,7 +69,7 @@ func yes(b bool) string {
 
 // taints returns the number of tainted devices, with the rules that taint some.
 func (n *Node) taints() string {
-	text := strconv.Itoa(n.Tainted)
+	text := number(n.Tainted)
 	if len(n.Rules) > 0 {
 		text += " (rule " + few(n.Rules, 2) + ")"
 	}
@@ -80,15 +79,17 @@ func (n *Node) taints() string {
 // driverWord returns the state of the driver on a node.
 func (n *Node) driverWord() string {
 	switch {
+	case n.Driver == nil && n.driverUnread:
+		return "Unknown"
 	case n.Driver == nil:
 		return "Missing"
 	case !n.Driver.Ready:
 		return "NotReady"
-	case n.unread:
-		return "Unread"
+	case n.Published == nil:
+		return "Unknown"
 	case n.NoHCA:
 		return "NoHCA"
-	case !n.Published:
+	case !*n.Published:
 		return "NothingPublished"
 	case n.Incomplete:
 		return "Publishing"

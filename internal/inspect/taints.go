@@ -2,7 +2,9 @@ package inspect
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -93,6 +95,46 @@ func untolerated(d *device, tolerations []resourceapi.DeviceToleration) []taint 
 			return resourceclaim.ToleratesTaint(toleration, *t.DeviceTaint)
 		})
 	})
+}
+
+// evicts reports whether a taint ends the pods of an allocated device that has these tolerations, and how long after it
+// was added. It is the rule of the controller that ends them, which differs from the scheduler's: a toleration counts
+// only if it names the effect NoExecute, one without seconds counts for ever, and of several the shortest time counts.
+// See claimEvictionTime in pkg/controller/devicetainteviction of Kubernetes 1.37; TestDrain of test/cluster/e2e/plugin
+// asks that controller.
+func evicts(t *resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) (after time.Duration, _ bool) {
+	if t.Effect != resourceapi.DeviceTaintEffectNoExecute {
+		return 0, false
+	}
+	seconds, tolerated := int64(math.MaxInt64), false
+	for _, toleration := range tolerations {
+		if toleration.Effect != resourceapi.DeviceTaintEffectNoExecute || !resourceclaim.ToleratesTaint(toleration, *t) {
+			continue
+		}
+		if toleration.TolerationSeconds == nil {
+			return 0, false
+		}
+		seconds, tolerated = min(seconds, max(0, *toleration.TolerationSeconds)), true
+	}
+	if !tolerated {
+		return 0, true
+	}
+	return time.Duration(seconds) * time.Second, true
+}
+
+// evictedBy returns the taints of a device that end the pods of an allocated one, and the first time at which one does.
+func evictedBy(d *device, tolerations []resourceapi.DeviceToleration) (by []taint, at time.Time) {
+	for _, t := range d.taints() {
+		after, ends := evicts(t.DeviceTaint, tolerations)
+		if !ends || t.TimeAdded == nil { // the API server sets the time
+			continue
+		}
+		by = append(by, t)
+		if end := t.TimeAdded.Add(after); at.IsZero() || end.Before(at) {
+			at = end
+		}
+	}
+	return by, at
 }
 
 // taintNames names taints in one line.

@@ -13,7 +13,7 @@ import (
 // WriteText writes an answer as text, most important first. With all set, it names every device and
 // claim. Otherwise it shortens long lists.
 func (a *Answer) WriteText(w io.Writer, all bool) error {
-	t := &textWriter{out: bufio.NewWriter(text.Writer(w)), most: 4}
+	t := &textWriter{out: bufio.NewWriter(text.Writer(w)), most: 4, unseen: a.unseen}
 	if all {
 		t.most = 1 << 20
 	}
@@ -38,6 +38,8 @@ func (a *Answer) WriteText(w io.Writer, all bool) error {
 type textWriter struct {
 	out  *bufio.Writer
 	most int // maximum number of names in a list
+	// unseen follows what would be right if everything had been read.
+	unseen string
 }
 
 // printf is the only way to write: names and messages of others break no line.
@@ -101,7 +103,7 @@ func (t *textWriter) request(r *RequestReport) {
 	}
 	if free > 0 {
 		node, n := r.Best()
-		t.printf("  %5d  could be had; most of them, %d, on node %s\n", free, n, node)
+		t.printf("  %5d  could be had%s; most of them, %d, on node %s\n", free, t.unseen, n, node)
 	}
 }
 
@@ -171,7 +173,7 @@ func (t *textWriter) remedies(a *Answer) {
 		}
 		return
 	}
-	t.printf("\nIt would fit, each of these alone:\n")
+	t.printf("\nIt would fit, each of these alone%s:\n", t.unseen)
 	for i, r := range a.Remedies {
 		if i == t.most*2 {
 			t.printf("  - and %d more: see -o wide\n", len(a.Remedies)-i)

@@ -42,6 +42,15 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 	if len(claims) == 0 || w.Verdict != "" {
 		return nil
 	}
+	if w.Cluster.Unread.has(Slices) {
+		w.unknown = append(w.unknown, unreadFinding("the ResourceSlices, which say what there is, could not be read", Slices))
+		w.find(w.unknown[len(w.unknown)-1])
+	}
+	if len(w.unknown) > 0 {
+		w.conclude(VerdictUnknown, "its claims have no devices, and nobody can tell whether they fit: %s",
+			w.unknown[0].Message)
+		return nil
+	}
 	if err := w.givesUp(ctx, claims); err != nil {
 		w.conclude(VerdictBroken, "an expression cannot be evaluated, and the scheduler gives up on the pod")
 		return nil
@@ -79,7 +88,7 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 				Remedy: "the scheduler gives up on a pod at such an error: correct the expression. " +
 					"An attribute that some devices lack is read with .?name.orValue(...)",
 			})
-		case w.classes[r.class] != nil && report.Devices == 0:
+		case w.classes[r.class] != nil && report.Devices == 0 && report.Error == "":
 			w.noDevices(claim, r)
 		}
 		answer.Requests = append(answer.Requests, report)
@@ -110,7 +119,19 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 			r.class, text.Count(len(w.devices), "device")),
 		Remedy: "name another class; kubectl rdma devices -o wide shows what there is",
 	}
-	if len(w.devices) == 0 {
+	switch ours := isOurs(w.classes[r.class]); {
+	case !ours:
+		f.Remedy = "name another class, or see why the driver of its devices publishes none: kubectl get resourceslices"
+	case len(w.devices) > 0:
+	case len(w.drivers) > 0:
+		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster, although ours runs on "+
+			text.Count(len(w.drivers), "node")
+		f.Remedy = "see why: kubectl rdma nodes, the log of a driver, and kubectl get events -n default " +
+			"--field-selector source=" + driver
+	case w.Cluster.Unread.has(Pods):
+		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
+		f.Remedy = "ask an administrator whether the driver runs (kubectl rdma nodes): you may not list its pods"
+	default:
 		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
 		f.Remedy = "install the driver, or see why its pods do not run: kubectl get daemonsets -A -l " + DriverSelector
 		if n := len(w.drivers); n > 0 {
@@ -121,12 +142,19 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 	w.find(f)
 }
 
+// isOurs reports whether a class names this driver in its selectors.
+func isOurs(class *resourceapi.DeviceClass) bool {
+	return slices.ContainsFunc(class.Spec.Selectors, func(s resourceapi.DeviceSelector) bool {
+		return s.CEL != nil && strings.Contains(s.CEL.Expression, driver)
+	})
+}
+
 // incomplete adds the pools from which the scheduler allocates nothing now.
 func (w *inquiry) incomplete() {
 	for _, pool := range w.partial {
 		w.find(Finding{
 			Reason: "PoolIncomplete", Message: "the driver is publishing pool " + pool,
-			Remedy: "wait some seconds; if it stays so, look at the driver's log on that node",
+			Remedy: "wait some seconds; if it stays so, look at the log of that driver on that node",
 		})
 	}
 	for _, pool := range w.invalid {
@@ -134,7 +162,7 @@ func (w *inquiry) incomplete() {
 			Reason: "PoolInvalid",
 			Message: "pool " + pool + " is invalid, and the scheduler takes nothing from it: " +
 				"two devices have the same name, or a device consumes a counter that the pool lacks",
-			Remedy: "that is a fault of the driver: report it, with kubectl get resourceslices -o yaml",
+			Remedy: "that is a fault of that driver: report it, with kubectl get resourceslices -o yaml",
 		})
 	}
 }
@@ -219,7 +247,7 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 	}
 	w.Remedies = t.remedies
 	tolerable := slices.ContainsFunc(t.remedies, func(r Remedy) bool { return r.Change == ChangeToleration })
-	if t.never && !tolerable && len(w.open) > 0 && len(w.devices) > 0 {
+	if t.never && !tolerable && len(w.open) > 0 && len(w.devices) > 0 && len(w.partial) == 0 {
 		w.find(Finding{
 			Reason: "NeverFits",
 			Message: "it would not fit either if every other claim ended: " +
@@ -266,14 +294,22 @@ func (w *inquiry) schedulable(node string) {
 			Remedy: "remove spec.nodeName, and select the node with nodeSelector or affinity",
 		})
 		w.conclude(VerdictBroken, "it has a node and no devices, since the scheduler was left out")
-	case len(w.Cluster.Nodes) == 0:
-		w.conclude(VerdictSchedulable, "its claims fit")
 	case w.Planned != nil:
-		w.conclude(VerdictSchedulable, "its claims fit, now on node %s", node)
+		w.conclude(VerdictSchedulable, "its claims fit, now on node %s%s", node, w.unseen)
 	default:
-		w.conclude(VerdictSchedulable, "its claims fit on node %s: it waits for the scheduler, "+
-			"or for something that is no device (see what the scheduler says)", node)
+		w.conclude(VerdictSchedulable, "its claims fit on node %s%s: %s", node, w.unseen, w.waitsFor())
 	}
+}
+
+// waitsFor says for what a pod waits that could have its devices. It names only what there is to read.
+func (w *inquiry) waitsFor() string {
+	switch name := w.Question.Pod.Spec.SchedulerName; {
+	case w.Scheduler != "":
+		return "it waits for the scheduler, or for something that is no device (see what the scheduler says)"
+	case name != "" && name != corev1.DefaultSchedulerName:
+		return fmt.Sprintf("it waits for scheduler %s, which has said nothing of it: see whether that runs", name)
+	}
+	return "it waits for the scheduler, which has said nothing of it yet"
 }
 
 // concludeShort sets the verdict on the requests that fail by themselves, or on the claims as a whole.
@@ -314,6 +350,8 @@ func (w *inquiry) short(claim int, base string) string {
 		node, n := r.Best()
 		f := Finding{Reason: "NotEnoughDevices", Claim: c.Name, Request: r.Name, Node: node}
 		switch {
+		case r.Devices == 0 && len(w.partial) > 0:
+			f.Message = fmt.Sprintf("request %s wants %s, of which no complete pool has a device", r.Name, r.Class)
 		case r.Devices == 0:
 			f.Message = fmt.Sprintf("request %s wants %s, of which there are no devices", r.Name, r.Class)
 		case r.Count == 0:
@@ -323,8 +361,8 @@ func (w *inquiry) short(claim int, base string) string {
 			f.Message = fmt.Sprintf("request %s wants %d of %s, and no node has one that it can get",
 				r.Name, r.Count, r.Class)
 		default:
-			f.Message = fmt.Sprintf("request %s wants %d of %s, and the best node, %s, has %d",
-				r.Name, r.Count, r.Class, node, n)
+			f.Message = fmt.Sprintf("request %s wants %d of %s, and the best node, %s, has %d%s",
+				r.Name, r.Count, r.Class, node, n, w.unseen)
 		}
 		w.find(f)
 		parts = append(parts, f.Message)

@@ -39,7 +39,11 @@ const (
 	VerdictUnprepared  Verdict = "unprepared"  // the devices are allocated, and the pod does not start
 	VerdictImpaired    Verdict = "impaired"    // the pod runs, and its devices or containers have a fault
 	VerdictEnding      Verdict = "ending"      // the pod is being deleted
+	VerdictUnknown     Verdict = "unknown"     // what decides could not be read
 )
+
+// Fits reports whether the verdict on a pod that does not exist is that it gets its devices now, or wants none.
+func (v Verdict) Fits() bool { return v == VerdictSchedulable || v == VerdictNoClaims }
 
 // Finding is one problem, or other useful information.
 type Finding struct {
@@ -74,6 +78,8 @@ type Answer struct {
 	Scheduler string `json:"scheduler,omitempty"`
 	// Unread is what could not be read, which the answer may lack.
 	Unread []string `json:"unread,omitempty"`
+
+	unseen string // of what decides whether claims fit: the end of a sentence
 }
 
 // ClaimAnswer is a claim of the pod.
@@ -93,7 +99,8 @@ type inquiry struct {
 	*view
 	Question
 	Answer
-	wanted []*wanted
+	wanted  []*wanted
+	unknown []Finding // objects of the pod that could not be read
 	// open are the nodes where the pod can go, closed the others, and shut the reasons against these.
 	open, closed []*corev1.Node
 	shut         map[string]string
@@ -117,7 +124,7 @@ func (c *Cluster) Why(ctx context.Context, q Question) (*Answer, error) {
 	w := &inquiry{view: c.with(q.Planned).view(), Question: q}
 	w.Answer = Answer{
 		Namespace: q.Pod.Namespace, Pod: q.Pod.Name, Phase: phase(&q.Pod), Node: q.Pod.Spec.NodeName,
-		Scheduler: schedulerSays(&q.Pod), Unread: slices.Clone(c.Unread),
+		Scheduler: schedulerSays(&q.Pod), Unread: c.Unread.Why(), unseen: c.Unread.unseen(Claims, Rules, Nodes),
 	}
 	if q.Planned != nil {
 		w.Phase, w.Of = "Planned", q.Planned.Of
@@ -130,7 +137,7 @@ func (c *Cluster) Why(ctx context.Context, q Question) (*Answer, error) {
 
 func (w *inquiry) answer(ctx context.Context) error {
 	c := w.causesOf(&w.Question)
-	w.wanted, w.Findings = c.wanted, c.found
+	w.wanted, w.unknown, w.Findings = c.wanted, c.unknown, c.found
 	pod := &w.Question.Pod
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -138,7 +145,7 @@ func (w *inquiry) answer(ctx context.Context) error {
 	case ended(pod):
 		w.done()
 		return nil
-	case len(w.wanted) == 0 && c.broken == 0:
+	case len(w.wanted) == 0 && c.broken+len(c.unknown) == 0:
 		w.conclude(VerdictNoClaims, "it asks for no device by a claim or an extended resource of a DeviceClass")
 		return nil
 	case c.broken > 0:

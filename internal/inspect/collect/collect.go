@@ -39,29 +39,26 @@ type Reader struct {
 	Namespace string
 	// NodeOfEvents is the node whose events NodeEvents are.
 	NodeOfEvents string
+	// DriverNamespace is that of the driver, "" where DeviceClasses say it.
+	DriverNamespace string
 }
 
 // Kind is a kind of object that a question needs.
-type Kind string
+type Kind = inspect.Kind
 
 // The kinds.
 const (
-	Nodes   Kind = "nodes"
-	Pods    Kind = "pods" // of the driver
-	Slices  Kind = "resourceslices"
-	Claims  Kind = "resourceclaims"
-	Classes Kind = "deviceclasses"
-	// Rules are read in the version that the API server serves, and are never what a question is about.
-	Rules Kind = "devicetaintrules"
-	// UserPods are all pods, or those that Reader.UserPods selects.
-	UserPods Kind = "pods of users"
-	// Templates are ResourceClaimTemplates; Events are Warnings about pods.
-	Templates Kind = "resourceclaimtemplates"
-	Events    Kind = "events"
-	// NodeEvents are those of one node. The driver writes them into the namespace default.
-	NodeEvents Kind = "events of the node"
-	// EmptyNodes are the events of drivers that publish nothing.
-	EmptyNodes Kind = "events of nodes without devices"
+	Nodes      = inspect.Nodes
+	Pods       = inspect.Pods
+	Slices     = inspect.Slices
+	Claims     = inspect.Claims
+	Classes    = inspect.Classes
+	Rules      = inspect.Rules
+	UserPods   = inspect.UserPods
+	Templates  = inspect.Templates
+	Events     = inspect.Events
+	NodeEvents = inspect.NodeEvents
+	EmptyNodes = inspect.EmptyNodes
 )
 
 // Read reads kinds of objects. The question is about the first one, so Read returns an error
@@ -73,7 +70,7 @@ func (r Reader) Read(ctx context.Context, about Kind, others ...Kind) (*inspect.
 
 // readable also returns the kinds that the user may read.
 func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspect.Cluster, []Kind, error) {
-	c, kinds := &inspect.Cluster{Now: time.Now()}, []Kind{about}
+	c, kinds := &inspect.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace}, []Kind{about}
 	if err := r.read(ctx, c, about); err != nil {
 		return nil, nil, fmt.Errorf("list %s: %w", about, err)
 	}
@@ -83,14 +80,19 @@ func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspe
 		case err == nil:
 			kinds = append(kinds, kind)
 		case passable(kind, err):
-			c.Unread = append(c.Unread, err.Error())
+			unread(c, kind, err)
 		case kind == Events || kind == NodeEvents || kind == EmptyNodes: // an aid only
-			c.Unread = append(c.Unread, fmt.Sprintf("events could not be read: %v", err))
+			unread(c, kind, fmt.Errorf("events could not be read: %w", err))
 		default:
 			return nil, nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 	}
 	return c, kinds, nil
+}
+
+// unread adds a kind that could not be read.
+func unread(c *inspect.Cluster, kind Kind, err error) {
+	c.Unread = append(c.Unread, inspect.Unread{Kind: kind, Why: err.Error()})
 }
 
 // passable reports whether an answer without a kind of object is still useful, if it says what is missing.
@@ -105,7 +107,17 @@ func Unreadable(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || NotServed(err)
 }
 
+// read reads a kind of object. An API server that does not serve it says so in words that name nothing.
 func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
+	err := r.readKind(ctx, c, kind)
+	if NotServed(err) && slices.Contains([]Kind{Slices, Claims, Classes, Templates}, kind) {
+		return fmt.Errorf("%w: the API server does not serve %s of resource.k8s.io/v1: this needs Kubernetes 1.34 or newer",
+			err, kind)
+	}
+	return err
+}
+
+func (r Reader) readKind(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 	core, dra := r.Client.CoreV1(), r.Client.ResourceV1()
 	switch kind {
 	case Nodes:
@@ -173,11 +185,11 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 	}
 	q := inspect.Question{Pod: *pod, Templates: map[string]bool{}}
 	if err := r.events(ctx, &q, c); err != nil {
-		c.Unread = append(c.Unread, fmt.Sprintf("events could not be read: %v", err))
+		unread(c, Events, fmt.Errorf("events could not be read: %w", err))
 	}
 	for _, err := range []error{r.templates(ctx, &q), r.labels(ctx, &q, c.Claims)} {
 		if err != nil {
-			c.Unread = append(c.Unread, err.Error())
+			unread(c, "", err)
 		}
 	}
 	return c, q, nil
@@ -185,18 +197,18 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 
 // scheduler reads what the scheduler looks at for a pod of a namespace.
 func (r Reader) scheduler(ctx context.Context, namespace string) (*inspect.Cluster, error) {
-	c := &inspect.Cluster{Now: time.Now()}
+	c := &inspect.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace}
 	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
-			if !passable(kind, err) {
+			if !passable(kind, err) || kind == Slices && NotServed(err) { // then none of resource.k8s.io is
 				return nil, fmt.Errorf("list %s: %w", kind, err)
 			}
-			c.Unread = append(c.Unread, err.Error())
+			unread(c, kind, err)
 			if kind == Claims { // other claims are useful, but the pod's own are necessary
 				own := r
 				own.Namespace = namespace
 				if err := own.read(ctx, c, Claims); err != nil {
-					c.Unread = append(c.Unread, err.Error())
+					unread(c, inspect.OwnClaims, err)
 				}
 			}
 		}
@@ -224,7 +236,7 @@ func (r Reader) Planned(ctx context.Context, m *inspect.Manifest) (*inspect.Clus
 		}
 		q := m.Question(p, templates)
 		if err := r.labels(ctx, &q, slices.Concat(c.Claims, q.Planned.Claims)); err != nil {
-			c.Unread = append(c.Unread, err.Error())
+			unread(c, "", err)
 		}
 		out = append(out, q)
 	}

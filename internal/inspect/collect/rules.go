@@ -57,7 +57,7 @@ func (r Reader) rules(ctx context.Context, c *inspect.Cluster) error {
 	if n := len(unknown); n > 0 {
 		text := strings.Join(unknown[:min(n, 3)], ", ")
 		err := unknownRules(fmt.Errorf("this program does not understand %d of %d: %s", n, len(list.Items), text))
-		c.Unread = append(c.Unread, err.Error())
+		unread(c, Rules, err)
 	}
 	return nil
 }

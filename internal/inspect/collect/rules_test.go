@@ -70,7 +70,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := ask(t, tc.answers)
-			unread := strings.Join(c.Unread, "; ")
+			unread := strings.Join(c.Unread.Why(), "; ")
 			if len(c.Rules) != tc.rules || !strings.Contains(unread, tc.unread) || (tc.unread == "") != (unread == "") {
 				t.Errorf("%d rules, not known: %q; want %d, %q", len(c.Rules), unread, tc.rules, tc.unread)
 			}

@@ -44,7 +44,9 @@ func (r Reader) Watch(ctx context.Context, show func(*inspect.Cluster) error, ab
 			return nil
 		case <-changed:
 		}
-		c := &inspect.Cluster{Now: time.Now(), Unread: slices.Clone(first.Unread)}
+		c := &inspect.Cluster{
+			Now: time.Now(), Unread: slices.Clone(first.Unread), DriverNamespace: first.DriverNamespace,
+		}
 		for i, kind := range kinds {
 			fill(c, kind, stores[i].List())
 		}

@@ -34,7 +34,7 @@ type Reader struct {
 	out inspect.Manifest
 }
 
-// Read adds the objects of a file, whose documents are YAML or JSON. It takes pods, the pod templates in objects of all
+// Read adds the objects of a file, whose documents are YAML or JSON. It takes pods, the pod templates and pod specs in objects of all
 // kinds, and what pods refer to: ResourceClaims, ResourceClaimTemplates and DeviceClasses. It passes over all other
 // objects.
 func (r *Reader) Read(data []byte) error {
@@ -53,7 +53,7 @@ func (r *Reader) Read(data []byte) error {
 // Manifest returns what was read. A manifest without a pod is an error.
 func (r *Reader) Manifest() (*inspect.Manifest, error) {
 	if len(r.out.Pods) == 0 {
-		return nil, errors.New("there is no pod, and no object with a pod template, such as a Deployment or a Job")
+		return nil, errors.New("there is no pod, and no object with a pod template or containers, such as a Deployment")
 	}
 	return &r.out, nil
 }
@@ -144,8 +144,9 @@ func add[T any](r *Reader, label string, raw []byte, to *[]T, finish func(*T) er
 	return nil
 }
 
-// templates adds the pod templates in an object: each mapping with a spec that has containers. So it finds those of
-// JobSets, MPIJobs and of kinds that this package does not know.
+// templates adds the pods that an object describes: each mapping with a spec that has containers, and each other mapping
+// that has some, which is taken for the spec itself. So it finds those of JobSets, MPIJobs and LLMInferenceServices, and
+// of kinds that this package does not know.
 func (r *Reader) templates(label, name, namespace, path string, value any) error {
 	switch v := value.(type) {
 	case []any:
@@ -155,10 +156,11 @@ func (r *Reader) templates(label, name, namespace, path string, value any) error
 			}
 		}
 	case map[string]any:
-		if spec, ok := v["spec"].(map[string]any); ok {
-			if containers, ok := spec["containers"].([]any); ok && len(containers) > 0 && path != "" {
-				return r.template(label, name, namespace, path, v)
-			}
+		if spec, ok := v["spec"].(map[string]any); ok && hasContainers(spec) && path != "" {
+			return r.template(label, name, namespace, path, v)
+		}
+		if hasContainers(v) {
+			return r.bareSpec(label, name, namespace, path, v)
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if err := r.templates(label, name, namespace, strings.TrimPrefix(path+"."+key, "."), v[key]); err != nil {
@@ -167,6 +169,27 @@ func (r *Reader) templates(label, name, namespace, path string, value any) error
 		}
 	}
 	return nil
+}
+
+func hasContainers(spec map[string]any) bool {
+	containers, ok := spec["containers"].([]any)
+	return ok && len(containers) > 0
+}
+
+// bareSpec adds a pod whose spec an object has without a template. Other fields may stand beside those of pods. What is
+// no spec of a pod is passed over, and named.
+func (r *Reader) bareSpec(label, name, namespace, path string, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("%s: a key is no text", path)
+	}
+	var spec corev1.PodSpec
+	if err := strictjson.UnmarshalCaseSensitivePreserveInts(raw, &spec); err != nil {
+		r.Warnings = append(r.Warnings, text.Bound(fmt.Sprintf("%s: %s has containers, and is passed over, since it is no "+
+			"spec of a pod: %v", label, path, plain(err)), text.MaxForeign))
+		return nil
+	}
+	return r.pod(name, label+" ("+path+")", namespace, corev1.Pod{Spec: spec})
 }
 
 func (r *Reader) template(label, name, namespace, path string, value any) error {

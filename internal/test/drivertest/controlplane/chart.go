@@ -23,7 +23,11 @@ func ChartClasses(t testing.TB) []*resourceapi.DeviceClass {
 	source, err := os.ReadFile(filepath.Join(root, "deployments/helm/dra-driver-rdma/templates/deviceclasses.yaml"))
 	must.NoError(t, err)
 	funcs := template.FuncMap{
-		"include": func(name string, _ any) string { return map[string]string{"rdma.driver": "rdma.dev"}[name] },
+		"include": func(name string, _ any) string {
+			return map[string]string{
+				"rdma.driver": "rdma.dev", "rdma.user": "system:serviceaccount:dra-driver-rdma:dra-driver-rdma",
+			}[name]
+		},
 		"nindent": func(_ int, s string) string { return s },
 	}
 	parsed, err := template.New("classes").Funcs(funcs).Parse(string(source))

@@ -103,8 +103,8 @@ func driverPod(node string) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dra-driver-rdma", Name: "dra-driver-rdma-" + node, Labels: map[string]string{
 			"app.kubernetes.io/name": "dra-driver-rdma", "app.kubernetes.io/version": "0.1.0",
-		}},
-		Spec:   corev1.PodSpec{NodeName: node},
+		}, OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "dra-driver-rdma", Controller: new(true)}}},
+		Spec:   corev1.PodSpec{NodeName: node, ServiceAccountName: "dra-driver-rdma"},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 }

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,8 +69,10 @@ func TestDrain(t *testing.T) {
 
 	b.run("kubectl", "rdma", "drain", "storage", "mlx5_0", "--evict", "--yes", "--as=operator")
 	b.until("an eviction", func() bool { return b.ends("holder") })
-	for _, node := range []string{"storage", "train"} {
-		b.run("kubectl", "rdma", "undrain", node, "mlx5_0", "--as=operator")
+	b.evictions()
+	for _, hca := range []string{"storage/mlx5_0", "storage/mlx5_1", "train/mlx5_0"} {
+		node, name, _ := strings.Cut(hca, "/")
+		b.run("kubectl", "rdma", "undrain", node, name, "--as=operator")
 	}
 	b.effects("None")
 	for name := range drains {
@@ -77,6 +80,50 @@ func TestDrain(t *testing.T) {
 	}
 	test.Eq(t, before, b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}"),
 		test.Sprint("the foreign rule"))
+}
+
+// tolerant are pods whose claims tolerate a drain in some way, and whether Kubernetes lets them run.
+var tolerant = map[string]struct {
+	tolerations, note string
+	stays             bool
+}{
+	"ever":  {"{operator: Exists, effect: NoExecute}", "tolerates the taint: its pods stay", true},
+	"later": {"{operator: Exists, effect: NoExecute, tolerationSeconds: 7200}, {operator: Exists, effect: NoExecute, tolerationSeconds: 3600}", "tolerates the taint for 3600 s, then its pods end", true},
+	"empty": {"{operator: Exists}", "-", false}, // docs/dev/upstream-tolerations-without-effect.md
+	"both":  {"{operator: Exists, effect: NoExecute}, {operator: Exists, effect: NoExecute, tolerationSeconds: -1}", "tolerates the taint: its pods stay", true},
+}
+
+// evictions checks that a drain says beforehand which pods stay, that Kubernetes says the same, and that it is so.
+func (b *bed) evictions() {
+	b.Helper()
+	for name, w := range tolerant {
+		claim := waiting{claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.1")+", tolerations: ["+w.tolerations+"]"), "")}
+		b.apply(claim.manifest(name))
+	}
+	for name := range tolerant {
+		b.scheduled(name)
+	}
+	said := b.run("kubectl", "rdma", "drain", "storage", "mlx5_1", "--evict", "--yes", "--as=operator")
+	for name, w := range tolerant {
+		if !regexp.MustCompile(`default/` + name + `-devices-\S+ .* ` + w.note).MatchString(said) {
+			b.Errorf("kubectl rdma drain does not say %q of %s:\n%s", w.note, name, said)
+		}
+	}
+	for _, want := range []string{"2 pods would be evicted with --evict", "2 pods would be evicted in 1 namespace"} {
+		if !strings.Contains(said, want) {
+			b.Errorf("kubectl rdma drain does not say %q:\n%s", want, said)
+		}
+	}
+	b.until("an eviction of a toleration without effect", func() bool { return b.ends("empty") })
+	for name, w := range tolerant {
+		if b.ends(name) == w.stays {
+			b.Errorf("pod %s ends: %t", name, w.stays)
+		}
+	}
+	if why := b.run("kubectl", "rdma", "why", "later"); !regexp.MustCompile(`\(NoExecute\).*: Kubernetes evicts the pod at .*, in (59m|60m)`).MatchString(why) {
+		b.Errorf("kubectl rdma why does not say when the pod ends:\n%s", why)
+	}
+	b.run("kubectl", "delete", "pods", "ever", "later", "both", "--grace-period=0", "--force")
 }
 
 // effects checks the effects of all rules.
