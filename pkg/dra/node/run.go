@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -26,8 +27,9 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 	if err := n.recall(); err != nil {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
 	}
-	if n.Mover != nil {
-		if err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods
+	foreign := func(h rdma.HCA) bool { return h.Foreign() }
+	if n.Mover != nil || slices.ContainsFunc(n.Host().HCAs, foreign) {
+		if err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods, or whose interfaces are
 			return err
 		}
 	}

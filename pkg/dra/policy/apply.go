@@ -75,6 +75,10 @@ func (a *application) decide(h *rdma.HCA) Decision {
 		}
 	}
 	d.Form = d.Wanted
+	reason := notOfHost(h)
+	if d.foreign = reason != "" && (d.rule == nil || !d.rule.selectors.askForSoftware(h, a.snap.NetnsMode)); d.foreign {
+		d.withhold("%s; a rule that selects function == \"virtual\" offers it all the same", reason)
+	}
 	if err := h.Unusable(); err != nil {
 		d.withhold("%s", err)
 	}
@@ -82,6 +86,20 @@ func (a *application) decide(h *rdma.HCA) Decision {
 		a.withholdFixed(&d)
 	}
 	return d
+}
+
+// notOfHost returns why a software HCA may not be the host's, "" if RDMA netlink says that it is. Hardware is the host's.
+func notOfHost(h *rdma.HCA) string {
+	switch {
+	case h.Function != rdma.Virtual:
+		return ""
+	case h.Software == nil:
+		return "it is a software HCA, and RDMA netlink did not say whether its network interface is the host's"
+	case h.Foreign():
+		return "it is a software HCA, and its network interface is in another network namespace: any pod with NET_ADMIN " +
+			"can make one"
+	}
+	return ""
 }
 
 // withholdFixed withholds an HCA that cannot move into the network namespace of a pod.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/lldptest"
@@ -80,7 +81,7 @@ func TestLeaf(t *testing.T) {
 	api, kubelet := drivertest.NewAPI(t), drivertest.NewKubelet(t)
 	driver, err := dra.New(dra.Config{
 		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: kubelet.Dir, StateDir: t.TempDir(),
-		CDIDir: t.TempDir(), Site: plan.DefaultSite(), Policy: p,
+		CDIDir: t.TempDir(), Site: plan.DefaultSite(), Policy: p, Genl: &genl.Kernel{},
 	}, api.Client(t))
 	if err != nil {
 		t.Fatal(err)
