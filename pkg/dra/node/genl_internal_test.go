@@ -170,7 +170,7 @@ func TestQuestionsOfAPoll(t *testing.T) {
 				cards++
 			}
 		}
-		n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+		readHealth(n)
 		counts[functions] = fmt.Sprintf("%d questions about %d cards", kernel.total(), cards)
 		t.Logf("%d functions: %s", functions, counts[functions])
 	}

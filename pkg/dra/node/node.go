@@ -103,10 +103,10 @@ func Open(cfg Config) (*Node, error) {
 		n.cfg.Source = kernelEvents(cfg.Events)
 	}
 	n.verifier = verifier{
-		root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}, software: n.software,
+		root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}, software: softwareOf(n),
 	}
 	n.scanner = rdma.NewScanner(n.sys)
-	n.scanner.Software = n.software
+	n.scanner.Software = softwareOf(n)
 	n.host.Store(&Host{Sys: n.sys, seen: map[string]*rdma.HCA{}}) // before a scan, which asks it for software HCAs
 	n.scanner.Learn(recallVPD(cfg.Store.Memory()))
 	if err := n.Rescan(); err != nil {

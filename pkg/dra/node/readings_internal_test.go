@@ -88,7 +88,7 @@ func TestReadPorts(t *testing.T) {
 			Uverbs: &rdma.Node{}, Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, State: rdma.PortActive}}}
 		vf := h
 		vf.Name, vf.Function = "vf", rdma.VF
-		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds())
+		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds(), new(movable).moveCount)
 		want := map[health.PortID]health.Reading{{Device: "pf", Port: 1}: tc.want}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)

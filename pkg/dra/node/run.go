@@ -33,7 +33,7 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 			return err
 		}
 	}
-	n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+	readHealth(n)
 	n.leaves.look(ctx, n)
 	n.judge(ctx, n.cfg.Now())
 	n.remember(ctx)
@@ -72,7 +72,7 @@ func (n *Node) Run(ctx context.Context) {
 		case <-poll.C:
 			n.looked(ctx, pollPorts(n))
 			asks = n.askAgain.Swap(false)
-			n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+			readHealth(n)
 		case <-n.changed:
 			n.adapt(ctx)
 		}

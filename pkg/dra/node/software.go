@@ -23,19 +23,21 @@ func Software(kernel Genl) func(ibdev string) *rdma.Software {
 	}
 }
 
-// software is Software for a driver: an interface that it may have moved into a pod counts as the host's. Several
-// goroutines call it.
-func (n *Node) software(ibdev string) *rdma.Software {
-	s := Software(n.cfg.Genl)(ibdev)
-	if s != nil && s.Netdev == "" {
-		s.Netdev = n.movedFrom(s.Index)
+// softwareOf is Software for a driver: an interface that it may have moved into a pod counts as the host's. Several
+// goroutines call the function.
+func softwareOf(n *Node) func(ibdev string) *rdma.Software {
+	return func(ibdev string) *rdma.Software {
+		s := Software(n.cfg.Genl)(ibdev)
+		if s != nil && s.Netdev == "" {
+			s.Netdev = movedFrom(n, s.Index)
+		}
+		return s
 	}
-	return s
 }
 
 // movedFrom returns the interface that the host had below an RDMA device, if a prepared claim moves the device's
 // interface into its pod. The kernel's number of the device shows that it is the same one.
-func (n *Node) movedFrom(index uint32) string {
+func movedFrom(n *Node, index uint32) string {
 	for name, hca := range n.Host().seen {
 		if hca.Software == nil || hca.Software.Index != index || hca.Software.Netdev == "" {
 			continue

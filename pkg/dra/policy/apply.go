@@ -293,7 +293,7 @@ type numbers map[*rule]map[string]int
 func (a *application) cardNumbers() numbers {
 	out := numbers{}
 	for _, d := range a.Decisions {
-		if d.rule == nil || d.rule.rails == 0 {
+		if d.rule == nil || d.rule.rails == 0 || d.foreign { // a pod must not change the number of cards
 			continue
 		}
 		if out[d.rule] == nil {
@@ -305,7 +305,7 @@ func (a *application) cardNumbers() numbers {
 	}
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		if d.rule != nil && d.rule.rails > 0 && len(out[d.rule]) != int(d.rule.rails) {
+		if d.rule != nil && d.rule.rails > 0 && !d.foreign && len(out[d.rule]) != int(d.rule.rails) {
 			d.note("no attribute rail: rule %s numbers %d cards, and it matches %d",
 				d.rule.name, d.rule.rails, len(out[d.rule]))
 		}
@@ -315,7 +315,7 @@ func (a *application) cardNumbers() numbers {
 
 // of returns the number of an HCA's card, -1 without a number.
 func (n numbers) of(d *Decision) int {
-	if d.rule == nil || d.rule.rails == 0 || len(n[d.rule]) != int(d.rule.rails) {
+	if d.rule == nil || d.rule.rails == 0 || d.foreign || len(n[d.rule]) != int(d.rule.rails) {
 		return -1
 	}
 	return n[d.rule][d.HCA.Family()]

@@ -161,6 +161,7 @@ func TestSoftware(t *testing.T) {
 		"rules: " + selected(`device.attributes["rdma.dev"].function != "vf"`):           "shared-" + host,
 		"rules: " + selected(`device.attributes["rdma.dev"].driver == "rxe"`):            shared,
 		"rules: " + function: shared,
+		"rules: [{name: a, rails: 1}]": host,
 		"rules: [{name: n, publish: none}]\ngroups: [{name: a}]": "group-a of " + host,
 		"rules: [{name: n, publish: none}]\ngroups: " + members:  "group-a of " + all,
 	} {
@@ -176,6 +177,9 @@ func TestSoftware(t *testing.T) {
 			for _, h := range g.Members {
 				got = append(got, h.Name)
 			}
+		}
+		if d := r.Decisions[1]; strings.Contains(d.Reason, "no attribute rail") {
+			t.Errorf("%s: %s: %s", text, d.HCA.Name, d.Reason)
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: published %v, want %s", text, got, want)
