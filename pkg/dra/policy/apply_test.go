@@ -160,8 +160,8 @@ func TestSoftware(t *testing.T) {
 		"rules: " + selected(`device.attributes["rdma.dev"].ibdev == "rxe1"`):            host,
 		"rules: " + selected(`device.attributes["rdma.dev"].function != "vf"`):           "shared-" + host,
 		"rules: " + selected(`device.attributes["rdma.dev"].driver == "rxe"`):            shared,
-		"rules: " + function: shared,
-		"rules: [{name: a, rails: 1}]": host,
+		"rules: " + function:                                     shared,
+		"rules: [{name: a, rails: 1}]":                           host,
 		"rules: [{name: n, publish: none}]\ngroups: [{name: a}]": "group-a of " + host,
 		"rules: [{name: n, publish: none}]\ngroups: " + members:  "group-a of " + all,
 	} {
