@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/vishvananda/netlink"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -86,14 +85,14 @@ func TestAnswers(t *testing.T) {
 	for answer, want := range map[string]rdma.Software{
 		port + portNetdev: {Index: 7, Netdev: "eth0"}, port: {Index: 7}, // fill_port_info, drivers/infiniband/core/nldev.c
 	} {
-		got, err := decodePort(unhex(t, answer), netlink.RdmaLinkAttrs{Index: 7, Name: "rxe0"})
+		got, err := decodePort(unhex(t, answer), 7, "rxe0")
 		if err != nil || *got != want {
 			t.Errorf("%s: %+v, %v, want %+v", answer, got, err, want)
 		}
 	}
-	for _, of := range []netlink.RdmaLinkAttrs{{Index: 7, Name: "rxe1"}, {Index: 8, Name: "rxe0"}} {
-		if got, err := decodePort(unhex(t, port), of); err == nil {
-			t.Errorf("an answer about another device than %+v is %+v", of, got)
+	for ibdev, index := range map[string]uint32{"rxe1": 7, "rxe0": 8} {
+		if got, err := decodePort(unhex(t, port), index, ibdev); err == nil {
+			t.Errorf("an answer about another device than %d %s is %+v", index, ibdev, got)
 		}
 	}
 	for _, b := range []string{"", "0800", "04007280", "0c0072800800730066770000"} {

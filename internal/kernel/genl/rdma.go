@@ -3,7 +3,6 @@ package genl
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -23,21 +22,56 @@ const dumps = 5
 
 // Software returns what RDMA netlink says of a software HCA. The kernel names the interface of a port only to who asks
 // from the network namespace of the interface (fill_port_info, drivers/infiniband/core/nldev.c).
-func (*Kernel) Software(ibdev string) (*rdma.Software, error) {
-	link, err := rdmaLink(ibdev)
-	if err != nil {
-		return nil, fmt.Errorf("ask RDMA netlink for device %q: %w", ibdev, err)
+//
+// The kernel finds a device by its number only. Numbers are kept, because a pod can add many devices, and a list of all
+// for each of them would take long. The answer says whether a number is still right.
+func (k *Kernel) Software(ibdev string) (*rdma.Software, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	index, known := k.numbers[ibdev]
+	if known {
+		if out, err := askPort(index, ibdev); err == nil {
+			return out, nil
+		}
 	}
+	numbers, err := listNumbers()
+	if err != nil {
+		return nil, fmt.Errorf("list RDMA devices by netlink: %w", err)
+	}
+	k.numbers = numbers
+	if index, known = numbers[ibdev]; !known {
+		return nil, fmt.Errorf("find device %q by RDMA netlink: %w", ibdev, unix.ENODEV)
+	}
+	return askPort(index, ibdev)
+}
+
+// listNumbers returns the kernel's numbers of the devices of the process's network namespace, by name.
+func listNumbers() (map[string]uint32, error) {
+	var links []*netlink.RdmaLink
+	err := error(netlink.ErrDumpInterrupted)
+	for range dumps {
+		if links, err = netlink.RdmaLinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	out := map[string]uint32{}
+	for _, l := range links {
+		out[l.Attrs.Name] = l.Attrs.Index
+	}
+	return out, err
+}
+
+// askPort asks for the first port of a device.
+func askPort(index uint32, ibdev string) (out *rdma.Software, err error) {
 	req := nl.NewNetlinkRequest(portGet, 0)
-	req.AddData(nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(link.Attrs.Index)))
+	req.AddData(nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(index)))
 	req.AddData(nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_PORT_INDEX, nl.Uint32Attr(1)))
 	answers, err := req.Execute(unix.NETLINK_RDMA, 0)
 	if err == nil && len(answers) != 1 {
 		err = fmt.Errorf("%w: %d messages", errMalformed, len(answers))
 	}
-	var out *rdma.Software
 	if err == nil {
-		out, err = decodePort(answers[0], link.Attrs)
+		out, err = decodePort(answers[0], index, ibdev)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask RDMA netlink for port 1 of device %q: %w", ibdev, err)
@@ -45,38 +79,21 @@ func (*Kernel) Software(ibdev string) (*rdma.Software, error) {
 	return out, nil
 }
 
-// rdmaLink finds a device in the list of the process's network namespace.
-func rdmaLink(ibdev string) (*netlink.RdmaLink, error) {
-	for range dumps {
-		links, err := netlink.RdmaLinkList()
-		i := slices.IndexFunc(links, func(l *netlink.RdmaLink) bool { return l.Attrs.Name == ibdev })
-		switch {
-		case i >= 0:
-			return links[i], nil
-		case err == nil:
-			return nil, unix.ENODEV
-		case !errors.Is(err, netlink.ErrDumpInterrupted):
-			return nil, err
-		}
-	}
-	return nil, netlink.ErrDumpInterrupted
-}
-
 // decodePort reads an answer to RDMA_NLDEV_CMD_PORT_GET. The device may have got another name since it was listed.
-func decodePort(b []byte, of netlink.RdmaLinkAttrs) (*rdma.Software, error) {
+func decodePort(b []byte, number uint32, ibdev string) (*rdma.Software, error) {
 	all, err := parse(b)
 	if err != nil {
 		return nil, err
 	}
 	names := all.values(nl.RDMA_NLDEV_ATTR_DEV_NAME)
 	index, ok := all.number(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 4)
-	if !ok || len(names) != 1 || uint32(index) != of.Index {
+	if !ok || len(names) != 1 || uint32(index) != number {
 		return nil, errMalformed
 	}
-	if name := unix.ByteSliceToString(names[0]); name != of.Name {
+	if name := unix.ByteSliceToString(names[0]); name != ibdev {
 		return nil, fmt.Errorf("it is called %q now", name)
 	}
-	out := &rdma.Software{Index: of.Index}
+	out := &rdma.Software{Index: number}
 	for _, name := range all.values(ndevName) {
 		out.Netdev = unix.ByteSliceToString(name)
 	}
