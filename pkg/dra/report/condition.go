@@ -92,6 +92,7 @@ type checks struct {
 	store func() // schedules remember, nil for nobody
 
 	mu    sync.Mutex
+	dirty bool                  // they differ from what is stored
 	of    map[types.UID]checked // by claim
 	bytes map[types.UID]int     // of each claim
 	total int                   // of all claims
@@ -115,8 +116,9 @@ func (k *checks) add(uid types.UID, hooked hook.Report) {
 	k.schedule()
 }
 
-// schedule has the checks stored for the next driver soon, once for many reports.
+// schedule has the checks stored for the next driver soon, once for many reports. The caller holds mu.
 func (k *checks) schedule() {
+	k.dirty = true
 	if k.store != nil {
 		k.store()
 	}
@@ -186,23 +188,28 @@ func (k *checks) claim(uid types.UID) checked {
 	return maps.Clone(k.of[uid])
 }
 
-// remember stores all checks for the next driver.
+// remember stores all checks for the next driver, if they changed.
 func (k *checks) remember() {
-	if k.memory == nil {
+	all, dirty := k.all()
+	if k.memory == nil || !dirty {
 		return
 	}
-	if err := k.memory.Remember(memoryChecks, k.all()); err != nil {
+	if err := k.memory.Remember(memoryChecks, all); err != nil {
 		k.forgetful.Do(func() {
 			klog.Background().Error(err, "After a restart the driver will not know what containers can use")
 		})
 	}
 }
 
-// all returns all checks, sorted.
-func (k *checks) all() []rememberedStart {
+// all returns all checks, sorted, and whether they changed since the last call.
+func (k *checks) all() (all []rememberedStart, dirty bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := []rememberedStart{}
+	dirty, k.dirty = k.dirty, false
+	if !dirty {
+		return nil, false
+	}
+	all = []rememberedStart{}
 	for claim, starts := range k.of {
 		for of, last := range starts {
 			all = append(all, rememberedStart{claim, of.pod, of.name, last.id, last.checks})
@@ -211,7 +218,7 @@ func (k *checks) all() []rememberedStart {
 	slices.SortFunc(all, func(a, b rememberedStart) int {
 		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
 	})
-	return all
+	return all, true
 }
 
 // newChecks takes over the checks that the driver before has stored. The driver also works without them: a stored
