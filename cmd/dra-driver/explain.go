@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -63,7 +64,9 @@ The driver's log reports this, and features that the API server lacks.
 			if err != nil {
 				return err
 			}
-			snap, err := rdma.Discover(sysfs.DirFS(filepath.Join(hostRoot, "sys")))
+			scanner := rdma.NewScanner(sysfs.DirFS(filepath.Join(hostRoot, "sys")))
+			scanner.Software = node.Software(&genl.Kernel{})
+			snap, err := scanner.Discover()
 			if err != nil {
 				return fmt.Errorf("discover the RDMA devices below %q: %w", hostRoot, err)
 			}

@@ -82,8 +82,11 @@ func (p *probe) health(ctx context.Context) error {
 // judge fills the answer from the driver's page.
 func (a *healthAnswer) judge(page *statuspage.Page) error {
 	a.Node, a.At, a.HCAs = bounded(page.Node), &page.At, len(page.HCAs)
-	sick, unknown := "", ""
+	sick, unknown, judged := "", "", 0
 	for _, h := range page.HCAs {
+		if h.Health != "" { // else no container can have it, and nobody has looked at its health
+			judged++
+		}
 		one := deviceHealth{
 			Name: bounded(h.Name), IBDev: bounded(h.IBDev), Health: bounded(h.Health), History: bounded(h.History),
 		}
@@ -110,10 +113,19 @@ func (a *healthAnswer) judge(page *statuspage.Page) error {
 		a.Verdict, a.Message = verdictSick, bounded(sick)
 		return errors.New(a.Message)
 	case unknown != "":
+	case judged == 0 && len(page.HCAs) > 0:
+		unknown = fmt.Sprintf("the health of no HCA is known: %s", cmp.Or(page.HCAs[0].Reason, "no container can have them"))
+	case judged == 0 && len(page.Problems) > 0:
+		unknown = "no HCA was found, and the driver has a problem: " + page.Problems[0]
+	}
+	if unknown != "" {
 		a.Message = bounded(unknown)
 		return unknownError{errors.New(a.Message)}
 	}
-	a.Verdict, a.Message = verdictWell, "no HCA of "+text.Count(len(page.HCAs), "HCA")+" is sick"
+	a.Verdict, a.Message = verdictWell, "no HCA of "+text.Count(judged, "HCA")+" is sick"
+	if others := len(page.HCAs) - judged; others > 0 {
+		a.Message += fmt.Sprintf("; %d more cannot be used, and their health is not known", others)
+	}
 	return nil
 }
 

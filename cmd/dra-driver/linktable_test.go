@@ -29,6 +29,7 @@ func TestLinksOfHost(t *testing.T) {
 		want           []string
 		fails          []string
 		none           string
+		hostile        string // beside a leaf, devices without a name, and with an entry that cannot be read
 	}{
 		"lldpcli": {
 			args: "-f json0 show neighbors", recorded: "lldpcli-json0.json",
@@ -37,11 +38,18 @@ func TestLinksOfHost(t *testing.T) {
 				"eth3 leaf-10 swp1",
 			},
 			fails: []string{"exit 1", "echo no JSON"}, none: `echo '{"lldp": [{}]}'`,
+			hostile: `{"lldp":[{"interface":[
+				{"name":"ens1","via":"LLDP","chassis":[{"id":[{"value":"0c:42:a1:00:00:01"}],"name":[{"value":"leaf-7"}],"capability":[{"type":"Bridge","enabled":true}]}],"port":[{"id":[{"value":"swp1"}]}]},
+				{"name":"eth0","via":"LLDP","chassis":[{"id":[{"value":"de:ad:be:ef:00:01"}],"name":[{"value":""}]}],"port":[{"id":[{"value":"x"}]}]},
+				{"name":"eth1","via":"LLDP","chassis":[{"id":7,"name":"x"}],"port":"x"}]}]}`,
 		},
 		"nmcli": {
 			args: "--terse --mode multiline --fields all device lldp list", recorded: "nmcli-lldp.txt",
 			want:  []string{`eth0 leaf-7:x\012NEIGHBOR[9].DEVICE:ib0 Ethernet1/7`, "eth1 0c:42:a1:00:00:08 swp2"},
 			fails: []string{"exit 1", "echo NEIGHBOR[0].DEVICE:eth0"}, none: "exit 0",
+			hostile: strings.Join([]string{
+				"NEIGHBOR[0].DEVICE:ens1", "NEIGHBOR[0].CHASSIS-ID:0C:42:A1:00:00:01", "NEIGHBOR[0].PORT-ID:swp1", "NEIGHBOR[0].SYSTEM-NAME:leaf-7",
+				"NEIGHBOR[1].DEVICE:eth0", "NEIGHBOR[1].CHASSIS-ID:DE:AD:BE:EF:00:01", "NEIGHBOR[1].PORT-ID:x", "NEIGHBOR[1].SYSTEM-NAME:", "NEIGHBOR[2].DEVICE:eth1"}, "\n"),
 		},
 	} {
 		t.Run(program, func(t *testing.T) {
@@ -53,6 +61,10 @@ func TestLinksOfHost(t *testing.T) {
 			for _, fails := range c.fails {
 				test.Error(t, h.run(fails), test.Sprintf("%q is no failure", fails))
 				h.want(c.want)
+			}
+			if c.hostile != "" {
+				test.NoError(t, h.run("cat <<'E'\n"+c.hostile+"\nE"))
+				h.want([]string{"ens1 leaf-7 swp1", "eth0 de:ad:be:ef:00:01 x"})
 			}
 			must.NoError(t, h.run(c.none))
 			h.want(nil)
@@ -154,6 +166,11 @@ func TestFabricLinks(t *testing.T) {
 		"a name with quotes": {strings.ReplaceAll(printed, " leaf-7\"", ` leaf\7"`), []string{
 			named[0], named[1], node1 + ` leaf\7 1 blue`, node2 + ` leaf\7 2 blue`, last + ` leaf\7 3 blue`,
 		}},
+		// A switch with quotes in its name says nothing, and names no other: neither leaf-7's name nor its links change.
+		"a switch with quotes": {strings.ReplaceAll(printed, "unnamed\"", "un\"named\""), named[2:]},
+		"a switch with the name and links of another one": {
+			strings.ReplaceAll(printed, "unnamed\"", `leaf-7"  0  9[  ] ==(  )==>  `+node1+`  0  1[ ] "x"`), named[2:],
+		},
 		"nothing": {"", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

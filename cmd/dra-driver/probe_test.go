@@ -211,3 +211,23 @@ func TestHealthIsBounded(t *testing.T) {
 	test.False(t, strings.ContainsAny(string(line), "\x1b\n\u202e"),
 		test.Sprint("the answer has characters on which a terminal acts"))
 }
+
+// TestJudgeUnseen: HCAs at which nobody has looked are not well, and neither is a host that could not be read.
+func TestJudgeUnseen(t *testing.T) {
+	const unusable = "HCA mlx5_0 has no uverbs node: load the ib_uverbs module"
+	for name, test := range map[string]struct {
+		page          statuspage.Page
+		verdict, says string
+	}{
+		"none":       {statuspage.Page{}, verdictWell, "no HCA of 0 HCAs is sick"},
+		"unread":     {statuspage.Page{Problems: []string{"list class/infiniband: denied"}}, verdictUnknown, "class/infiniband: denied"},
+		"unusable":   {statuspage.Page{HCAs: []statuspage.HCA{{Reason: unusable}}}, verdictUnknown, unusable},
+		"one of two": {statuspage.Page{HCAs: []statuspage.HCA{{Reason: unusable}, {Health: "Healthy"}}}, verdictWell, "no HCA of 1 HCA is sick; 1 more cannot be used"},
+	} {
+		var a healthAnswer
+		a.Verdict = verdictUnknown
+		if err := a.judge(&test.page); (err == nil) != (test.verdict == verdictWell) || a.Verdict != test.verdict || !strings.Contains(a.Message, test.says) {
+			t.Errorf("%s: %v, %+v", name, err, a)
+		}
+	}
+}

@@ -69,7 +69,8 @@ type Config struct {
 	// Mover moves HCAs into the network namespaces of pods, on a host whose RDMA subsystem is in exclusive mode. If it
 	// is nil, the driver publishes nothing on such a host.
 	Mover node.Mover
-	// Genl asks the kernel about the firmware, links and cables of cards. If it is nil, these are not known.
+	// Genl asks the kernel about the firmware, links and cables of cards, and about software HCAs. If it is nil, these are
+	// not known.
 	Genl node.Genl
 	// LeafFiles are the files that say to which leaf switches HCAs are connected.
 	LeafFiles node.LeafFiles

@@ -59,13 +59,14 @@ func TestUsableRestart(t *testing.T) {
 	wants(bad)
 
 	d.stop()
-	start(t, n, withStatus, reports)
+	d = start(t, n, withStatus, reports)
 	starts("3", "beside", usable.OK)
 	drivertest.Eventually(t, func() error { return emptied(dir) })
 	starts("4", "beside", usable.Unusable)
 	wants("False container beside: provider of mlx5_4: the check of beside; " + strings.TrimPrefix(bad, "False "))
 
 	unprepare(t, n, c)
+	d.stop() // what changed is stored at once then
 	text, err := os.ReadFile(filepath.Join(n.StateDir, "checks.json"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) || strings.Contains(string(text), "train") {
 		t.Errorf("after the claim, the driver keeps %s, %v", text, err)

@@ -82,6 +82,7 @@ func (h *HCA) Equal(o *HCA) bool {
 		h.DataDirect.equal(o.DataDirect) && h.Purpose == o.Purpose &&
 		h.NodeType == o.NodeType && h.NodeGUID == o.NodeGUID && h.SysImageGUID == o.SysImageGUID &&
 		h.Firmware == o.Firmware && h.BoardID == o.BoardID && h.Model == o.Model && h.Driver == o.Driver &&
+		equalPointers(h.Software, o.Software) &&
 		slices.Equal(h.Ports, o.Ports) && equalPointers(h.Uverbs, o.Uverbs) && equalPointers(h.PSM, o.PSM) &&
 		slices.Equal(h.MADs, o.MADs)
 }

@@ -17,6 +17,7 @@ func TestEqual(t *testing.T) {
 				Bridges: []string{"b"}},
 			DataDirect: &PCIFunction{NUMANode: &n, TotalVFs: &n, NumVFs: &n, Bridges: []string{"b"}},
 			Ports:      []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, PSM: &Node{Name: "hfi1_0"}, MADs: []Node{{Name: "umad0"}},
+			Software: &Software{Index: 1},
 		}
 	}
 	must.True(t, whole().Equal(whole()), must.Sprint("two equal HCAs differ"))

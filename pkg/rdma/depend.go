@@ -66,6 +66,9 @@ func (c *card) depends() []dependency {
 	if c.byGUID {
 		list = append(list, dependency{onAddress, h.NodeGUID.String()})
 	}
+	if h.Software != nil {
+		list = append(list, dependency{onNetdev, h.Identity.Netdev})
+	}
 	for i, p := range h.Ports {
 		list = append(list, dependency{onNetdev, p.Netdev})
 		if gid := c.gidNetdevs[i]; gid != p.Netdev {

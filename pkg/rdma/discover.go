@@ -25,13 +25,15 @@ const (
 // sys is not the root of a sysfs tree. A host without RDMA is no error: its snapshot has no HCAs.
 //
 // A program that reads the host repeatedly uses a [Scanner].
-func Discover(sys fs.ReadLinkFS) (*Snapshot, error) {
-	s := NewScanner(sys)
+func Discover(sys fs.ReadLinkFS) (*Snapshot, error) { return NewScanner(sys).Discover() }
+
+// Discover reads the whole host, and waits for VPD as the function [Discover] does.
+func (s *Scanner) Discover() (*Snapshot, error) {
 	snap, err := s.Scan()
 	if files := s.UnreadVPD(); err == nil && len(files) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), VPDTime)
 		defer cancel()
-		snap = s.Learn(ReadVPD(ctx, sys, files))
+		snap = s.Learn(ReadVPD(ctx, s.sys, files))
 	}
 	return snap, err
 }

@@ -14,11 +14,12 @@ import (
 // goroutine at a time.
 type card struct {
 	reader
+	ask     func(ibdev string) *Software // may be nil
 	netdevs *netdevTable
 
 	hca          HCA
 	real, parent string   // directories of the HCA and of the device that carries it
-	soft         string   // the interface below a soft-RoCE HCA
+	soft         string   // the interface below a software HCA, "" if unknown
 	gidNetdevs   []string // by port, the interface in its first GID; it may be in another namespace
 	alone        []Port   // before markSwitchHCAs compared the HCA with others in its slot
 	byGUID       bool     // findNetdev compared hardware addresses
@@ -29,11 +30,11 @@ type card struct {
 
 // readCard reads one entry of /sys/class/infiniband. It returns nil if the entry does not exist,
 // or links to a directory that the kernel is removing.
-func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev string) *card {
+func readCard(s *Scanner, ibdev string) *card {
 	if !isName(ibdev) {
 		return nil // the name came from a node's file
 	}
-	c := &card{reader: reader{sys: sys, ibdev: ibdev}, netdevs: netdevs, hca: HCA{IBDev: ibdev}}
+	c := &card{reader: reader{sys: s.sys, ibdev: ibdev}, ask: s.Software, netdevs: s.netdevs, hca: HCA{IBDev: ibdev}}
 	real, err := c.realpath(classInfiniband + "/" + ibdev)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +45,7 @@ func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev s
 	}
 	c.hca.NodeType = NodeType(parsed(&c.reader, real+"/node_type", word))
 	if c.hca.NodeType == "" {
-		_, err := fs.Stat(sys, real)
+		_, err := fs.Stat(s.sys, real)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -55,7 +56,7 @@ func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev s
 	}
 	c.real, c.parent = real, c.parentDevice(real)
 	c.readHCA()
-	c.hca.Uverbs, c.hca.MADs = nodes.of(ibdev)
+	c.hca.Uverbs, c.hca.MADs = s.nodes.of(ibdev)
 	c.setName("")
 	c.slot = c.hca.Name
 	c.dependencies = c.depends()
@@ -83,6 +84,9 @@ func (c *card) readHCA() {
 		c.soft = c.read(c.real + "/parent") // rxe only, which has no hca_type
 	}
 	c.readSlot()
+	if h.Function == Virtual && c.ask != nil {
+		c.askSoftware()
+	}
 	c.readPorts()
 	if h.Identity.Kind != "" && h.Identity.Netdev == "" {
 		c.nameByPort()
@@ -122,6 +126,17 @@ func (c *card) readSlot() {
 		}
 	}
 }
+
+// askSoftware asks RDMA netlink for the interface of a software HCA. A name that the host has counts more than sysfs.
+func (c *card) askSoftware() {
+	h := &c.hca
+	if h.Software = c.ask(c.ibdev); h.Software != nil && h.Software.Netdev != "" {
+		c.soft, h.Identity.Netdev = h.Software.Netdev, h.Software.Netdev
+	}
+}
+
+// Foreign reports whether the interface of a software HCA is known not to be the host's.
+func (h *HCA) Foreign() bool { return h.Software != nil && h.Software.Netdev == "" }
 
 // readAux reads an HCA on an auxiliary device. Only a subfunction has a number of its
 // own (file sfnum). Other auxiliary devices, such as ice.roce.0, are how a driver splits

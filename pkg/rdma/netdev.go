@@ -170,12 +170,18 @@ func (t *netdevTable) withGUID(guid GUID) *netdev {
 	return best
 }
 
-// findNetdev sets the interface of a port. It tries, in this order: the interface in GID 0; the
-// interface of the same device whose dev_port matches; the parent interface of a software
-// HCA. The last one is for an HCA whose interface is another device (eRDMA): the interface
-// whose hardware address made the node GUID.
+// findNetdev sets the interface of a port. For a software HCA the answer of RDMA netlink counts alone: sysfs also has
+// names of interfaces in pods. Otherwise findNetdev tries, in this order: the interface in GID 0; the interface of the
+// same device whose dev_port matches; the parent interface of a software HCA. The last one is for an HCA whose interface
+// is another device (eRDMA): the interface whose hardware address made the node GUID.
 func (c *card) findNetdev(p *Port) {
 	c.gidNetdevs = append(c.gidNetdevs, p.Netdev)
+	if software := c.hca.Software; software != nil {
+		if p.Netdev = software.Netdev; c.netdevs.named(p.Netdev) == nil {
+			p.Netdev = "" // a claim has moved it into a pod
+		}
+		return
+	}
 	if !c.isHere(p.Netdev) {
 		p.Netdev = ""
 	}

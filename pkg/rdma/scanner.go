@@ -14,6 +14,10 @@ import (
 // Snapshots share their unchanged parts: callers must not change them. A Scanner is for one
 // goroutine at a time.
 type Scanner struct {
+	// Software asks RDMA netlink about a software HCA. It returns nil without an answer, and several goroutines call it.
+	// It may be nil, and is set before the first scan.
+	Software func(ibdev string) *Software
+
 	sys     fs.ReadLinkFS
 	host    hostPart
 	nodes   nodeTable
@@ -143,7 +147,7 @@ func newPass(s *Scanner) *pass {
 func (p *pass) read(ibdevs Names) {
 	names := ibdevs.Sorted()
 	cards := make([]*card, len(names))
-	inParallel(len(cards), func(i int) { cards[i] = readCard(p.sys, p.netdevs, &p.nodes, names[i]) })
+	inParallel(len(cards), func(i int) { cards[i] = readCard(p.Scanner, names[i]) })
 	for i, ibdev := range names {
 		p.take(ibdev, cards[i])
 	}
@@ -204,20 +208,22 @@ func (p *pass) linkVF(c *card) {
 
 // identify sets the discriminators of HCAs that share a slot: an mlx5 function in switchdev
 // mode, or a MANA function with its two devices. An unusable HCA does not count, so a
-// management-only sub-device does not rename the usable device in its slot.
+// management-only sub-device does not rename the usable device in its slot. Neither does a
+// software HCA on an interface of a pod, which may have the name of one of the host.
 func (p *pass) identify() {
 	for slot := range p.slots {
 		cards := p.users[dependency{inSlot, slot}]
 		p.markSwitchHCAs(cards)
+		counts := func(c *card) bool { return c.hca.Unusable() == nil && !c.hca.Foreign() }
 		usable := 0
 		for _, c := range cards {
-			if c.hca.Unusable() == nil {
+			if counts(c) {
 				usable++
 			}
 		}
 		for _, c := range cards {
 			d := ""
-			if len(cards) > 1 && (usable != 1 || c.hca.Unusable() != nil) {
+			if len(cards) > 1 && (usable != 1 || !counts(c)) {
 				d = discriminator(c, cards)
 			}
 			c.setName(d)

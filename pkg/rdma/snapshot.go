@@ -119,6 +119,10 @@ type HCA struct {
 	Model        string   `json:"model,omitempty"`        // hca_type
 	Driver       string   `json:"driver,omitempty"`       // driver of the PCI function or SF; rxe, siw
 
+	// Software is what RDMA netlink says of a software HCA. It is nil for hardware, and where RDMA netlink was not asked
+	// or did not answer.
+	Software *Software `json:"software,omitempty"`
+
 	Ports []Port `json:"ports"`
 	// Uverbs is the verbs node. An HCA without one cannot be used by a program:
 	// its driver has no user-space interface, or ib_uverbs is not loaded.
@@ -127,6 +131,15 @@ type HCA struct {
 	PSM *Node `json:"psm,omitempty"`
 	// MADs holds umad and issm nodes of all ports. EFA and iWARP have none.
 	MADs []Node `json:"mads,omitempty"`
+}
+
+// Software is a software HCA in the words of RDMA netlink. sysfs does not say which network namespace its interface is
+// in: the file parent has only a name, and names and indexes of interfaces repeat between namespaces.
+type Software struct {
+	// Index is the kernel's number of the RDMA device. No other device gets it before the next boot, whatever the names.
+	Index uint32 `json:"index"`
+	// Netdev is the interface below it, "" if that is not the host's: a pod with NET_ADMIN can make such an HCA.
+	Netdev string `json:"netdev,omitempty"`
 }
 
 // Port is one port of an HCA (/sys/class/infiniband/<ibdev>/ports/<number>).

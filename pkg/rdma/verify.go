@@ -60,7 +60,7 @@ func (r *reader) sameSlot(h *HCA, real string) error {
 		return err
 	}
 	id := h.Identity
-	if id.Kind == "rxe" {
+	if id.Kind == "rxe" && h.Software == nil { // else the caller asks RDMA netlink again: a pod may rename the interface
 		if netdev := r.optional(path.Join(real, "parent")); netdev != id.Netdev {
 			return fmt.Errorf("sits on interface %q now, and sat on %s", netdev, id.Netdev)
 		}

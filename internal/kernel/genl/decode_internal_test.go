@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // recorded returns the attributes of an answer of a real kernel. The directory's README says how they were recorded.
@@ -36,6 +38,8 @@ const (
 	withoutCable = `
 		18000180 08000100 04000000 09000200 65746830 00000000
 		05000200 00000000 05000500 04000000`
+	port       = `08000100 07000000 09000200 72786530 00000000 08000300 01000000`
+	portNetdev = `08003200 02000000 09003300 65746830 00000000`
 	cableIssue = `
 		18000180 08000100 04000000 09000200 65746830 00000000
 		05000200 00000000 05000500 05000000`
@@ -74,6 +78,19 @@ func TestAnswers(t *testing.T) {
 	} {
 		if got, err := decodeNoCable(answer); got != (name == "no cable") || err != nil {
 			t.Errorf("%q: no cable is %v, %v", name, got, err)
+		}
+	}
+	for answer, want := range map[string]rdma.Software{
+		port + portNetdev: {Index: 7, Netdev: "eth0"}, port: {Index: 7}, // fill_port_info, drivers/infiniband/core/nldev.c
+	} {
+		got, err := decodePort(unhex(t, answer), 7, "rxe0")
+		if err != nil || *got != want {
+			t.Errorf("%s: %+v, %v, want %+v", answer, got, err, want)
+		}
+	}
+	for ibdev, index := range map[string]uint32{"rxe1": 7, "rxe0": 8} {
+		if got, err := decodePort(unhex(t, port), index, ibdev); err == nil {
+			t.Errorf("an answer about another device than %d %s is %+v", index, ibdev, got)
 		}
 	}
 	for _, b := range []string{"", "0800", "04007280", "0c0072800800730066770000"} {

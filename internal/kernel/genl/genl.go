@@ -15,6 +15,9 @@ import (
 // waits for the kernel's locks, which a card that recovers holds for as long as that takes: the caller bounds the time.
 type Kernel struct {
 	families sync.Map // the kernel's numbers by the names of families
+
+	mu      sync.Mutex
+	numbers map[string]uint32 // of RDMA devices, which may have changed
 }
 
 // Reporter is a devlink health reporter: a part of a card whose driver watches it.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,19 +27,18 @@ type Heard struct {
 	Neighbors []Neighbor
 	// At is when networkd last wrote them, zero if it holds them in memory and removes them itself.
 	At time.Time
+	// Err is why they are not known.
+	Err error
 }
-
-// maxInterfaces bounds the interfaces with neighbors.
-const maxInterfaces = 4096
 
 // Read returns the neighbors on the interfaces with these indexes, by index. An interface without a neighbor is absent.
 // The file system is Dir. dial connects to Socket; it may be nil. If networkd does not answer there, Read reads the
-// files. It returns an error if it can tell nothing of any interface, or if a file is not as networkd writes it.
+// files. It returns an error if it can tell nothing of any interface.
 func Read(
 	ctx context.Context, dir fs.ReadLinkFS, dial func(context.Context) (net.Conn, error), indexes []int,
 ) (map[int]Heard, error) {
 	if dial != nil {
-		heard, err := ask(ctx, dial)
+		heard, err := ask(ctx, dial, indexes)
 		switch {
 		case err == nil:
 			return heard, nil
@@ -55,8 +55,8 @@ func Read(
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read the LLDP neighbors of systemd-networkd: /%s/lldp/%d: %w", Dir, index, err)
+		if err != nil { // of this interface alone
+			one.Err = fmt.Errorf("read the LLDP neighbors of systemd-networkd: /%s/lldp/%d: %w", Dir, index, err)
 		}
 		out[index] = one
 	}
@@ -73,18 +73,20 @@ func readFile(dir fs.ReadLinkFS, name string) (Heard, error) {
 		return Heard{}, err
 	}
 	neighbors, err := ParseFile(data)
-	return Heard{neighbors, info.ModTime()}, err
+	return Heard{Neighbors: neighbors, At: info.ModTime()}, err
 }
 
 // errNoMethod means that networkd is older than the method.
 var errNoMethod = errors.New("it does not know the method GetLLDPNeighbors")
 
 // maxReply bounds networkd's answer. An announcement has a few hundred bytes, and varlink lists each byte of an
-// identity as a number.
-const maxReply = 4 << 20
+// identity as a number: up to 3 KiB, of at most 128 neighbors of an interface, and the answer has all interfaces.
+const maxReply = 16 << 20
 
 // ask asks networkd by varlink: a JSON object that ends with a zero byte, and one that answers (varlink.org).
-func ask(ctx context.Context, dial func(context.Context) (net.Conn, error)) (map[int]Heard, error) {
+func ask(
+	ctx context.Context, dial func(context.Context) (net.Conn, error), indexes []int,
+) (map[int]Heard, error) {
 	conn, err := dial(ctx)
 	if err != nil {
 		return nil, err
@@ -103,7 +105,7 @@ func ask(ctx context.Context, dial func(context.Context) (net.Conn, error)) (map
 	if err != nil {
 		return nil, err
 	}
-	return parseReply(data)
+	return parseReply(data, indexes)
 }
 
 // readReply reads up to the zero byte.
@@ -132,7 +134,7 @@ type reply struct {
 	} `json:"parameters"`
 }
 
-func parseReply(data []byte) (map[int]Heard, error) {
+func parseReply(data []byte, indexes []int) (map[int]Heard, error) {
 	var r reply
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("its answer is not as expected: %w", err)
@@ -147,10 +149,14 @@ func parseReply(data []byte) (map[int]Heard, error) {
 	}
 	out := map[int]Heard{}
 	for _, of := range r.Parameters.Neighbors {
-		if len(out) >= maxInterfaces || len(of.Neighbors) > maxNeighbors {
-			return nil, errors.New("its answer has too many neighbors")
+		if !slices.Contains(indexes, of.InterfaceIndex) {
+			continue
 		}
 		heard := out[of.InterfaceIndex]
+		if len(heard.Neighbors)+len(of.Neighbors) > maxNeighbors {
+			out[of.InterfaceIndex] = Heard{Err: fmt.Errorf("systemd-networkd has more than %d neighbors there", maxNeighbors)}
+			continue
+		}
 		for _, n := range of.Neighbors {
 			heard.Neighbors = append(heard.Neighbors, Neighbor{
 				Chassis: n.ChassisID, System: n.SystemName, Port: n.PortID, Switch: isSwitch(n.EnabledCapabilities),

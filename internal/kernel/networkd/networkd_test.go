@@ -118,11 +118,13 @@ func TestRead(t *testing.T) {
 		indexes []int
 		want    map[int]networkd.Heard
 		err     string
+		unread  string // interface 4, with this reason
 	}{
 		"files":              {files: files, indexes: []int{3, 7}, want: of(leafHeard)},
-		"a file that is bad": {files: files, indexes: []int{3, 4}, err: "/run/systemd/netif/lldp/4"},
+		"a file that is bad": {files: files, indexes: []int{3, 4}, want: of(leafHeard), unread: "/run/systemd/netif/lldp/4"},
 		"no networkd":        {indexes: []int{3}, err: "does not run, or /run/systemd/netif is not mounted"},
-		"varlink":            {dial: answering(t, answer), want: of(varlinkHeard)},
+		"varlink":            {dial: answering(t, answer), indexes: []int{3, 4}, want: of(varlinkHeard)},
+		"another's":          {dial: answering(t, answer), indexes: []int{4}, want: map[int]networkd.Heard{}},
 		"an older varlink": {
 			files: files, dial: answering(t, `{"error":"org.varlink.service.MethodNotFound"}`+"\x00"), indexes: []int{3},
 			want: of(leafHeard),
@@ -134,7 +136,7 @@ func TestRead(t *testing.T) {
 		"an error":      {files: files, dial: answering(t, `{"error":"io.systemd.Busy"}`+"\x00"), err: "io.systemd.Busy"},
 		"a broken text": {files: files, dial: answering(t, `{"parameters":`+"\x00"), err: "not as expected"},
 		"half a reply":  {files: files, dial: answering(t, `{"para`), err: "ends after 6 bytes"},
-		"a flood":       {files: files, dial: answering(t, strings.Repeat("x", 5<<20)), err: "more than"},
+		"a flood":       {files: files, dial: answering(t, strings.Repeat("x", 17<<20)), err: "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -150,6 +152,10 @@ func TestRead(t *testing.T) {
 				heard.At = time.Time{}
 				got[index] = heard
 			}
+			if err := got[4].Err; c.unread != "" && (err == nil || !strings.Contains(err.Error(), c.unread)) {
+				t.Errorf("interface 4: error %v, want %q", err, c.unread)
+			}
+			delete(got, 4)
 			test.Eq(t, c.want, got, test.Sprint("neighbors differ"))
 		})
 	}

@@ -82,8 +82,9 @@ func SameLeaf(planned, seen string) bool {
 	return strings.EqualFold(a, b) && (aDomain == "" || bDomain == "" || strings.EqualFold(aDomain, bDomain))
 }
 
-// Check validates a decoded table. A table of a site names a node wherever it names an HCA. A leaf with a name that is
-// too long is no mistake here, since the switch may say so: it is left out where it is used.
+// Check validates a decoded table. A table of a site names a node wherever it names an HCA. In a host's file, Check
+// leaves out links that are wrong: whoever is on the wire has a part in them, and must not spoil others. A leaf with a
+// name that is too long is no mistake here, since the switch may say so: it is left out where it is used.
 func (t *LinkTable) Check(ofSite bool) error {
 	switch {
 	case t.APIVersion != GroupVersion.String() || t.Kind != LinkTableKind:
@@ -91,11 +92,17 @@ func (t *LinkTable) Check(ofSite bool) error {
 	case len(t.Links) > MaxLinks:
 		return fmt.Errorf("there are %d links, at most %d are allowed: let the hosts write files", len(t.Links), MaxLinks)
 	}
+	right := t.Links[:0]
 	for i := range t.Links {
-		if err := t.Links[i].check(ofSite); err != nil {
+		err := t.Links[i].check(ofSite)
+		if err != nil && ofSite {
 			return fmt.Errorf("links[%d]: %w", i, err)
 		}
+		if err == nil {
+			right = append(right, t.Links[i])
+		}
 	}
+	t.Links = right
 	return nil
 }
 

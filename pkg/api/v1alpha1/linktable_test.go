@@ -46,6 +46,12 @@ func TestLinkTable(t *testing.T) {
 			t.Errorf("%s: the GUID is another one", name)
 		}
 	}
+	ofHost := v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: []v1alpha1.Link{
+		{HCA: "ens1", Leaf: "leaf-7"}, {HCA: "eth0"}, {HCA: "ens2", Leaf: "leaf-8"}, // a neighbor on eth0 has an empty name
+	}}
+	if err := ofHost.Check(false); err != nil || len(ofHost.Links) != 2 {
+		t.Errorf("a host's file with one wrong link: %v, %+v", err, ofHost.Links)
+	}
 	test.Error(t, (&v1alpha1.LinkTable{Kind: "LinkTable"}).Check(true),
 		test.Sprint("a table without a version is taken"))
 }

@@ -36,6 +36,8 @@ type Report struct {
 	GIDIndexes string `json:"gidIndexes,omitempty"`
 	// IPv6 is why routers on the fabric can give pods addresses and routes, "" if they cannot.
 	IPv6 string `json:"ipv6,omitempty"`
+	// Problems are what of the host could not be read. HCAs may be missing.
+	Problems []string `json:"problems,omitempty"`
 	// HCAs has an entry for each HCA of the host, published or not.
 	HCAs   []HCA   `json:"hcas"`
 	Groups []Group `json:"groups,omitempty"`
@@ -118,6 +120,9 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]s
 	result := c.Apply(snap, state)
 	r := &Report{NetnsMode: string(snap.NetnsMode), Partitioning: c.Partitioning(), LimitsEnforced: limits == nil}
 	r.Unapplied = result.Unapplied
+	for _, p := range snap.Problems {
+		r.Problems = append(r.Problems, p.Error())
+	}
 	if limits != nil {
 		r.Limits = limits.Error()
 	}

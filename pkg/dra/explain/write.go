@@ -31,7 +31,10 @@ func (r *Report) Write(w io.Writer, format string) error {
 func (r *Report) table(out io.Writer) error {
 	w := bufio.NewWriter(out) // it keeps the first error for Flush
 	var n notes
-	if len(r.HCAs) == 0 {
+	switch {
+	case len(r.HCAs) == 0 && len(r.Problems) > 0:
+		fmt.Fprintln(w, "No RDMA device of this host was read.")
+	case len(r.HCAs) == 0:
 		fmt.Fprintln(w, "This host has no RDMA devices.")
 	}
 	_ = text.Table(w, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE", r.hcas(&n))
@@ -47,6 +50,9 @@ func (r *Report) table(out io.Writer) error {
 	}
 	if !r.LimitsEnforced {
 		fmt.Fprintf(w, "\n%s\n", r.Limits)
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintf(w, "\nnot read: %s\n", text.Terminal(problem))
 	}
 	for _, lack := range []string{r.GIDIndexes, r.IPv6} {
 		if lack != "" {

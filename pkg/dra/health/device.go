@@ -65,7 +65,7 @@ func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg
 	d.stable = false
 	d.present, d.ibdev, d.ports, d.card = true, h.IBDev, d.ports[:0], slotOf(h)
 	d.take(judgeHCA(h, o), now, cfg)
-	d.take([]judgement{judgeRate(h, s), judgePCIe(s), judgeFirmware(reporters, told && !isPart(h))}, now, cfg)
+	d.take([]judgement{judgeRate(h, s, o), judgePCIe(s), judgeFirmware(reporters, told && !isPart(h))}, now, cfg)
 	if before == nil {
 		d.came = now
 	}
@@ -80,8 +80,8 @@ func (d *device) see(h *rdma.HCA, o *Observation, s standard, now time.Time, cfg
 		reading := o.Readings[PortID{d.name, p.Number}]
 		d.uncabled = d.uncabled && reading.NoCable
 		d.take([]judgement{
-			judgeAddress(h, p, reading), judgeWiring(PortID{d.name, p.Number}, o.Wiring),
-			d.judgeFalls(before, h, p, reading, now, cfg), d.judgeCounters(p.Number, reading, now, cfg),
+			judgeAddress(h, p, o), judgeWiring(PortID{d.name, p.Number}, o.Wiring),
+			d.judgeFalls(before, h, p, o, now, cfg), d.judgeCounters(p.Number, reading, now, cfg),
 		}, now, cfg)
 	}
 	for key := range d.probes {
@@ -139,11 +139,27 @@ func (d *device) probe(key probe) *debounce {
 	return d.probes[key]
 }
 
-// judgeCounters judges the error counters of a port.
+// judgeCounters judges the error counters of a port. Those of the HCA go on while a pod has the interface. Those of the
+// interface stay as they were, because the pod may let the link begin again and again.
 func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) judgement {
-	settling := d.falls[port] != nil && d.falls[port].settling(now, cfg)
-	limits := slices.Concat(cfg.Thresholds, cfg.Ethernet)
-	return d.judgeRises(PortErrors, port, r.Counters, limits, settling, now)
+	f, limits := d.falls[port], slices.Concat(cfg.Thresholds, cfg.Ethernet)
+	if f == nil {
+		return d.judgeRises(PortErrors, port, r.Counters, limits, false, now)
+	}
+	if !f.unsettled(now, cfg) {
+		return d.judgeRises(PortErrors, port, r.Counters, limits, f.settling(now, cfg), now)
+	}
+	own := d.judgeRises(PortErrors, port, r.Counters, cfg.Thresholds, f.settling(now, cfg), now)
+	for i := range cfg.Ethernet {
+		t := &cfg.Ethernet[i]
+		if b := d.buckets[counter{port, t.Counter}]; b != nil {
+			b.at = time.Time{} // the next reading is the first one again, and the level stays
+			if b.level > t.Count && own.signal != bad {
+				own = judgement{own.probe, bad, t.note()}
+			}
+		}
+	}
+	return own
 }
 
 // judgeRises judges how fast counters rise.

@@ -91,7 +91,8 @@ type History struct {
 	Recent []Change
 	// Falls is in how many incidents its ports fell within Config.FallWindow.
 	Falls int
-	// PCIe says whether a known PCIe link is as it should be; nil if that is not known.
+	// PCIe says whether the PCIe link has no errors, and is as wide as policy or other cards say. It is nil if one of these
+	// is not known.
 	PCIe *bool
 }
 
@@ -223,10 +224,13 @@ func (d *device) history(v Verdict, now time.Time, cfg *Config) History {
 		h.PCIe = new(false)
 		return h
 	}
+	compared := d.standard.MinPCIe.Capacity() > 0 || d.standard.peersPCIe > 0 // else any width is good
 	for _, c := range []Condition{PCIeDegraded, PCIeErrors} {
-		if p := d.probes[probe{c, 0}]; p != nil && p.raw == good {
-			h.PCIe = new(true)
-		}
+		p := d.probes[probe{c, 0}]
+		compared = compared && p != nil && p.raw == good
+	}
+	if compared {
+		h.PCIe = new(true)
 	}
 	return h
 }

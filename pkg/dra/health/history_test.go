@@ -29,9 +29,9 @@ func TestRecent(t *testing.T) {
 	w, h := watch(t), rated(1, 400)
 	narrow := func(lanes int) {
 		w.obs.PCIe = map[string]health.PCIe{h.Name: {PCIeLink: health.PCIeLink{
-			Link: rdma.PCIeLink{MTs: 32000, Lanes: lanes}, At: "0000:3a:00.0"}}}
+			Link: rdma.PCIeLink{MTs: 32000, Lanes: lanes}, At: "0000:3a:00.0"}, Errors: map[string]uint64{"aer_fatal": 0}}}
 	}
-	w.obs.Expected = map[string]health.Expected{h.Name: {MinRateMbps: 400_000}}
+	w.obs.Expected = map[string]health.Expected{h.Name: {MinRateMbps: 400_000, MinPCIe: rdma.PCIeLink{MTs: 32000, Lanes: 8}}}
 	narrow(16)
 	w.see(h)
 	w.poll(time.Hour)
@@ -78,6 +78,11 @@ func TestRecent(t *testing.T) {
 	if got := next.View().History(h.Name).Summary(); got != "PCIe link went from 32x16 to 32x8 GT/s at Nov 21 15:00 UTC, "+
 		"PCIe fine, 1 fall in 24 h" {
 		t.Errorf("in one line it is %q", got)
+	}
+	next.obs.Expected = map[string]health.Expected{h.Name: {MinRateMbps: 400_000}} // nobody says how wide the link should be
+	next.look()
+	if got := next.View().History(h.Name).PCIe; got != nil {
+		t.Errorf("PCIe is fine: %v, and any link would be", *got)
 	}
 }
 

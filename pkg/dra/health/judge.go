@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +14,8 @@ type Observation struct {
 	Snapshot *rdma.Snapshot
 	// Held are the names of the HCAs that claims hold, present or not.
 	Held []string
+	// InPod are the HCAs that are in the network namespaces of pods.
+	InPod map[string]bool
 	// Unbound are the names in Held that the snapshot lacks while their PCI function is
 	// present: no driver has made an HCA of the function.
 	Unbound []string
@@ -57,6 +58,8 @@ type Reading struct {
 	// Falls is how often the kernel has seen the port fall, nil if it does not count that
 	// (carrier_down_count of the interface, link_downed).
 	Falls *uint64
+	// Moves changes whenever the driver moves the port's interface or the HCA into a pod, or back.
+	Moves uint64
 	// Counters are error counters by name (see Threshold); one that cannot be read is absent.
 	Counters map[string]uint64
 	// NoCable says that the kernel finds no cable at the port, and that the port never had a link in this boot. A link
@@ -114,14 +117,15 @@ func judgePort(p *rdma.Port, r Reading) []judgement {
 }
 
 // judgeAddress judges the GIDs of a port. Only RoCE makes them from IP addresses.
-func judgeAddress(h *rdma.HCA, p *rdma.Port, r Reading) judgement {
-	if h.Protocol != rdma.ProtocolRoCE || r.RoutableGID == nil || p.State == "" {
+func judgeAddress(h *rdma.HCA, p *rdma.Port, o *Observation) judgement {
+	r := o.Readings[PortID{h.Name, p.Number}]
+	if h.Protocol != rdma.ProtocolRoCE || r.RoutableGID == nil || p.State == "" || o.away(h, p) {
 		return judgement{probe{NoAddress, p.Number}, unknown, ""}
 	}
 	// A port that is down has lost its addresses with its link.
 	return judge(!*r.RoutableGID && p.State == rdma.PortActive, NoAddress, p.Number, fmt.Sprintf(
 		"port %d has only link-local RoCE v2 addresses: its interface %s has no IP address on this host. "+
-			"A pod with an interface of its own does not need one", p.Number, cmp.Or(p.Netdev, "(unknown)")))
+			"A pod with an interface of its own does not need one", p.Number, p.Netdev))
 }
 
 // judgeAbsent judges an HCA that a claim holds and that is absent.

@@ -108,8 +108,8 @@ func (m *Model) take(o *Observation, now time.Time) map[string]bool {
 	for i := range o.Snapshot.HCAs {
 		h := &o.Snapshot.HCAs[i]
 		// An unusable HCA is not published, so its health does not matter unless a claim
-		// holds it.
-		if h.Unusable() != nil && !held[h.Name] {
+		// holds it. Of one that a pod has made, nobody is to be told.
+		if (h.Unusable() != nil || h.Foreign()) && !held[h.Name] {
 			continue
 		}
 		seen[h.Name] = true

@@ -51,7 +51,7 @@ func (o *Observation) standards() map[string]standard {
 		s := standard{Expected: o.Expected[h.Name], known: true, pcie: o.PCIe[h.Name].PCIeLink}
 		out[h.Name] = s
 		if s.Alike && s.Peers != "" {
-			rates.add(s.Peers, h.Name, activeRate(h))
+			rates.add(s.Peers, h.Name, o.activeRate(h))
 			links.add(s.Peers, h.Name, s.pcie.Link.Capacity())
 		}
 	}
@@ -99,10 +99,14 @@ func lowestOfOthers(values map[string]int, but string) int {
 func isPart(h *rdma.HCA) bool { return h.Function == rdma.VF || h.Function == rdma.SF }
 
 // activeRate returns the highest rate of an HCA's ACTIVE ports, 0 if it is unknown. A port that is not ACTIVE has a
-// rate that means nothing, and the second port of a card may belong to a slower network.
-func activeRate(h *rdma.HCA) int {
+// rate that means nothing, and the second port of a card may belong to a slower network. A pod may have set the rate of
+// an interface that it has.
+func (o *Observation) activeRate(h *rdma.HCA) int {
 	rate := 0
 	for p := range h.OwnPorts() {
+		if o.away(h, p) {
+			return 0
+		}
 		if p.State == rdma.PortActive {
 			rate = max(rate, p.RateMbps)
 		}
@@ -112,9 +116,9 @@ func activeRate(h *rdma.HCA) int {
 
 // judgeRate judges the rate of an HCA by its rule, and by the other cards of the rule. It never judges by the card: a
 // fast card on a slower network is well.
-func judgeRate(h *rdma.HCA, s standard) judgement {
+func judgeRate(h *rdma.HCA, s standard, o *Observation) judgement {
 	slow := probe{PortSlow, 0}
-	rate := activeRate(h)
+	rate := o.activeRate(h)
 	switch {
 	case !s.known, rate == 0:
 		return judgement{slow, unknown, ""}

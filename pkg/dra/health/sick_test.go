@@ -324,6 +324,70 @@ func TestErrorsAroundAFall(t *testing.T) {
 	w.want(h.Name, "Healthy port-errors")
 }
 
+// TestTenant: what a pod does to an interface that it has, and the move itself, make no card sick, and clear nothing. A
+// move there and back adds two to carrier_down_count (dev_change_net_namespace closes the interface).
+func TestTenant(t *testing.T) {
+	w, h := watch(t), rated(1, 400)
+	h.Protocol, h.Ports = rdma.ProtocolRoCE, slices.Clone(h.Ports)
+	h.Ports[0].LinkLayer, h.Ports[0].Netdev = rdma.LinkEthernet, "ens1"
+	inPod := h
+	inPod.Ports = slices.Clone(h.Ports)
+	inPod.Ports[0].Netdev, inPod.Ports[0].RateMbps = "", 10_000
+	w.obs.Expected = map[string]health.Expected{h.Name: {MinRateMbps: 400_000}}
+	read := func(r health.Reading) {
+		w.obs.Readings = map[health.PortID]health.Reading{{Device: h.Name, Port: 1}: r}
+		w.poll(time.Minute)
+	}
+	falls, blocks, moves, routable := uint64(7), uint64(0), uint64(0), true
+	atHome := func() {
+		w.see(h)
+		read(health.Reading{Falls: new(falls), Moves: moves, RoutableGID: &routable, Counters: map[string]uint64{health.FECUncorrectable: blocks}})
+	}
+	symbols := uint64(0)
+	pod := func() { // for a day: the link falls each quarter of an hour, at a lower rate, without addresses
+		for range 96 {
+			for _, is := range []rdma.HCA{inPod, down(inPod, 1), inPod} {
+				w.see(is)
+				read(health.Reading{RoutableGID: new(bool), Counters: map[string]uint64{"symbol_error": symbols}})
+				w.poll(4 * time.Minute)
+			}
+			falls, blocks, moves = falls+2, blocks+50_000, moves+2
+		}
+	}
+	atHome()
+	for range 3 {
+		pod()
+		w.see(inPod)
+		w.wait(time.Hour)
+		w.want(h.Name, "Healthy")
+		atHome()
+	}
+	for range 3 { // there and back between two readings
+		falls, blocks, moves = falls+2, blocks+50_000, moves+2
+		atHome()
+		w.poll(time.Hour)
+	}
+	w.want(h.Name, "Healthy")
+	blocks += 50_000
+	atHome()
+	w.want(h.Name, "Healthy port-errors")
+	pod()
+	w.want(h.Name, "Healthy port-errors") // held
+	symbols += 50_000
+	inPod.Ports[0].RateMbps = 400_000
+	pod()
+	w.see(inPod)
+	w.wait(time.Hour)
+	atHome()
+	w.want(h.Name, "Healthy port-errors")
+	for range 3 { // what the host's own link does counts
+		falls++
+		atHome()
+		w.poll(time.Hour)
+	}
+	w.want(h.Name, "Healthy port-flapping")
+}
+
 // TestPowerCut: all links of a node fall when their switches lose power, come back several times while these start, at
 // any rate meanwhile, and stay. Nothing is left but that they were down.
 func TestPowerCut(t *testing.T) {

@@ -51,6 +51,8 @@ func reason(p *rdma.Port) string {
 	case p.LinkLayer == rdma.LinkEthernet && p.Netdev != "":
 		return fmt.Sprintf("interface %s is down or has no carrier: ip link set %s up, or look at the cable",
 			text.Terminal(p.Netdev), text.Shell(p.Netdev))
+	case p.LinkLayer == rdma.LinkEthernet:
+		return "its interface is not in the host's network namespace: a pod may have it, and may have taken the link down"
 	}
 	return physical[p.PhysState]
 }

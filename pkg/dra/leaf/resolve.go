@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -113,7 +112,7 @@ const (
 // Resolve returns what the sources say of the ports: the first source in the order that knows a port's link decides.
 func Resolve(ports []Port, order []Source, in Inputs) map[health.PortID]Reading {
 	out := make(map[health.PortID]Reading, len(ports))
-	names := chassisOf(in.Heard)
+	names := chassisOf(ports, in.Heard)
 	for i := range ports {
 		p := &ports[i]
 		r := Reading{Planned: planned(p, in)}
@@ -256,6 +255,9 @@ func (in *Inputs) heard(p *Port, chassis map[string][]string) (Link, error) {
 	var reasons []string
 	for _, i := range p.Interfaces {
 		heard, ok := in.Heard[i.Index]
+		if heard.Err != nil {
+			return Link{}, failure{heard.Err}
+		}
 		if !ok || len(heard.Neighbors) == 0 {
 			reasons = append(reasons, fmt.Sprintf("nobody announces itself on %s", text.Terminal(i.Name)))
 			continue
@@ -302,12 +304,15 @@ func nameOf(n networkd.Neighbor) string {
 	return cmp.Or(n.System, n.Chassis)
 }
 
-// chassisOf returns which switches call themselves by a name. Switches that nobody has named have the same one.
-func chassisOf(heard map[int]networkd.Heard) map[string][]string {
+// chassisOf returns which switches of HCAs call themselves by a name. Switches that nobody has named have the same one.
+// On another interface anybody may use the name of a leaf.
+func chassisOf(ports []Port, heard map[int]networkd.Heard) map[string][]string {
 	out := map[string][]string{}
-	for _, index := range slices.Sorted(maps.Keys(heard)) {
-		for _, n := range switches(heard[index].Neighbors) {
-			out[nameOf(n)] = appendNew(out[nameOf(n)], n.Chassis)
+	for i := range ports {
+		for _, on := range ports[i].Interfaces {
+			for _, n := range switches(heard[on.Index].Neighbors) {
+				out[nameOf(n)] = appendNew(out[nameOf(n)], n.Chassis)
+			}
 		}
 	}
 	return out

@@ -104,8 +104,13 @@ func TestResolve(t *testing.T) {
 		"no text":  {in: leaf.Inputs{Heard: heard(neighbors{neighbor("leaf\xff", "")})}, why: "cannot be printed"},
 		"blank":    {in: leaf.Inputs{Heard: heard(neighbors{neighbor(" ", "")})}, why: "says nothing"},
 		"one name, two switches": {
-			in:  leaf.Inputs{Heard: heard(neighbors{leaf1}, neighbors{twin})},
+			port: bonded(), in: leaf.Inputs{Heard: heard(neighbors{leaf1}, neighbors{twin})},
 			why: `2 switches of this node call themselves "leaf-1"`,
+		},
+		"its name on an interface without HCA": {in: leaf.Inputs{Heard: heard(neighbors{leaf1}, neighbors{twin})}, want: eth1},
+		"unread": {
+			in:  leaf.Inputs{Heard: map[int]networkd.Heard{3: {Err: errors.New("too many")}}},
+			why: "networkd: too many", failed: true,
 		},
 		"a bond of one leaf": {
 			port: bonded(), in: leaf.Inputs{Heard: heard(neighbors{leaf1}, neighbors{neighbor("leaf-1", "Eth2")})},

@@ -12,12 +12,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Genl asks the kernel what no file says of a card. [genl.Kernel] implements it. It is called by several goroutines.
+// Genl asks the kernel what no file says of an HCA. [genl.Kernel] implements it. It is called by several goroutines.
 type Genl interface {
 	Reporters(bus, device string, names ...string) ([]genl.Reporter, error)
 	FECUncorrectable(netdev string) (*uint64, error)
 	SymbolErrors(netdev string) (*uint64, error)
 	NoCable(netdev string) (bool, error)
+	Software(ibdev string) (*rdma.Software, error)
 }
 
 // genlTime is how long a reading waits for the kernel's answers. A driver that recovers a card keeps its lock for up to

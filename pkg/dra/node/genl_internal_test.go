@@ -1,8 +1,10 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -11,8 +13,10 @@ import (
 	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -21,6 +25,7 @@ type kernelAnswers struct {
 	reporters []genl.Reporter
 	fec       *uint64
 	noCable   bool
+	software  map[string]*rdma.Software // by ibdev
 	err       error
 	hang      chan struct{} // the first card answers no sooner
 
@@ -51,6 +56,10 @@ func (a *kernelAnswers) Reporters(bus, device string, names ...string) ([]genl.R
 func (a *kernelAnswers) FECUncorrectable(netdev string) (*uint64, error) { return a.fec, a.ask(netdev) }
 func (a *kernelAnswers) SymbolErrors(netdev string) (*uint64, error)     { return nil, a.ask(netdev) }
 func (a *kernelAnswers) NoCable(netdev string) (bool, error)             { return a.noCable, a.ask(netdev) }
+
+func (a *kernelAnswers) Software(ibdev string) (*rdma.Software, error) {
+	return a.software[ibdev], a.ask(ibdev)
+}
 
 func (a *kernelAnswers) total() (n int) {
 	a.mu.Lock()
@@ -151,9 +160,52 @@ func TestQuestionsOfAPoll(t *testing.T) {
 				cards++
 			}
 		}
-		n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+		readHealth(n)
 		counts[functions] = fmt.Sprintf("%d questions about %d cards", kernel.total(), cards)
 		t.Logf("%d functions: %s", functions, counts[functions])
 	}
 	test.Eq(t, counts[1016], counts[8], test.Sprintf("the questions are not the same: %v", counts))
+}
+
+// TestSoftwareMoved: a software HCA whose interface a claim has moved into its pod stays the host's, also for the next
+// driver. The kernel's number of the device counts, since a pod chooses names. Without such a claim it is a pod's.
+func TestSoftwareMoved(t *testing.T) {
+	kernel := &kernelAnswers{software: map[string]*rdma.Software{"rxe0": {Index: 1, Netdev: "eth0"}, "rxe1": {Index: 2, Netdev: "eth1"}}}
+	n := opened(t, Config{Sys: countedMachine(t, "soft"), Genl: kernel})
+	is := func(n *Node, ibdev, want string) {
+		t.Helper()
+		i := slices.IndexFunc(n.Host().HCAs, func(h rdma.HCA) bool { return h.IBDev == ibdev })
+		if got := n.Host().HCAs[i].Software; got == nil || got.Netdev != want {
+			t.Errorf("the host's interface of %s is %+v, want %q", ibdev, got, want)
+		}
+	}
+	kernel.software = map[string]*rdma.Software{"rxe0": {Index: 1}, "rxe1": {Index: 2}}
+	for _, mode := range []string{podnet.Macvlan, podnet.Move} {
+		want := map[string]string{podnet.Move: "eth1"}[mode]
+		device := plan.Device{Device: "soft-rxe-eth1", Network: &plan.Network{Mode: mode}}
+		p := &plan.Plan{UID: "uid", Namespace: "ns", Name: "claim", Devices: []plan.Device{device}}
+		if err := n.cfg.Store.Claim(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Rescan(); err != nil {
+			t.Fatal(err)
+		}
+		is(n, "rxe0", "")
+		is(n, "rxe1", want)
+		if mode == podnet.Move { // the next driver
+			n.remember(t.Context())
+			next, err := Open(n.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nobody := func(context.Context, int, []health.Transition, []*plan.Plan) {}
+			if err := next.Start(t.Context(), Listener{Health: nobody}); err != nil {
+				t.Fatal(err)
+			}
+			is(next, "rxe1", want)
+		}
+		if err := n.cfg.Store.Remove("uid"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -72,7 +72,7 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	held := next.held()
 	next.Leaves = n.leaves.view(next.Snapshot, held)
 	o := health.Observation{
-		Snapshot: next.Snapshot, Held: held, Unbound: next.unbound(), Readings: n.health.readings,
+		Snapshot: next.Snapshot, Held: held, InPod: next.inPod, Unbound: next.unbound(), Readings: n.health.readings,
 		PCIe: n.health.pcie, Firmware: n.health.firmware, Wiring: n.leaves.wiring(),
 	}
 	if expected := n.health.expected.Load(); expected != nil {

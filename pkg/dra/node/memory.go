@@ -62,7 +62,7 @@ func (j *judge) remember(ctx context.Context, m claimstore.Memory) {
 func (h *Host) learn(hcas []rdma.HCA) {
 	h.seen = maps.Clone(h.seen)
 	for _, hca := range hcas {
-		if _, ok := h.seen[hca.Name]; !ok {
+		if was, ok := h.seen[hca.Name]; !ok || was.Foreign() {
 			h.seen[hca.Name] = &hca
 		}
 	}

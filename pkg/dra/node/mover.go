@@ -46,12 +46,37 @@ type movable struct {
 	verdicts map[string]error // of Movable, by ibdev and driver; without failures to ask
 
 	askAgain atomic.Bool // the kernel has not answered for an HCA: ask again
+
+	moved map[string]uint64 // how often an ibdev or its interface began or ended to move
+}
+
+// Moving notes that an RDMA device, or its interface, begins to move into a pod or back. The caller must call done
+// afterwards. The link falls meanwhile, which is no fault.
+func (m *movable) Moving(ibdev string) (done func()) {
+	note := func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.moved == nil {
+			m.moved = map[string]uint64{}
+		}
+		m.moved[ibdev]++
+	}
+	note()
+	return note
+}
+
+// moveCount returns a number that changes with each move of a device or its interface.
+func (m *movable) moveCount(ibdev string) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.moved[ibdev]
 }
 
 // In implements Mover.
 func (m *movable) In(ibdev, netns string) (moved bool, err error) {
 	m.scan.Lock()
 	defer m.scan.Unlock()
+	defer m.Moving(ibdev)()
 	return m.Mover.In(ibdev, netns)
 }
 
@@ -59,6 +84,7 @@ func (m *movable) In(ibdev, netns string) (moved bool, err error) {
 func (m *movable) Out(ibdev, netns string) (moved bool, err error) {
 	m.scan.Lock()
 	defer m.scan.Unlock()
+	defer m.Moving(ibdev)()
 	return m.Mover.Out(ibdev, netns)
 }
 

@@ -28,7 +28,7 @@ type Config struct {
 	HostRoot string
 	// Sys is the host's sys, nil for the directory below HostRoot.
 	Sys fs.ReadLinkFS
-	// Genl asks the kernel about firmware, links and cables, nil for nobody: they are not known.
+	// Genl asks the kernel about firmware, links, cables and software HCAs, nil for nobody: they are not known.
 	Genl Genl
 	// NodeName is the Kubernetes name of the node. LeafFiles may contain it.
 	NodeName string
@@ -102,9 +102,12 @@ func Open(cfg Config) (*Node, error) {
 	if n.cfg.Source == nil {
 		n.cfg.Source = kernelEvents(cfg.Events)
 	}
-	n.verifier = verifier{root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}}
+	n.verifier = verifier{
+		root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}, software: softwareOf(n),
+	}
 	n.scanner = rdma.NewScanner(n.sys)
-	n.host.Store(&Host{Sys: n.sys, seen: map[string]*rdma.HCA{}})
+	n.scanner.Software = softwareOf(n)
+	n.host.Store(&Host{Sys: n.sys, seen: map[string]*rdma.HCA{}}) // before a scan, which asks it for software HCAs
 	n.scanner.Learn(recallVPD(cfg.Store.Memory()))
 	if err := n.Rescan(); err != nil {
 		return nil, err

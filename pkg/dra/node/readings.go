@@ -9,9 +9,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// read reads the data that health needs besides the snapshot.
-func (j *judge) read(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) {
-	j.readings, j.pcie = readPorts(sys, snap, thresholds), readPCIe(sys, snap)
+// readHealth reads the data that health needs besides the snapshot.
+func readHealth(n *Node) {
+	j, sys, snap := n.health, n.sys, n.Host().Snapshot
+	j.readings, j.pcie = readPorts(sys, snap, n.cfg.Health.Thresholds, n.moveCount), readPCIe(sys, snap)
 	j.firmware = j.asker.ask(snap, j.readings)
 }
 
@@ -37,7 +38,9 @@ func readPCIe(sys fs.FS, snap *rdma.Snapshot) map[string]health.PCIe {
 
 // readPorts reads the data of ports that health needs besides the snapshot. It skips VFs and SFs: they have no cable of
 // their own, and the addresses of their interfaces belong to a pod.
-func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) map[health.PortID]health.Reading {
+func readPorts(
+	sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold, moves func(ibdev string) uint64,
+) map[health.PortID]health.Reading {
 	out := map[health.PortID]health.Reading{}
 	for _, h := range snap.Usable() {
 		if h.Function == rdma.VF || h.Function == rdma.SF {
@@ -45,7 +48,10 @@ func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) ma
 		}
 		for p := range h.OwnPorts() {
 			r := health.Reading{
-				Counters: readCounters(sys, h.IBDev, p.Number, thresholds), Falls: readFalls(sys, h.IBDev, p),
+				Moves: moves(h.IBDev), Counters: readCounters(sys, h.IBDev, p.Number, thresholds), Falls: readFalls(sys, h.IBDev, p),
+			}
+			if moves(h.IBDev) != r.Moves {
+				r.Falls = nil // the count may have the fall of this move
 			}
 			if h.Protocol == rdma.ProtocolRoCE && p.State == rdma.PortActive {
 				if routable, err := rdma.HasAssignedGID(sys, h.IBDev, p.Number); err == nil {

@@ -83,8 +83,28 @@ func TestReadPorts(t *testing.T) {
 			Uverbs: &rdma.Node{}, Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, State: rdma.PortActive}}}
 		vf := h
 		vf.Name, vf.Function = "vf", rdma.VF
-		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds())
+		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds(), new(movable).moveCount)
 		want := map[health.PortID]health.Reading{{Device: "pf", Port: 1}: tc.want}
 		test.Eq(t, want, got, test.Sprintf("%s", tc.name))
+	}
+}
+
+// TestFallsOfMoves: a count that may have the fall of a move is not read, and the next one says that there was a move.
+func TestFallsOfMoves(t *testing.T) {
+	sys := fstest.MapFS{"class/net/ens1/carrier_down_count": {Data: []byte("7\n")}}
+	snap := &rdma.Snapshot{HCAs: []rdma.HCA{{Name: "pf", IBDev: "mlx5_0", Function: rdma.PF, Uverbs: &rdma.Node{},
+		Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, Netdev: "ens1"}}}}}
+	m := &movable{Mover: midway(func() {})}
+	read := func(moves func(string) uint64) health.Reading {
+		return readPorts(sys, snap, nil, moves)[health.PortID{Device: "pf", Port: 1}]
+	}
+	before := read(m.moveCount)
+	during := read(func(ibdev string) uint64 { defer m.Moving(ibdev)(); return m.moveCount(ibdev) })
+	if _, err := m.In("mlx5_0", "/run/netns/pod"); err != nil {
+		t.Fatal(err)
+	}
+	after := read(m.moveCount)
+	if before.Falls == nil || during.Falls != nil || after.Falls == nil || after.Moves == before.Moves {
+		t.Errorf("before %+v, meanwhile %+v, after %+v", before, during, after)
 	}
 }

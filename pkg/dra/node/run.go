@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -26,12 +27,13 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 	if err := n.recall(); err != nil {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
 	}
-	if n.Mover != nil {
-		if err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods
+	foreign := func(h rdma.HCA) bool { return h.Foreign() }
+	if n.Mover != nil || slices.ContainsFunc(n.Host().HCAs, foreign) {
+		if err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods, or whose interfaces are
 			return err
 		}
 	}
-	n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+	readHealth(n)
 	n.leaves.look(ctx, n)
 	n.judge(ctx, n.cfg.Now())
 	n.remember(ctx)
@@ -70,7 +72,7 @@ func (n *Node) Run(ctx context.Context) {
 		case <-poll.C:
 			n.looked(ctx, pollPorts(n))
 			asks = n.askAgain.Swap(false)
-			n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+			readHealth(n)
 		case <-n.changed:
 			n.adapt(ctx)
 		}

@@ -50,7 +50,7 @@ func TestReadsOfAPoll(t *testing.T) {
 		host.Reset()
 		must.NoError(t, pollPorts(n))
 		states := host.Operations()
-		n.health.read(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
+		readHealth(n)
 		reads := host.Operations()
 		t.Logf("%d functions, %d cards: %d operations, %d of them for states, twice a minute",
 			functions, cards, reads, states)

@@ -78,7 +78,7 @@ func (h *Host) see(names []string) (unknown bool) {
 			continue
 		}
 		was, known := h.seen[name]
-		if known && isPart(hca) && !isPart(was) {
+		if known && (isPart(hca) && !isPart(was) || hca.Foreign() && !was.Foreign()) {
 			continue
 		}
 		if !cloned { // other values of Host share the map
@@ -86,7 +86,8 @@ func (h *Host) see(names []string) (unknown bool) {
 		}
 		last := *hca // a copy, so that the snapshot can be freed
 		h.seen[name] = &last
-		unknown = unknown || !known
+		sameDevice := known && (was.Software == hca.Software || was.Software != nil && hca.Software != nil && *was.Software == *hca.Software)
+		unknown = unknown || !sameDevice
 	}
 	return unknown
 }

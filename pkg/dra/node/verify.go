@@ -31,6 +31,8 @@ type verifier struct {
 	root   string // of the host
 	sys    fs.ReadLinkFS
 	second *secondOpinion
+
+	software func(ibdev string) *rdma.Software
 }
 
 // verify checks that the kernel's names of an HCA still lead to its slot, and that its nodes in /dev match sysfs. The
@@ -45,6 +47,11 @@ func (v *verifier) verify(host *Host, hca *rdma.HCA, classes []rdma.NodeClass) e
 	}
 	if err := rdma.Verify(v.sys, hca); err != nil {
 		return err
+	}
+	if was := hca.Software; was != nil {
+		if now := v.software(hca.IBDev); now == nil || *now != *was {
+			return fmt.Errorf("%w: the interface of HCA %s has changed, or RDMA netlink does not name it", rdma.ErrChanged, hca.IBDev)
+		}
 	}
 	if err := v.second.confirm(hca); err != nil {
 		return err

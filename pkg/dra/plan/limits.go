@@ -48,6 +48,16 @@ func (w *words) limits(admin bool, consumed map[resourceapi.QualifiedName]resour
 	return Limits{Handles: values[0], Objects: values[1]}, nil
 }
 
+// checkShares returns an error if a claim names more addresses than it has shares. The GID table of a port has room for
+// one address of each share (docs/sharing.md), so one claim would take the room of others.
+func (d *Device) checkShares(consumed map[resourceapi.QualifiedName]resource.Quantity) error {
+	shares, counted := consumedOf(consumed, "shares")
+	if d.Network == nil || !counted || int64(len(d.Network.Addresses)) <= shares {
+		return nil
+	}
+	return fmt.Errorf("the claim's parameters: network.addresses: %d addresses need as many shares of the device, and the claim has %d: ask for %[1]d shares in capacity.requests of the request, or name fewer addresses", len(d.Network.Addresses), shares)
+}
+
 // consumedOf returns the amount of a capacity of the driver in a result, and whether there is one. It cuts the amount
 // to the highest limit of the kernel.
 func consumedOf(consumed map[resourceapi.QualifiedName]resource.Quantity, name string) (int64, bool) {

@@ -12,6 +12,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -231,6 +232,16 @@ func TestMergeNetworkRefuses(t *testing.T) {
 			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`,
 			allow: macvlanAllowed,
 			want:  []string{"allow.network.addresses"},
+		},
+		"more addresses than shares": { // a RoCE port of mlx5 has 128 GIDs, two for each address
+			device: "shared-pci-0000-3b-00-0",
+			claim:  `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24", "10.1.0.2/24"]}`,
+			change: func(c *resourceapi.ResourceClaim) {
+				for i := range c.Status.Allocation.Devices.Results {
+					c.Status.Allocation.Devices.Results[i].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse("1")}
+				}
+			},
+			want: []string{"network.addresses: 2 addresses need as many shares", "ask for 2 shares in capacity.requests"},
 		},
 		"the default route": {
 			claim: `"network": {"mode": "macvlan", "routes": [{"destination": "0.0.0.0/0"}]}`,

@@ -219,7 +219,10 @@ func (p *Plan) newDevice(
 		d.Members, missing = facts.members(group)
 	}
 	d.VLAN = words.vlan(d, facts.Networks)
-	if d.Network, err = words.network(d, facts); err != nil {
+	if d.Network, err = words.network(d, facts); err == nil {
+		err = d.checkShares(result.ConsumedCapacity)
+	}
+	if err != nil {
 		return Device{}, err
 	}
 	d.Cards = facts.cards(d)

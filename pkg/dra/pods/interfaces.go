@@ -149,7 +149,17 @@ func (s *interfaces) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, d
 	if err != nil && !errors.Is(err, attach.ErrAway) { // the pod itself may have it
 		return false, err
 	}
+	defer s.moving(dev.Device, dev.Network.Mode)()
 	return s.cfg.Attacher.Attach(ctx, podOf(pod), i)
+}
+
+// moving tells the node that the interface of a device begins to move, and returns what tells it that it has.
+func (s *interfaces) moving(device, mode string) (done func()) {
+	h, ok := s.cfg.Node.Host().Known(devicename.Parse(device).HCA)
+	if !ok || mode != podnet.Move {
+		return func() {}
+	}
+	return s.cfg.Node.Moving(h.IBDev)
 }
 
 func podOf(pod nri.Pod) attach.Pod {
@@ -177,7 +187,9 @@ func (s *interfaces) detachMatching(
 		if !match(r) {
 			continue
 		}
+		done := s.moving(r.Device, r.Want.Mode)
 		err := by(ctx, r)
+		done()
 		s.reportDetached(ctx, r, err)
 		if r.Lease != nil {
 			leased = append(leased, r)
@@ -290,5 +302,6 @@ func (s *interfaces) sweepOne(ctx context.Context, r attach.Record) error {
 		return err
 	}
 	defer unlock()
+	defer s.moving(r.Device, r.Want.Mode)()
 	return s.cfg.Attacher.Detach(ctx, r)
 }

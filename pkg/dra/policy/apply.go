@@ -75,6 +75,10 @@ func (a *application) decide(h *rdma.HCA) Decision {
 		}
 	}
 	d.Form = d.Wanted
+	reason := notOfHost(h)
+	if d.foreign = reason != "" && (d.rule == nil || !d.rule.selectors.askForSoftware(h, a.snap.NetnsMode)); d.foreign {
+		d.withhold("%s; a rule that selects function == \"virtual\" offers it all the same", reason)
+	}
 	if err := h.Unusable(); err != nil {
 		d.withhold("%s", err)
 	}
@@ -82,6 +86,20 @@ func (a *application) decide(h *rdma.HCA) Decision {
 		a.withholdFixed(&d)
 	}
 	return d
+}
+
+// notOfHost returns why a software HCA may not be the host's, "" if RDMA netlink says that it is. Hardware is the host's.
+func notOfHost(h *rdma.HCA) string {
+	switch {
+	case h.Function != rdma.Virtual:
+		return ""
+	case h.Software == nil:
+		return "it is a software HCA, and RDMA netlink did not say whether its network interface is the host's"
+	case h.Foreign():
+		return "it is a software HCA, and its network interface is in another network namespace: any pod with NET_ADMIN " +
+			"can make one"
+	}
+	return ""
 }
 
 // withholdFixed withholds an HCA that cannot move into the network namespace of a pod.
@@ -275,7 +293,7 @@ type numbers map[*rule]map[string]int
 func (a *application) cardNumbers() numbers {
 	out := numbers{}
 	for _, d := range a.Decisions {
-		if d.rule == nil || d.rule.rails == 0 {
+		if d.rule == nil || d.rule.rails == 0 || d.foreign { // a pod must not change the number of cards
 			continue
 		}
 		if out[d.rule] == nil {
@@ -287,7 +305,7 @@ func (a *application) cardNumbers() numbers {
 	}
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		if d.rule != nil && d.rule.rails > 0 && len(out[d.rule]) != int(d.rule.rails) {
+		if d.rule != nil && d.rule.rails > 0 && !d.foreign && len(out[d.rule]) != int(d.rule.rails) {
 			d.note("no attribute rail: rule %s numbers %d cards, and it matches %d",
 				d.rule.name, d.rule.rails, len(out[d.rule]))
 		}
@@ -297,7 +315,7 @@ func (a *application) cardNumbers() numbers {
 
 // of returns the number of an HCA's card, -1 without a number.
 func (n numbers) of(d *Decision) int {
-	if d.rule == nil || d.rule.rails == 0 || len(n[d.rule]) != int(d.rule.rails) {
+	if d.rule == nil || d.rule.rails == 0 || d.foreign || len(n[d.rule]) != int(d.rule.rails) {
 		return -1
 	}
 	return n[d.rule][d.HCA.Family()]

@@ -139,6 +139,56 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestSoftware: a pod with NET_ADMIN can make a software HCA on an interface of its own network namespace, and chooses
+// all names. Nobody is offered it by a rule or a group that does not ask for software HCAs.
+func TestSoftware(t *testing.T) {
+	snap := *snapshot(t, "soft")
+	snap.HCAs = slices.Clone(snap.HCAs)
+	for i, software := range []*rdma.Software{nil, {Index: 1, Netdev: "eth0"}, {Index: 2}, {Index: 3}} {
+		snap.HCAs[i].Software = software
+	}
+	selected := func(expression string) string {
+		return "[{name: a, publish: shared, selectors: [{cel: {expression: '" + expression + "'}}]}]"
+	}
+	function := selected(`device.attributes["rdma.dev"].function == "virtual"`)
+	const host, all = "soft-rxe-eth0", "soft-rxe-dummy0 soft-rxe-eth0 soft-rxe-eth1 soft-rxe-veth0"
+	const shared = "shared-soft-rxe-dummy0 shared-soft-rxe-eth0 shared-soft-rxe-eth1 shared-soft-rxe-veth0"
+	members := strings.ReplaceAll(function, "publish: shared, ", "")
+	for text, want := range map[string]string{
+		"":                                    host,
+		"rules: [{name: a, publish: shared}]": "shared-" + host,
+		"rules: " + selected(`device.attributes["rdma.dev"].protocol == "roce"`):         "shared-" + host,
+		"rules: " + selected(`device.attributes["rdma.dev"].netdev in ["eth0", "eth1"]`): "shared-" + host,
+		"rules: " + selected(`device.attributes["rdma.dev"].ibdev == "rxe1"`):            host,
+		"rules: " + selected(`device.attributes["rdma.dev"].function != "vf"`):           "shared-" + host,
+		"rules: " + selected(`device.attributes["rdma.dev"].driver == "rxe"`):            shared,
+		"rules: " + function:                                     shared,
+		"rules: [{name: a, rails: 1}]":                           host,
+		"rules: [{name: n, publish: none}]\ngroups: [{name: a}]": "group-a of " + host,
+		"rules: [{name: n, publish: none}]\ngroups: " + members:  "group-a of " + all,
+	} {
+		r := parse(t, text).Apply(&snap, policy.State{})
+		var got []string
+		for _, s := range r.Slices() {
+			for _, d := range s.Devices {
+				got = append(got, d.Name)
+			}
+		}
+		for _, g := range r.PublishedGroups() {
+			got = append(got, "of")
+			for _, h := range g.Members {
+				got = append(got, h.Name)
+			}
+		}
+		if d := r.Decisions[1]; strings.Contains(d.Reason, "no attribute rail") {
+			t.Errorf("%s: %s: %s", text, d.HCA.Name, d.Reason)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: published %v, want %s", text, got, want)
+		}
+	}
+}
+
 const rulesPolicy = `
 rules:
 - name: management

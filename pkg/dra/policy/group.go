@@ -35,8 +35,8 @@ func (a *application) group() {
 	}
 }
 
-// members returns a group with its members. It excludes an HCA with a failed rule, and an HCA on which
-// the group's selectors fail.
+// members returns a group with its members. It excludes an HCA with a failed rule, an HCA on which
+// the group's selectors fail, and a software HCA that may be a pod's, unless the selectors ask for software HCAs.
 func (a *application) members(g *group) GroupDecision {
 	d := GroupDecision{Group: resources.Group{Name: g.name, Shares: g.shares}}
 	for i := range a.Decisions {
@@ -47,7 +47,7 @@ func (a *application) members(g *group) GroupDecision {
 		matches, err := g.selectors.match(h.HCA, a.snap.NetnsMode)
 		if err != nil {
 			d.note("%s is no member: %s", h.HCA.Name, err)
-		} else if matches {
+		} else if matches && (!h.foreign || g.selectors.askForSoftware(h.HCA, a.snap.NetnsMode)) {
 			d.Group.Members = append(d.Group.Members, h.HCA)
 		}
 	}

@@ -50,6 +50,11 @@ func snapshot(t testing.TB, name string) *rdma.Snapshot {
 	defer snapshotMu.Unlock()
 	if snapshots[name] == nil {
 		snapshots[name] = rdmatest.Discover(t, machine(t, name))
+		for i := range snapshots[name].HCAs {
+			if h := &snapshots[name].HCAs[i]; h.Function == rdma.Virtual {
+				h.Software = &rdma.Software{Index: uint32(i), Netdev: h.Identity.Netdev} // as RDMA netlink says on that host
+			}
+		}
 	}
 	return snapshots[name]
 }

@@ -70,7 +70,8 @@ type Decision struct {
 	// Offer is what is published of the HCA, with Form as its form.
 	Offer resources.Offer
 
-	rule *rule
+	rule    *rule
+	foreign bool // it may be the software HCA of a pod, and its rule asks for none
 }
 
 // GroupDecision is the policy's result for one group.

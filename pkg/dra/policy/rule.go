@@ -67,6 +67,15 @@ func (s selectors) match(h *rdma.HCA, mode rdma.NetnsMode) (bool, error) {
 	return true, nil
 }
 
+// askForSoftware reports whether selectors that match a software HCA ask for one: hardware with the same attributes
+// would not match. A name does not count, because a pod may choose it.
+func (s selectors) askForSoftware(h *rdma.HCA, mode rdma.NetnsMode) bool {
+	hardware := *h
+	hardware.Function, hardware.Driver = rdma.PF, "none"
+	matches, err := s.match(&hardware, mode)
+	return err == nil && !matches
+}
+
 func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
 // Limits of the file's numbers.

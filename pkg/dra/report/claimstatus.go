@@ -53,12 +53,15 @@ type ClaimStatus struct {
 	forbidden sync.Once               // the log says so
 }
 
-// everyClaim is the item of the queue for all prepared claims.
-const everyClaim types.UID = ""
+// The items of the queue that are no claims.
+const (
+	everyClaim  types.UID = ""       // all prepared claims
+	storeChecks types.UID = "checks" // what the hook found goes to the next driver
+)
 
 // NewClaimStatus returns a ClaimStatus that writes nothing before Run.
 func NewClaimStatus(cfg Config) *ClaimStatus {
-	return &ClaimStatus{
+	s := &ClaimStatus{
 		cfg:      cfg,
 		queue:    workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: cfg.Clock}),
 		retries:  workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax),
@@ -67,6 +70,8 @@ func NewClaimStatus(cfg Config) *ClaimStatus {
 		checks:   newChecks(cfg.Memory),
 		turns:    map[types.UID]time.Time{},
 	}
+	s.checks.store = func() { s.queue.AddAfter(storeChecks, checksBatch) }
+	return s
 }
 
 // Prepared schedules the status of a claim that was just prepared, and returns at once. The claim is as the API server
@@ -161,11 +166,14 @@ func (s *ClaimStatus) Run(ctx context.Context) {
 	for {
 		uid, over := s.queue.Get()
 		if over {
+			s.checks.remember()
 			return
 		}
 		s.cfg.Yield(ctx)
 		if uid == everyClaim {
 			s.compareAll(ctx)
+		} else if uid == storeChecks {
+			s.checks.remember()
 		} else if err := s.write(ctx, uid); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).V(2).Info("Status of a claim not written, trying again", "uid", uid, "reason", err.Error())
 			s.retry(uid)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ import (
 const (
 	conditionUsable = "Usable"
 	reasonChecked   = "Checked"
+	reasonDropped   = "ChecksDropped" // the condition is not known
 )
 
 // unusableReasons are the reasons of a condition Usable that is false. If several kinds of checks found an HCA
@@ -38,11 +40,29 @@ type container struct {
 	name string
 }
 
-// maxChecked bounds the containers of a claim whose checks are kept. A claim has few, unless many pods share it.
-const maxChecked = 64
+const (
+	// maxChecked bounds the containers of a claim whose checks are kept. A claim has few, unless many pods share it.
+	maxChecked = 64
+	// maxCheckBytes bounds the checks of a node. JSON may make six bytes of one, and the next driver reads 16 MiB.
+	maxCheckBytes = 2 << 20
+	// checksBatch is how long the driver collects checks before it stores them for the next one.
+	checksBatch = 5 * time.Second
+)
 
 // checked are the last checks of the containers of one claim.
 type checked map[container]start
+
+// dropped is the key of what says that checks of a claim were dropped. No container has an empty pod and this name.
+var dropped = container{name: "(others)"}
+
+// size is about the memory that a start takes.
+func (s start) size() int {
+	n := 128 + len(s.id)
+	for _, c := range s.checks {
+		n += 96 + len(c.HCA) + len(c.Message) + len(c.Remedy)
+	}
+	return n
+}
 
 // start has the checks of one start of a container. Each device with limits has a hook of its own.
 type start struct {
@@ -69,8 +89,13 @@ type checks struct {
 	memory    Memory
 	forgetful sync.Once // the log says that they cannot be stored
 
-	mu sync.Mutex
-	of map[types.UID]checked // by claim
+	store func() // schedules remember, nil for nobody
+
+	mu    sync.Mutex
+	dirty bool                  // they differ from what is stored
+	of    map[types.UID]checked // by claim
+	bytes map[types.UID]int     // of each claim
+	total int                   // of all claims
 }
 
 // add adds what the hook found of a container of a claim.
@@ -88,17 +113,62 @@ func (k *checks) add(uid types.UID, hooked hook.Report) {
 		}
 	}
 	k.keep(uid, c, now)
-	k.remember()
+	k.schedule()
 }
 
-// keep keeps a start of a container, if there is room. The caller holds mu.
+// schedule has the checks stored for the next driver soon, once for many reports. The caller holds mu.
+func (k *checks) schedule() {
+	k.dirty = true
+	if k.store != nil {
+		k.store()
+	}
+}
+
+// keep keeps a start of a container, if there is room. What the node has no room for is dropped from the claim with the
+// most, so that one user's checks displace nobody else's. The caller holds mu.
 func (k *checks) keep(uid types.UID, c container, now start) {
 	if k.of[uid] == nil {
 		k.of[uid] = checked{}
 	}
-	if _, known := k.of[uid][c]; known || len(k.of[uid]) < maxChecked {
-		k.of[uid][c] = now
+	if _, known := k.of[uid][c]; !known && len(k.of[uid]) >= maxChecked {
+		c, now = dropped, start{}
 	}
+	k.set(uid, c, &now)
+	for k.total > maxCheckBytes {
+		largest, most := uid, 0
+		for claim, n := range k.bytes {
+			if n > most || n == most && claim < largest {
+				largest, most = claim, n
+			}
+		}
+		for victim := range k.of[largest] {
+			k.set(largest, victim, nil)
+			break
+		}
+		k.set(largest, dropped, &start{})
+	}
+}
+
+// set replaces a start of a container, or drops it. The caller holds mu.
+func (k *checks) set(uid types.UID, c container, now *start) {
+	change := 0
+	if before, known := k.of[uid][c]; known {
+		change -= before.size() + len(c.name) + len(c.pod)
+		delete(k.of[uid], c)
+	}
+	if now != nil {
+		change += now.size() + len(c.name) + len(c.pod)
+		k.of[uid][c] = *now
+	}
+	k.bytes[uid] += change
+	k.total += change
+}
+
+// drop forgets a claim. The caller holds mu.
+func (k *checks) drop(uid types.UID) {
+	k.total -= k.bytes[uid]
+	delete(k.bytes, uid)
+	delete(k.of, uid)
 }
 
 // end drops the checks of a claim that has ended.
@@ -106,8 +176,8 @@ func (k *checks) end(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, known := k.of[uid]; known {
-		delete(k.of, uid)
-		k.remember()
+		k.drop(uid)
+		k.schedule()
 	}
 }
 
@@ -118,18 +188,10 @@ func (k *checks) claim(uid types.UID) checked {
 	return maps.Clone(k.of[uid])
 }
 
-// remember stores all checks for the next driver. The caller holds mu.
+// remember stores all checks for the next driver, if they changed.
 func (k *checks) remember() {
-	all := []rememberedStart{}
-	for claim, starts := range k.of {
-		for of, last := range starts {
-			all = append(all, rememberedStart{claim, of.pod, of.name, last.id, last.checks})
-		}
-	}
-	slices.SortFunc(all, func(a, b rememberedStart) int {
-		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
-	})
-	if k.memory == nil {
+	all, dirty := k.all()
+	if k.memory == nil || !dirty {
 		return
 	}
 	if err := k.memory.Remember(memoryChecks, all); err != nil {
@@ -139,10 +201,30 @@ func (k *checks) remember() {
 	}
 }
 
+// all returns all checks, sorted, and whether they changed since the last call.
+func (k *checks) all() (all []rememberedStart, dirty bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	dirty, k.dirty = k.dirty, false
+	if !dirty {
+		return nil, false
+	}
+	all = []rememberedStart{}
+	for claim, starts := range k.of {
+		for of, last := range starts {
+			all = append(all, rememberedStart{claim, of.pod, of.name, last.id, last.checks})
+		}
+	}
+	slices.SortFunc(all, func(a, b rememberedStart) int {
+		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container))
+	})
+	return all, true
+}
+
 // newChecks takes over the checks that the driver before has stored. The driver also works without them: a stored
 // condition Usable stays.
 func newChecks(memory Memory) *checks {
-	k := &checks{memory: memory, of: map[types.UID]checked{}}
+	k := &checks{memory: memory, of: map[types.UID]checked{}, bytes: map[types.UID]int{}}
 	if memory == nil {
 		return k
 	}
@@ -160,9 +242,11 @@ func newChecks(memory Memory) *checks {
 func (k *checks) only(plans []*plan.Plan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	maps.DeleteFunc(k.of, func(uid types.UID, _ checked) bool {
-		return !slices.ContainsFunc(plans, func(p *plan.Plan) bool { return p.UID == uid })
-	})
+	for uid := range k.of {
+		if !slices.ContainsFunc(plans, func(p *plan.Plan) bool { return p.UID == uid }) {
+			k.drop(uid)
+		}
+	}
 }
 
 // Checked keeps what the hook found of a container of a claim, for the condition Usable.
@@ -177,6 +261,7 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 	c := metav1.Condition{Type: conditionUsable}
 	var good, bad []string
 	var kinds []usable.Kind
+	_, lost := all[dropped]
 	for of, last := range all {
 		for _, check := range last.checks {
 			mine := func(h HCAData) bool { return check.HCA == "" || check.HCA == h.IBDev }
@@ -198,6 +283,9 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 			return slices.Index(usable.Kinds, a) - slices.Index(usable.Kinds, b)
 		})
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, unusableReasons[first], joined(bad)
+	case lost:
+		c.Status, c.Reason = metav1.ConditionUnknown, reasonDropped
+		c.Message = "the driver does not keep what it found of all containers: the claim has too many, or their checks are too long"
 	case good != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonChecked, joined(good)
 	default:

@@ -1,12 +1,15 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shoenig/test"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -56,6 +59,46 @@ func TestUsable(t *testing.T) {
 	wants("mlx5_0", "True", "Checked", "container beside: ", `container train: provider of mlx5_0: provider "libmlx5.so"`)
 	s.Ended("claim")
 	wants("mlx5_0", "", "")
+}
+
+// TestBytesOfChecks: one user's containers, each with messages as long as the hook lets an image make them, take bounded
+// memory, take nothing from others, and are stored once for many reports. What was dropped is not called usable.
+func TestBytesOfChecks(t *testing.T) {
+	stored := 0
+	k := newChecks(nil)
+	k.store = func() { stored++ }
+	add := func(claim types.UID, container string, checks ...usable.Check) {
+		k.add(claim, hook.Report{ID: container, PodUID: "pod", Container: container, Checks: checks})
+	}
+	ok := usable.Check{Kind: usable.Provider, HCA: "mlx5_0", Result: usable.OK, Message: "libmlx5"}
+	add("other", "train", ok)
+	long := ok
+	long.Message = strings.Repeat("x", 600)
+	for claim := range 63 { // the shares of an HCA
+		for container := range 65 {
+			add(types.UID(fmt.Sprint(claim)), fmt.Sprint(container), slices.Repeat([]usable.Check{long}, 16)...)
+		}
+	}
+	sum := 0
+	for _, starts := range k.of {
+		for c, one := range starts {
+			sum += one.size() + len(c.name) + len(c.pod)
+		}
+	}
+	if sum != k.total || sum > maxCheckBytes || stored != 63*65+1 {
+		t.Errorf("%d bytes are kept, %d counted, stored %d times; want at most %d", sum, k.total, stored, maxCheckBytes)
+	}
+	for claim, want := range map[types.UID]metav1.ConditionStatus{"other": metav1.ConditionTrue, "7": metav1.ConditionUnknown} {
+		if c := k.claim(claim).condition([]HCAData{{IBDev: "mlx5_0"}}); c == nil || c.Status != want {
+			t.Errorf("claim %s has %+v, want %s", claim, c, want)
+		}
+	}
+	for claim := range k.of {
+		k.end(claim)
+	}
+	if k.total != 0 || len(k.bytes) != 0 {
+		t.Errorf("%d bytes are left", k.total)
+	}
 }
 
 func containsAll(text string, parts []string) bool {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -74,6 +75,7 @@ func (n *node) run() {
 	}
 	driver, err := dra.New(dra.Config{
 		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: n.kubelet.Dir, StateDir: n.state, CDIDir: n.cdi, Site: plan.DefaultSite(), Policy: p,
+		Genl: &genl.Kernel{},
 	}, n.client)
 	if err != nil {
 		n.Fatal(err)

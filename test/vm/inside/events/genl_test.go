@@ -1,13 +1,20 @@
 package events
 
 import (
+	"net"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -63,4 +70,37 @@ func unprivileged(t *testing.T, f func()) {
 		f()
 	}()
 	<-done
+}
+
+// TestPodAddsHCA: a pod with NET_ADMIN and without a claim can add software HCAs, also one on an interface with the name
+// and the index of the host's. RDMA netlink tells them from the host's own, and no policy that asks for none offers them.
+func TestPodAddsHCA(t *testing.T) {
+	inside.NetnsMode(t, "shared")
+	inside.Must(t, "ip", "netns", "add", "tenant")
+	t.Cleanup(func() { inside.Run("ip", "netns", "del", "tenant") })
+	index, err := net.InterfaceByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside.Must(t, "ip", "-n", "tenant", "link", "add", "eth0", "index", strconv.Itoa(index.Index), "type", "dummy")
+	inside.Must(t, "ip", "-n", "tenant", "link", "set", "eth0", "up")
+	inside.Must(t, "ip", "netns", "exec", "tenant", "rdma", "link", "add", "pod0", "type", "rxe", "netdev", "eth0")
+	t.Cleanup(func() { inside.Run("rdma", "link", "del", "pod0") })
+	s := rdma.NewScanner(sysfs.DirFS("/sys"))
+	s.Software = node.Software(&genl.Kernel{})
+	snap, err := s.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	offered := map[string]bool{}
+	for _, d := range policy.Default().Apply(snap, policy.State{}).Decisions {
+		offered[d.HCA.IBDev+" "+d.HCA.Name] = d.Form != resources.FormNone
+		t.Logf("%s %s: %+v, %s %s", d.HCA.IBDev, d.HCA.Name, d.HCA.Software, d.Form, d.Reason)
+	}
+	if !offered["rxe0 soft-rxe-eth0"] || !offered["rxe1 "+onDummy0] || !offered["siw0 "+onDummy1] || len(offered) != 4 {
+		t.Errorf("offered: %v, want the host's three under their names, and not the pod's", offered)
+	}
+	if pod := hca(snap, "pod0"); pod == nil || !pod.Foreign() {
+		t.Errorf("the pod's HCA is %+v, want a foreign one", pod)
+	}
 }

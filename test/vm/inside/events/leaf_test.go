@@ -13,6 +13,7 @@ import (
 
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/lldptest"
@@ -78,7 +79,7 @@ func TestLeaf(t *testing.T) {
 	api, kubelet := drivertest.NewAPI(t), drivertest.NewKubelet(t)
 	driver, err := dra.New(dra.Config{
 		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: kubelet.Dir, StateDir: t.TempDir(),
-		CDIDir: t.TempDir(), Site: plan.DefaultSite(), Policy: p,
+		CDIDir: t.TempDir(), Site: plan.DefaultSite(), Policy: p, Genl: &genl.Kernel{},
 	}, api.Client(t))
 	must.NoError(t, err)
 	drivertest.Run(t, driver)

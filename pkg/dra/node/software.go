@@ -1,0 +1,58 @@
+package node
+
+import (
+	"slices"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Software returns a function that asks the kernel about a software HCA, for [rdma.Scanner]. It returns nil without an
+// answer.
+func Software(kernel Genl) func(ibdev string) *rdma.Software {
+	return func(ibdev string) *rdma.Software {
+		if kernel == nil {
+			return nil
+		}
+		s, err := kernel.Software(ibdev)
+		if err != nil {
+			return nil
+		}
+		return s
+	}
+}
+
+// softwareOf is Software for a driver: an interface that it may have moved into a pod counts as the host's. Several
+// goroutines call the function.
+func softwareOf(n *Node) func(ibdev string) *rdma.Software {
+	return func(ibdev string) *rdma.Software {
+		s := Software(n.cfg.Genl)(ibdev)
+		if s != nil && s.Netdev == "" {
+			s.Netdev = movedFrom(n, s.Index)
+		}
+		return s
+	}
+}
+
+// movedFrom returns the interface that the host had below an RDMA device, if a prepared claim moves the device's
+// interface into its pod. The kernel's number of the device shows that it is the same one.
+func movedFrom(n *Node, index uint32) string {
+	for name, hca := range n.Host().seen {
+		if hca.Software == nil || hca.Software.Index != index || hca.Software.Netdev == "" {
+			continue
+		}
+		plans, _ := n.cfg.Store.List() // View reports unreadable records
+		if slices.ContainsFunc(plans, func(p *plan.Plan) bool { return moves(p, name) }) {
+			return hca.Software.Netdev
+		}
+	}
+	return ""
+}
+
+// moves reports whether a claim gets the interface of an HCA itself.
+func moves(p *plan.Plan, hca string) bool {
+	return slices.ContainsFunc(p.Devices, func(d plan.Device) bool {
+		return d.Network != nil && d.Network.Mode == podnet.Move && slices.Contains(d.HCAs(), hca)
+	})
+}
