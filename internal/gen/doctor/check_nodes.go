@@ -32,7 +32,7 @@ type nodeState struct {
 
 // checkNodes compares /dev/infiniband with sysfs.
 func checkNodes(f *facts, out *findings) {
-	if !f.host.hasDev() {
+	if !hostfs.HasDev(f.host.Root) {
 		f.host.addUnseen("device nodes", errors.New("the host's /dev is not below the host root"))
 		return
 	}

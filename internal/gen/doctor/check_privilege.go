@@ -34,7 +34,7 @@ func checkMADNodes(f *facts, out *findings) {
 	for _, s := range f.specs.rdma() {
 		specPrivilege(s, out)
 	}
-	if len(*out) == 0 && len(f.snap.HCAs) > 0 && f.host.hasDev() && f.whole {
+	if len(*out) == 0 && len(f.snap.HCAs) > 0 && hostfs.HasDev(f.host.Root) && f.whole {
 		out.add(found("privilege-ok", OK, "the fabric's management nodes are closed to containers"))
 	}
 }

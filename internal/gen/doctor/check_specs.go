@@ -180,7 +180,7 @@ func checkShadowed(f *facts, out *findings) {
 
 // checkSpecNodes compares the nodes in specs with the nodes of the host.
 func checkSpecNodes(f *facts, out *findings) {
-	if !f.host.hasDev() {
+	if !hostfs.HasDev(f.host.Root) {
 		return // checkNodes reports it
 	}
 	for _, s := range f.specs.rdma() {
@@ -221,7 +221,7 @@ func checkPurposes(f *facts, out *findings) (known bool) {
 		for i := range s.spec.Devices {
 			d := &s.spec.Devices[i]
 			switch ok, err := slots.Purpose(s.spec, d); {
-			case errors.Is(err, cdi.ErrNoOwner) && f.host.hasDev(): // spec-stale, or node-stale
+			case errors.Is(err, cdi.ErrNoOwner) && hostfs.HasDev(f.host.Root): // spec-stale, or node-stale
 			case err != nil:
 				devices, reasons = append(devices, d.Name), append(reasons, text.Foreign(err.Error()))
 			case !ok:
@@ -299,7 +299,7 @@ func checkCoverage(f *facts, out *findings) {
 	for _, h := range usable {
 		switch _, err := hostfs.Lstat(f.host.Root, h.Uverbs.Path()); {
 		case given[h.Uverbs.Path()]:
-		case f.host.hasDev() && errors.Is(err, fs.ErrNotExist):
+		case hostfs.HasDev(f.host.Root) && errors.Is(err, fs.ErrNotExist):
 			nodeless = append(nodeless, h.IBDev)
 		default:
 			left = append(left, h.IBDev)

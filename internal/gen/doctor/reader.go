@@ -65,6 +65,3 @@ func (r *reader) sysRead(name string) string {
 	}
 	return strings.TrimSpace(string(data))
 }
-
-// hasDev reports whether doctor can see the host's /dev. It may not be mounted below a host root.
-func (r *reader) hasDev() bool { return hostfs.HasDev(r.Root) }

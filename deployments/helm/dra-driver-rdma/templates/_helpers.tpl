@@ -14,11 +14,14 @@ rdma.dev
 {{- end -}}
 {{- end }}
 
-{{/* The service account, and a CEL expression: whether the request comes from it. Both from one place: a policy for
+{{/* The service account, its user name, and a CEL expression: whether the request comes from it. All from one place: a policy for
      another user than the driver's would never apply. In any namespace, since kustomize and Flux change the namespace of
      objects, and not of expressions. A driver asks whether the policies bind it (docs/security.md). */}}
 {{- define "rdma.serviceAccount" -}}
 {{ include "rdma.fullname" . }}
+{{- end }}
+{{- define "rdma.account" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "rdma.serviceAccount" . }}
 {{- end }}
 {{- define "rdma.isDriver" -}}
 request.userInfo.username.matches("^system:serviceaccount:[^:]+:{{ include "rdma.serviceAccount" . | replace "." "[.]" }}$")

@@ -25,7 +25,7 @@ func ChartClasses(t testing.TB) []*resourceapi.DeviceClass {
 	funcs := template.FuncMap{
 		"include": func(name string, _ any) string {
 			return map[string]string{
-				"rdma.driver": "rdma.dev", "rdma.user": "system:serviceaccount:dra-driver-rdma:dra-driver-rdma",
+				"rdma.driver": "rdma.dev", "rdma.account": "system:serviceaccount:dra-driver-rdma:dra-driver-rdma",
 			}[name]
 		},
 		"nindent": func(_ int, s string) string { return s },
