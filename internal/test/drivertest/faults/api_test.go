@@ -20,6 +20,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/invariants"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // apiFault is a kind of trouble with the API server.
@@ -77,6 +78,7 @@ func (b *badAPI) call(c *resourceapi.ResourceClaim) error {
 // says why; what is prepared goes on and is kept in order; the kubelet's next try after
 // the trouble succeeds. An Unprepare needs no API server.
 func TestAPIInPrepare(t *testing.T) {
+	needs.Proof(t, "each fault starts a driver")
 	t.Parallel()
 	atOnce(t, apiFaults, func(t *testing.T, kind apiFault) {
 		b := newBadAPI(t, "hgx-h100")
@@ -127,6 +129,7 @@ func containsOne(text string, parts []string) bool {
 // TestAPIInStart lets each request of a start and of a change of the slices fail once,
 // in each way: in the end the slices are those of the host.
 func TestAPIInStart(t *testing.T) {
+	needs.Proof(t, "each fault starts a driver")
 	t.Parallel()
 	old, want := publishedOf(t, faultMachine), drivertest.DeviceNames(publishedOf(t, "roce-sriov"))
 	once := slices.DeleteFunc(slices.Clone(apiFaults), func(f apiFault) bool { return f.name == "hangs" }) // package apiclient has it
@@ -182,6 +185,7 @@ func wantPublished(t *testing.T, n *drivertest.Node, want []string) {
 // the kubelet, keeps prepared claims in order and ends claims; when the trouble is over
 // it publishes by itself.
 func TestStartWithoutAPI(t *testing.T) {
+	needs.Proof(t, "each fault starts a driver")
 	t.Parallel()
 	lasting := slices.DeleteFunc(slices.Clone(apiFaults), func(f apiFault) bool {
 		return !f.harms || f.name == "hangs" && os.Getenv("TEST_LONG") == "" // half a minute for each request
