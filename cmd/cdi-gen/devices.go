@@ -108,7 +108,7 @@ func unresolved(r *cdi.Registry) error {
 }
 
 // misplaced compares the devices of specs with the HCAs of the host, all devices if no names are given. It returns an
-// error for those that give another HCA than they are for, and says of which it is not known.
+// error for those that give another HCA than they are for, and names those that do not say for which HCA they are.
 func misplaced(cmd *cobra.Command, root string, found *cdi.Registry, names ...string) error {
 	var slots *cdi.Slots
 	var p purposes

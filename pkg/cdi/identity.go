@@ -15,7 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// variablePrefix begins the variables by which a device of a spec says for which HCAs it is (ADR 58).
+// variablePrefix begins the variables that say for which HCAs a device of a spec is (ADR 58).
 const variablePrefix = "RDMA_DEVICE_"
 
 // DeviceVariable returns the name of the variable with the kernel's name of an HCA: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0.
