@@ -130,6 +130,7 @@ func (p *process) changes(c sysfault.Call) bool {
 // TestKilled: a driver is killed at each request to the kernel and each change of a record, while it
 // attaches and while it detaches, or the kernel refuses the request. The next driver takes back all.
 func TestKilled(t *testing.T) {
+	needs.Proof(t, "hundreds of programs are killed")
 	for _, mode := range []string{"move", "macvlan", "ipvlan", "macvlan.100", "block"} {
 		t.Run(mode, func(t *testing.T) {
 			needsKind(t, mode)

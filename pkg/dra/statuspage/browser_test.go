@@ -29,6 +29,7 @@ type browser struct{ program, profile string }
 // newBrowser looks for a Chromium.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
+	needs.Proof(t, "it runs a browser")
 	for _, name := range []string{"chromium", "google-chrome", "google-chrome-stable"} {
 		program, err := exec.LookPath(name)
 		if err != nil {

@@ -30,6 +30,7 @@ import (
 // Program finds one of the package's programs: prometheus or promtool.
 func Program(t testing.TB, name string) string {
 	t.Helper()
+	needs.Proof(t, "it runs Prometheus")
 	return needs.Program(t, name, "install the package prometheus (hack/install-packages.sh)")
 }
 
