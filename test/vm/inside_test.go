@@ -11,6 +11,7 @@ import (
 	"github.com/shoenig/test/must"
 
 	promtest "github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -84,6 +85,7 @@ const metricsAddress = "127.0.0.1:9485"
 // The driver on a node with a real RDMA kernel, with traffic between two containers of a pod,
 // and Prometheus, which is the host's. What a test does shows without delay.
 func TestCluster(t *testing.T) {
+	needs.Long(t, "TestTwoNodes has traffic between pods of two nodes, and TestRuntimes containers on a real kernel")
 	dir := t.TempDir()
 	prometheus := filepath.Join(dir, "prometheus")
 	copyFile(t, promtest.Program(t, "prometheus"), prometheus)

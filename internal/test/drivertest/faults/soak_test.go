@@ -11,7 +11,7 @@ import (
 // TestSoak has a driver live through trouble beside the fake API server; test/cluster/soak
 // does the same beside a real one.
 func TestSoak(t *testing.T) {
-	needs.Proof(t, "it works for 20 s")
+	needs.Long(t, "TestSoak of test/cluster/soak has a real API server")
 	t.Parallel()
 	soak.Run(t, soak.Fake(t), 20*time.Second)
 }

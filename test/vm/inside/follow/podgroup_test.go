@@ -66,6 +66,7 @@ func endGroup(t *testing.T, name string) {
 // waits, and its event names the first. It gets both when the first has ended. TEST_LONG also has an HCA without its
 // interface.
 func TestPodGroup(t *testing.T) {
+	needs.Long(t, "TestPodGroup of test/cluster/e2e/podgroups has the claim, and TestFollow an HCA that moves")
 	before := counted(t)
 	takeTurns(t, networked("group", "rxm1", `{"addresses":["10.79.4.1/24"],"mode":"move"}`), end.described)
 	if needs.IsLong() {

@@ -21,12 +21,13 @@ import (
 
 // TestVanishes: in exclusive mode a pod has an HCA and a macvlan on the HCA's interface, and all of it vanishes.
 func TestVanishes(t *testing.T) {
+	needs.Long(t, "TestPageGone of pkg/dra has an HCA that goes, and TestUnseen one whose pod ended unseen")
 	vanishes(t, end{"loses", "one", "rxm9"}, "lost0", func(end) {})
 }
 
 // TestVanishesShared is TestVanishes in shared mode.
 func TestVanishesShared(t *testing.T) {
-	needs.Long(t, "TestVanishes shows it in exclusive mode")
+	needs.Long(t, "TestPageGone of pkg/dra has an HCA that goes, and TestShared interfaces of pods")
 	share(t)
 	vanishes(t, end{"misses", "one", "rxm10"}, "lost1", func(e end) { e.described(t) })
 }
