@@ -152,7 +152,13 @@ const buildLock = "vm.lock"
 // replace makes a directory of the cache by a build. The caller holds the lock.
 func (b *Builder) replace(dir string, build func(*work) error) error {
 	tmp := filepath.Join(b.Cache, ".build-vm")
-	// What a killed build left; the lock says that no other one is at work.
+	// What a killed build left; the lock says that no other one is at work. debootstrap mounts the host's /proc and /sys.
+	for _, mounted := range []string{"root/proc", "root/sys"} {
+		err := unix.Unmount(filepath.Join(tmp, mounted), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // nothing is mounted there
+			return fmt.Errorf("unmount what an interrupted build left at %q: %w", filepath.Join(tmp, mounted), err)
+		}
+	}
 	if err := os.RemoveAll(tmp); err != nil {
 		return fmt.Errorf("remove an interrupted build: %w", err)
 	}
