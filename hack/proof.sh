@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . hack/stages.sh
 [ "$(cat bin/tested 2>/dev/null)" = "$(state)" ] || hack/test.sh
+long=${TEST_LONG:-}
 count=1
 [ -z "$long" ] || count=3
 

@@ -2,7 +2,6 @@
 # What hack/test.sh and hack/proof.sh share: stages, their times, and the records of their tests. To be sourced in the
 # checkout's root.
 . hack/env.sh
-long=${TEST_LONG:-}
 records=$PWD/bin/records # of the tests of each stage; hack/proof.sh reads those of hack/test.sh
 gotestsum=$PWD/bin/gotestsum
 testlog=$PWD/bin/testlog
