@@ -12,13 +12,13 @@ TEXT
 rm -rf "$records" bin/tested
 mkdir -p "$records"
 
-# compile tells how far it is: on a new machine it would be silent for minutes. Tests of the main module come first.
+# compile tells how far it is: on a new machine it would be silent for minutes.
 compile() {
 	local module
 	for module in . test/cluster; do
-		(cd "$module" && go list -f '{{range .TestImports}}{{.}} {{end}}{{range .XTestImports}}{{.}} {{end}}{{.ImportPath}}' ./... |
-			tr ' ' '\n' | grep -vxE 'C|unsafe' | sort -u | xargs go build -v 2>&1 |
-			awk '{ last = $0 } /^[a-z0-9.\/_-]+$/ { if (++n % 200 == 0) print "compiled " n " packages"; next } { print }') || return 1
+		(cd "$module" && go list -f '{{join .TestImports "\n"}}{{"\n"}}{{join .XTestImports "\n"}}{{if .GoFiles}}{{"\n"}}{{.ImportPath}}{{end}}' ./... |
+			sort -u | sed '/^$/d; /^C$/d; /^unsafe$/d' | xargs go build -v 2>&1 |
+			awk '/^[a-z0-9][A-Za-z0-9.\/_-]*$/ { if (++n % 200 == 0) print "compiled " n " packages"; next } { print }') || return 1
 	done
 }
 
