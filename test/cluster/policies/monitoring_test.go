@@ -37,7 +37,7 @@ func TestPrometheusOperator(t *testing.T) {
 			}
 		}
 		// A field that nobody knows is what this test is for.
-		for field, wrong := range map[string]string{"honorLabels: ": "honourLabels: ", "for: 5m": "for: soon"} {
+		for field, wrong := range map[string]string{"endpoints:": "endpionts:", "for: 5m": "for: soon"} {
 			if out, err := s.run(t, strings.Replace(objects, field, wrong, 1), "create", "--dry-run=server", "--validate=strict", "-f", "-"); err == nil {
 				t.Errorf("%s is taken for %s: %s", wrong, field, out)
 			}
