@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,11 +72,16 @@ type service struct {
 	subject string   // what doctor calls it
 }
 
-// startService starts podman's service with 64 KiB of locked memory.
+// startService starts podman's service with 64 KiB of locked memory, in the cgroup of its unit, by which doctor knows it.
 func startService(t *testing.T) service {
 	t.Helper()
-	const socket = "/run/podman-test.sock"
+	const socket, cgroup = "/run/podman-test.sock", "/sys/fs/cgroup/podman.service"
+	must.NoError(t, os.MkdirAll(cgroup, 0o755))
+	dir, err := os.Open(cgroup)
+	must.NoError(t, err)
+	defer dir.Close()
 	cmd := exec.Command("prlimit", "--memlock=65536:65536", "podman", "system", "service", "--time", "0", "unix://"+socket)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
 	must.NoError(t, cmd.Start())
