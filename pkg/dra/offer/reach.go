@@ -21,7 +21,7 @@ var ErrUnbound = errors.New("the API server would let this driver write the Reso
 	"no admission policy binds its account. Install the policies (chart value admissionPolicy), and give the " +
 	"ServiceAccount the name that they name; see docs/security.md")
 
-// reach has what the API server answers to a write beyond the driver's own node. One goroutine calls judge.
+// reach keeps the answers of the API server to a write that is not of this node. One goroutine calls judge.
 type reach struct {
 	accepted int // answers since the last refusal
 	unbound  atomic.Bool

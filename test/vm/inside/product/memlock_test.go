@@ -72,7 +72,7 @@ type service struct {
 	subject string   // what doctor calls it
 }
 
-// startService starts podman's service with 64 KiB of locked memory, in the cgroup of its unit, by which doctor knows it.
+// startService starts podman's service with 64 KiB of locked memory. Doctor knows it by the cgroup of its unit.
 func startService(t *testing.T) service {
 	t.Helper()
 	const socket, cgroup = "/run/podman-test.sock", "/sys/fs/cgroup/podman.service"
