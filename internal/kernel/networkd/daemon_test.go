@@ -80,7 +80,7 @@ func listen(t *testing.T, command ...string) {
 	want := map[string][]networkd.Neighbor{
 		"eth0": {leafHeard},
 		"eth1": {{
-			Chassis: "0c:42:a1:00:00:08", System: strings.Repeat("x", 511), Port: "swp1", TTL: 2 * time.Minute,
+			Chassis: "0c:42:a1:00:00:08", System: strings.Repeat("x", 511), Port: "swp1",
 		}},
 	}
 	deadline := time.Now().Add(3 * time.Minute)
@@ -105,7 +105,7 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// hear returns the neighbors of interfaces. An answer of a newer networkd has no TTL.
+// hear returns the neighbors of interfaces.
 func hear(t *testing.T, netdevs ...string) map[string][]networkd.Neighbor {
 	t.Helper()
 	names, indexes := map[int]string{}, []int{}
@@ -127,10 +127,7 @@ func hear(t *testing.T, netdevs ...string) map[string][]networkd.Neighbor {
 	}
 	out := map[string][]networkd.Neighbor{}
 	for index, one := range heard {
-		for _, n := range one.Neighbors {
-			n.TTL = 2 * time.Minute
-			out[names[index]] = append(out[names[index]], n)
-		}
+		out[names[index]] = one.Neighbors
 	}
 	return out
 }

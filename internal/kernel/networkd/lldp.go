@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 )
 
 // Neighbor is a device that announces itself on a link.
@@ -15,8 +14,6 @@ type Neighbor struct {
 	Chassis, System, Port string
 	// Switch says that it is a bridge or a router, and that this is enabled. It is false for a device that does not say.
 	Switch bool
-	// TTL is how long the announcement is valid, 0 if that is not known.
-	TTL time.Duration
 }
 
 // The bounds of a file of networkd, which itself keeps at most 128 neighbors of an interface
@@ -114,7 +111,6 @@ func (n *Neighbor) take(kind int, value []byte) error {
 		if len(value) < 2 {
 			return errShort
 		}
-		n.TTL = time.Duration(binary.BigEndian.Uint16(value)) * time.Second
 	case tlvSystem:
 		n.System = string(value)
 	case tlvCapabilities:

@@ -11,7 +11,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
@@ -25,8 +24,6 @@ const Socket = "io.systemd.Network"
 // Heard are the neighbors on an interface.
 type Heard struct {
 	Neighbors []Neighbor
-	// At is when networkd last wrote them, zero if it holds them in memory and removes them itself.
-	At time.Time
 	// Err is why they are not known.
 	Err error
 }
@@ -34,6 +31,9 @@ type Heard struct {
 // Read returns the neighbors on the interfaces with these indexes, by index. An interface without a neighbor is absent.
 // The file system is Dir. dial connects to Socket; it may be nil. If networkd does not answer there, Read reads the
 // files. It returns an error if it can tell nothing of any interface.
+//
+// networkd removes an announcement whose time has passed. The age of a file says nothing: an announcement that is repeated
+// does not change it (systemd, src/network/networkd-lldp-rx.c, conservative_rename). When networkd stops, its files stay.
 func Read(
 	ctx context.Context, dir fs.ReadLinkFS, dial func(context.Context) (net.Conn, error), indexes []int,
 ) (map[int]Heard, error) {
@@ -64,16 +64,12 @@ func Read(
 }
 
 func readFile(dir fs.ReadLinkFS, name string) (Heard, error) {
-	info, err := hostfs.Stat(dir, name)
-	if err != nil {
-		return Heard{}, err
-	}
 	data, err := hostfs.ReadFile(dir, name, maxFile)
 	if err != nil {
 		return Heard{}, err
 	}
 	neighbors, err := ParseFile(data)
-	return Heard{Neighbors: neighbors, At: info.ModTime()}, err
+	return Heard{Neighbors: neighbors}, err
 }
 
 // errNoMethod means that networkd is older than the method.

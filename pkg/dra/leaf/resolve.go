@@ -102,12 +102,8 @@ type Reading struct {
 	Planned Link
 }
 
-const (
-	// fileAge is the age at which a host's file is stale.
-	fileAge = time.Hour
-	// leastTTL is how long an announcement is believed at least: networkd may be a little late.
-	leastTTL = 2 * time.Minute
-)
+// fileAge is the age at which a host's file is stale.
+const fileAge = time.Hour
 
 // Resolve returns what the sources say of the ports: the first source in the order that knows a port's link decides.
 func Resolve(ports []Port, order []Source, in Inputs) map[health.PortID]Reading {
@@ -264,11 +260,6 @@ func (in *Inputs) heard(p *Port, chassis map[string][]string) (Link, error) {
 		}
 		for _, n := range switches(heard.Neighbors) {
 			name := nameOf(n)
-			if age := in.Now.Sub(heard.At); !heard.At.IsZero() && n.TTL > 0 && age > max(n.TTL, leastTTL) {
-				reasons = append(reasons, fmt.Sprintf("the announcement of %.100q on %s is %s old, and was valid for %s",
-					name, text.Terminal(i.Name), age.Round(time.Second), n.TTL))
-				continue
-			}
 			if len(chassis[name]) > 1 {
 				return Link{}, fmt.Errorf("%d switches of this node call themselves %.100q", len(chassis[name]), name)
 			}

@@ -35,14 +35,14 @@ func bonded() leaf.Port {
 }
 
 func neighbor(name, port string) networkd.Neighbor {
-	return networkd.Neighbor{Chassis: "chassis of " + name, System: name, Port: port, Switch: true, TTL: 2 * time.Minute}
+	return networkd.Neighbor{Chassis: "chassis of " + name, System: name, Port: port, Switch: true}
 }
 
 // heard has the neighbors of interface 3, and then of 4.
 func heard(on ...[]networkd.Neighbor) map[int]networkd.Heard {
 	out := map[int]networkd.Heard{}
 	for i, neighbors := range on {
-		out[3+i] = networkd.Heard{Neighbors: neighbors, At: noon.Add(-time.Minute)}
+		out[3+i] = networkd.Heard{Neighbors: neighbors}
 	}
 	return out
 }
@@ -60,7 +60,7 @@ func table(t *testing.T, links ...v1alpha1.Link) *v1alpha1.LinkTable {
 
 func TestResolve(t *testing.T) {
 	leaf1, leaf2 := neighbor("leaf-1", "Eth1"), neighbor("leaf-2", "Eth2")
-	host := networkd.Neighbor{Chassis: "02:00:00:00:00:01", System: "dpu", Port: "p0", TTL: 2 * time.Minute}
+	host := networkd.Neighbor{Chassis: "02:00:00:00:00:01", System: "dpu", Port: "p0"}
 	nameless := networkd.Neighbor{Chassis: "0c:42:a1:00:00:07", Port: "7"}
 	unnamed, twin := leaf1, leaf1
 	unnamed.System, twin.Chassis = "localhost", "another one"
@@ -95,10 +95,6 @@ func TestResolve(t *testing.T) {
 			in: leaf.Inputs{Heard: heard(neighbors{unnamed})}, want: leaf.Link{Leaf: "chassis of leaf-1", Port: "Eth1"},
 		},
 		"nobody": {order: []leaf.Source{leaf.Networkd}, why: "networkd: nobody announces itself on eth0"},
-		"stale": {
-			in:  leaf.Inputs{Heard: map[int]networkd.Heard{3: {Neighbors: neighbors{leaf1}, At: noon.Add(-5 * time.Minute)}}},
-			why: `"leaf-1" on eth0 is 5m0s old, and was valid for 2m0s`,
-		},
 		"too long": {in: leaf.Inputs{Heard: heard(neighbors{neighbor(strings.Repeat("l", 65), "")})}, why: "has 65 bytes"},
 		"control":  {in: leaf.Inputs{Heard: heard(neighbors{neighbor("leaf\x1b[2J", "")})}, why: "cannot be printed"},
 		"no text":  {in: leaf.Inputs{Heard: heard(neighbors{neighbor("leaf\xff", "")})}, why: "cannot be printed"},
@@ -205,15 +201,14 @@ func TestPlanned(t *testing.T) {
 
 // Whatever switches, files and tables say, a link can be published, or a reason says why there is none.
 func FuzzResolve(f *testing.F) {
-	f.Add("leaf-1", "Eth1", "chassis", "leaf-2", true, int64(60))
-	f.Add("", "", "", "", false, int64(0))
-	f.Add("leaf\x00", "\xff", "localhost", strings.Repeat("x", 70), true, int64(7200))
-	f.Fuzz(func(t *testing.T, system, portName, chassis, planned string, isSwitch bool, age int64) {
+	f.Add("leaf-1", "Eth1", "chassis", "leaf-2", true)
+	f.Add("", "", "", "", false)
+	f.Add("leaf\x00", "\xff", "localhost", strings.Repeat("x", 70), true)
+	f.Fuzz(func(t *testing.T, system, portName, chassis, planned string, isSwitch bool) {
 		in := leaf.Inputs{
 			Now: noon, Node: "a",
 			Heard: map[int]networkd.Heard{3: {
-				Neighbors: neighbors{{Chassis: chassis, System: system, Port: portName, Switch: isSwitch, TTL: time.Minute}},
-				At:        noon.Add(-time.Duration(age) * time.Second),
+				Neighbors: neighbors{{Chassis: chassis, System: system, Port: portName, Switch: isSwitch}},
 			}},
 			Table: &v1alpha1.LinkTable{Links: []v1alpha1.Link{{Node: "a", HCA: "eth0", Leaf: planned, Port: portName}}},
 		}
