@@ -47,13 +47,13 @@ func Must(t *testing.T, argv ...string) string {
 // Runtimes are the OCI runtimes of podman.
 var Runtimes = []string{"runc", "crun"}
 
-// EachRuntime runs a test with runc, and in a long run with crun too. Shown names a test that has crun in a short run.
-func EachRuntime(t *testing.T, shown string, test func(t *testing.T, runtime string)) {
+// EachRuntime runs a test with runc, and in a long run with crun too.
+func EachRuntime(t *testing.T, test func(t *testing.T, runtime string)) {
 	t.Helper()
 	for _, runtime := range Runtimes {
 		t.Run(runtime, func(t *testing.T) {
 			if runtime != Runtimes[0] {
-				needs.Long(t, shown+" shows "+runtime)
+				needs.Long(t, "TestPodmanTraffic shows "+runtime)
 			}
 			test(t, runtime)
 		})

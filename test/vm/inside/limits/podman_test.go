@@ -56,32 +56,30 @@ const uverbs0 = "/dev/infiniband/uverbs0"
 // One container may open rxe0 once and make three objects; its neighbour on the same
 // device is free, and a third one has more.
 func TestNeighbours(t *testing.T) {
-	for _, runtime := range inside.Runtimes {
-		t.Run(runtime, func(t *testing.T) {
-			tight := start(t, runtime, "tight", []string{"rdma.dev/limited=tight"}, uverbs0, "3", "5")
-			text := said(t, tight.words())
-			t.Log(text)
-			inside.Wants(t, "the container with limits", text, "context 1: ok\ncontext 2: EAGAIN (resource temporarily unavailable)\ncontext 3: EAGAIN",
-				"object 1: ok\nobject 2: ok\nobject 3: ok\nobject 4: EAGAIN (resource temporarily unavailable)\nobject 5: EAGAIN")
-			free := start(t, runtime, "free", []string{"rdma.dev/other=free"}, uverbs0, "8", "50")
-			wide := start(t, runtime, "wide", []string{"rdma.dev/limited=wide"}, uverbs0, "4", "20")
-			for _, c := range []container{free, wide} {
-				test.StrNotContains(t, said(t, c.words()), "EAGAIN", test.Sprintf("%s", c.name))
-			}
-			for c, want := range map[container][2]string{
-				tight: {"rxe0 hca_handle=1 hca_object=3 \n", "rxe0 hca_handle=1 hca_object=3 \n"},
-				wide:  {"rxe0 hca_handle=4 hca_object=20 \n", "rxe0 hca_handle=4 hca_object=20 \n"},
-				free:  {"rxe0 hca_handle=max hca_object=max \n", "rxe0 hca_handle=8 hca_object=50 \n"},
-			} {
-				t.Logf("%s in %s:\nmax %scurrent %s", c.name, c.cgroup, read(t, c.cgroup, "rdma.max"), read(t, c.cgroup, "rdma.current"))
-				inside.Wants(t, c.name+"'s rdma.max", read(t, c.cgroup, "rdma.max"), want[0], "rxe1 hca_handle=max hca_object=max \n")
-				inside.Wants(t, c.name+"'s rdma.current", read(t, c.cgroup, "rdma.current"), want[1])
-			}
-			pingpong(t, tight, free)
-			checkReport(t, runtime, tight)
-			takeReports(t, wide.id)
-		})
-	}
+	inside.EachRuntime(t, func(t *testing.T, runtime string) {
+		tight := start(t, runtime, "tight", []string{"rdma.dev/limited=tight"}, uverbs0, "3", "5")
+		text := said(t, tight.words())
+		t.Log(text)
+		inside.Wants(t, "the container with limits", text, "context 1: ok\ncontext 2: EAGAIN (resource temporarily unavailable)\ncontext 3: EAGAIN",
+			"object 1: ok\nobject 2: ok\nobject 3: ok\nobject 4: EAGAIN (resource temporarily unavailable)\nobject 5: EAGAIN")
+		free := start(t, runtime, "free", []string{"rdma.dev/other=free"}, uverbs0, "8", "50")
+		wide := start(t, runtime, "wide", []string{"rdma.dev/limited=wide"}, uverbs0, "4", "20")
+		for _, c := range []container{free, wide} {
+			test.StrNotContains(t, said(t, c.words()), "EAGAIN", test.Sprintf("%s", c.name))
+		}
+		for c, want := range map[container][2]string{
+			tight: {"rxe0 hca_handle=1 hca_object=3 \n", "rxe0 hca_handle=1 hca_object=3 \n"},
+			wide:  {"rxe0 hca_handle=4 hca_object=20 \n", "rxe0 hca_handle=4 hca_object=20 \n"},
+			free:  {"rxe0 hca_handle=max hca_object=max \n", "rxe0 hca_handle=8 hca_object=50 \n"},
+		} {
+			t.Logf("%s in %s:\nmax %scurrent %s", c.name, c.cgroup, read(t, c.cgroup, "rdma.max"), read(t, c.cgroup, "rdma.current"))
+			inside.Wants(t, c.name+"'s rdma.max", read(t, c.cgroup, "rdma.max"), want[0], "rxe1 hca_handle=max hca_object=max \n")
+			inside.Wants(t, c.name+"'s rdma.current", read(t, c.cgroup, "rdma.current"), want[1])
+		}
+		pingpong(t, tight, free)
+		checkReport(t, runtime, tight)
+		takeReports(t, wide.id)
+	})
 }
 
 // pingpong lets real programs run in exec sessions: the one of the container that has
@@ -112,7 +110,7 @@ func checkReport(t *testing.T, runtime string, c container) {
 // Four hooks in a container, two of them for one device: the larger limits count. After
 // a restart the container has a new cgroup, and its limits.
 func TestTwoLimits(t *testing.T) {
-	inside.EachRuntime(t, "TestNeighbours", func(t *testing.T, runtime string) {
+	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		c := start(t, runtime, "two", []string{"rdma.dev/limited=tight", "rdma.dev/other=free", "rdma.dev/other=tight", "rdma.dev/limited=both"}, uverbs0, "2", "3")
 		test.StrNotContains(t, said(t, c.words()), "EAGAIN")
 		limits := []string{"rxe0 hca_handle=2 hca_object=3 \n", "rxe1 hca_handle=2 hca_object=max \n"}
@@ -145,7 +143,7 @@ func TestWithoutCgroup(t *testing.T) {
 // Rootless podman runs the hook as the user, who may not limit anything here.
 func TestRootless(t *testing.T) {
 	inside.PrepareUser(t, os.Getenv("TOOLS_ARCHIVE"))
-	inside.EachRuntime(t, "TestNeighbours", func(t *testing.T, runtime string) {
+	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		argv := podmanRun(runtime, "--name", runtime, "--device", "rdma.dev/limited=tight")
 		out := inside.Must(t, slices.Concat(inside.AsUser("65536:8388608"), argv, []string{toolsImage, "sh", "-c", "ibv_devinfo -d rxe0 | head -1"})...)
 		inside.Wants(t, "the container", out, "rxe0")

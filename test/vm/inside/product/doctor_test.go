@@ -11,6 +11,7 @@ import (
 
 	"github.com/shoenig/test"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -119,42 +120,47 @@ type fault struct {
 	code                  int
 	// after does what the fix cannot, or cleans up what it leaves.
 	after string
+	// files says that it is one of files alone, which internal/gen/doctor has without a kernel.
+	files bool
 }
 
 func faults(t *testing.T) []fault {
 	umad, uverbs := "/dev/infiniband/"+inside.Node(t, "infiniband_mad", "rxe0"), "/dev/infiniband/"+inside.Node(t, "infiniband_verbs", "rxe1")
 	return []fault{
-		{"management node for everyone", "chmod 0666 " + umad, "mad-node-open", "warning", umad, 10, ""},
-		{"device node for root", "chmod 0600 " + uverbs, "node-mode", "warning", uverbs, 10, ""},
-		{"spec for root", "chmod 0600 " + specFile, "spec-mode", "warning", specFile, 10, ""},
+		{"management node for everyone", "chmod 0666 " + umad, "mad-node-open", "warning", umad, 10, "", true},
+		{"device node for root", "chmod 0600 " + uverbs, "node-mode", "warning", uverbs, 10, "", false},
+		{"spec for root", "chmod 0600 " + specFile, "spec-mode", "warning", specFile, 10, "", true},
 		{
 			"spec with the wrong ending",
 			"cdi-gen generate --kind rdma.dev/second --to /etc/cdi/second.yaml && mv /etc/cdi/second.yaml /etc/cdi/second.yml",
-			"spec-extension", "warning", "/etc/cdi/second.yml", 10, "rm /etc/cdi/second.yaml",
+			"spec-extension", "warning", "/etc/cdi/second.yml", 10, "rm /etc/cdi/second.yaml", true,
 		},
-		{"two files with one device", "cp " + specFile + " /etc/cdi/zcopy.yaml", "spec-conflict", "error", "/etc/cdi/zcopy.yaml", 11, ""},
+		{"two files with one device", "cp " + specFile + " /etc/cdi/zcopy.yaml", "spec-conflict", "error", "/etc/cdi/zcopy.yaml", 11, "", true},
 		{
 			"two endings of one name",
 			"cdi-gen generate --output json --to /tmp/twin && mv /tmp/twin/rdma.dev-hca.json /etc/cdi",
-			"spec-twins", "error", "/etc/cdi/rdma.dev-hca.json", 11, "",
+			"spec-twins", "error", "/etc/cdi/rdma.dev-hca.json", 11, "", true,
 		},
-		{"spec without the hook", "cdi-gen generate --no-hook --to /etc/cdi", "memlock-low", "warning", "podman run", 10, ""},
+		{"spec without the hook", "cdi-gen generate --no-hook --to /etc/cdi", "memlock-low", "warning", "podman run", 10, "", true},
 		{
 			"hook is gone", "mv /usr/bin/rdma-hook /usr/bin/rdma-hook.away",
-			"hook-missing", "error", specFile, 11, "mv /usr/bin/rdma-hook.away /usr/bin/rdma-hook",
+			"hook-missing", "error", specFile, 11, "mv /usr/bin/rdma-hook.away /usr/bin/rdma-hook", true,
 		},
-		{"connection manager not loaded", "rmmod rdma_ucm", "rdma-cm-module", "warning", "", 11, ""},
+		{"connection manager not loaded", "rmmod rdma_ucm", "rdma-cm-module", "warning", "", 11, "", false},
 		{
 			"spec from before the connection manager", "rmmod rdma_ucm && cdi-gen generate --to /etc/cdi && modprobe rdma_ucm",
-			"spec-incomplete", "warning", "/dev/infiniband/rdma_cm", 10, "",
+			"spec-incomplete", "warning", "/dev/infiniband/rdma_cm", 10, "", true,
 		},
-		{"device node of nobody", "mknod /dev/infiniband/uverbs77 c 231 269", "node-stale", "warning", "/dev/infiniband/uverbs77", 10, ""},
-		{"port without link", "ip link set dummy0 down", "port-down", "warning", "rxe1", 10, ""},
-		{"device that came later", "rdma link add rxe7 type rxe netdev lo", "spec-incomplete", "warning", "rxe7", 10, "rdma link del rxe7; cdi-gen generate --to /etc/cdi"},
+		{"device node of nobody", "mknod /dev/infiniband/uverbs77 c 231 269", "node-stale", "warning", "/dev/infiniband/uverbs77", 10, "", false},
+		{"port without link", "ip link set dummy0 down", "port-down", "warning", "rxe1", 10, "", false},
+		{"device that came later", "rdma link add rxe7 type rxe netdev lo", "spec-incomplete", "warning", "rxe7", 10, "rdma link del rxe7; cdi-gen generate --to /etc/cdi", false},
 	}
 }
 
 func (f fault) run(t *testing.T) {
+	if f.files {
+		needs.Long(t, "ten seconds in the guest; TestFaults of internal/gen/doctor has the finding, and the file is no kernel's")
+	}
 	inside.Must(t, "sh", "-c", f.plant)
 	r := doctor(t)
 	found := r.find(f.id, f.subject)

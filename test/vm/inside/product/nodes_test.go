@@ -34,8 +34,6 @@ func managementNodes(t *testing.T) {
 		nodes   []string
 	}{
 		{"a fabric tool, crun", []string{"--runtime", "crun", "--device", "rdma.dev/hca=rxe0-mad"}, []string{umad}},
-		{"a fabric tool, runc", []string{"--runtime", "runc", "--device", "rdma.dev/hca=rxe0-mad"}, []string{umad}},
-		{"an application", []string{"--device", "rdma.dev/hca=rxe0"}, []string{"rdma_cm", uverbs0}},
 		{"all", []string{"--device", "rdma.dev/hca=all"}, []string{"rdma_cm", uverbs0, uverbs1}},
 		{"a tool that is both", []string{"--device", "rdma.dev/hca=rxe0", "--device", "rdma.dev/hca=rxe0-mad"}, []string{"rdma_cm", umad, uverbs0}},
 	} {

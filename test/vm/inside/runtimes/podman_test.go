@@ -89,7 +89,7 @@ func TestPodmanWithoutHook(t *testing.T) {
 ibv_rc_pingpong -d rxe0 -g 1 -s 1048576; echo "pingpong status $?"
 timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 &
 await 18515; timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 127.0.0.1; echo "write status $?"; wait`
-	inside.EachRuntime(t, "TestPodmanTraffic", func(t *testing.T, runtime string) {
+	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		kernel := openKernelLog(t)
 		out := inside.Must(t, slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/nohook=rxe0"), sh(script))...)
 		t.Log(out)
@@ -131,7 +131,7 @@ func (k kernelLog) read(t *testing.T) string {
 // A container without the device has no node, and may open none that it makes.
 func TestPodmanWithoutDevice(t *testing.T) {
 	umad := number(t, "infiniband_mad", "umad0")
-	inside.EachRuntime(t, "TestPodmanTraffic", func(t *testing.T, runtime string) {
+	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), number(t, "infiniband_verbs", uverbs(t, "rxe1")), umad)
 		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD"}, sh(script)...)...)
 		t.Log(out)
@@ -146,7 +146,7 @@ func TestPodmanWithoutDevice(t *testing.T) {
 // A container with one device sees no other, and may open no other, nor a MAD node.
 func TestPodmanOneDeviceOnly(t *testing.T) {
 	umad := number(t, "infiniband_mad", "umad0")
-	inside.EachRuntime(t, "TestPodmanTraffic", func(t *testing.T, runtime string) {
+	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), umad)
 		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe1"}, sh(script)...)...)
 		t.Log(out)
@@ -162,7 +162,7 @@ func TestPodmanOneDeviceOnly(t *testing.T) {
 func TestPodmanConnectionManager(t *testing.T) {
 	for ibdev, address := range map[string]string{"rxe0": rxe0Address, "siw0": siw0Address} {
 		t.Run(ibdev, func(t *testing.T) {
-			inside.EachRuntime(t, "TestPodmanTraffic", func(t *testing.T, runtime string) {
+			inside.EachRuntime(t, func(t *testing.T, runtime string) {
 				server, client := pair(t, runtime, "rdma.dev/hca="+ibdev, "host", func() (string, string) { return connect(address) })
 				t.Logf("server: status %d\n%s\nclient: status %d\n%s", server.Code, server.Out, client.Code, client.Out)
 				unprivileged(t, "server", server.Out, ibdev)
