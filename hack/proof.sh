@@ -90,8 +90,8 @@ vm() {
 }
 
 # aside runs a command beside the stages that follow, until `stage NAME joined`. A virtual machine has one emulated
-# processor. Two of them at once would slow each other and the clusters down, and an emulated processor works for each tick
-# of the clock, however little it gets done.
+# processor. Two of them at once would slow each other and the other stages down, and an emulated processor works for each
+# tick of the clock, however little it gets done.
 aside() {
 	aside_log=$(mktemp)
 	set -m # a process group, to end it with all that it started
@@ -112,6 +112,7 @@ joined() {
 
 stage lint hack/lint.sh
 stage "Kubernetes 1.34, image of the virtual machine (cached by version)" more_programs
+aside vm vm -parallel 1 -skip "$nodes"
 stage "race detector" races
 stage "the unit tests that make test leaves out" rest
 [ -z "$long" ] || stage "the unit tests in a spoiled environment" spoiled
@@ -119,9 +120,8 @@ stage "the unit tests that make test leaves out" rest
 stage "packages: deb, rpm, tar.gz" packages
 stage "what the driver asks of API server and files" counts
 stage "container image" image
-aside vm vm -parallel 1 -skip "$nodes"
 stage "clusters" clusters
 stage "the demo" hack/demo.sh
-stage "a real RDMA kernel, in a virtual machine (begun beside the two before)" joined
+stage "a real RDMA kernel, in a virtual machine (begun before the race detector)" joined
 stage "the same as node of a cluster" vm nodes -run "$nodes"
 summary proof "$records"/*.json >&2

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // TestSoak has a driver live through trouble.
 func TestSoak(t *testing.T) {
 	s := start(t)
-	soak.Run(t, s, 20*time.Second)
+	soak.Run(t, s, 10*time.Second)
 	t.Logf("%d claims were allocated from the slices, and %d against them, as by a scheduler with a bug or an old view", s.allocated, s.forced)
 	test.NotEq(t, 0, s.allocated, test.Sprint("no claim was allocated"))
 }

@@ -42,7 +42,7 @@ spec:
 // minute. A pod that lives through all updates restarts its container meanwhile, and the last
 // driver ends the claim that the first one prepared.
 func TestSeamlessUpgrade(t *testing.T) {
-	updates, passengers := 3, 30
+	updates, passengers := 2, 20
 	if needs.IsLong() {
 		updates, passengers = 10, 100
 	}
