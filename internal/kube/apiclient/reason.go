@@ -28,6 +28,7 @@ const (
 	Throttled     Reason = "throttled"      // 429
 	ServerError   Reason = "server-error"   // 5xx, or 404 by something else than the API server
 	DroppedFields Reason = "dropped-fields" // stored without some of its fields: a feature gate is off
+	ChangedFields Reason = "changed-fields" // stored with other content: a mutating policy or webhook
 )
 
 // reasonOf returns the reason for an error of the transport.

@@ -94,7 +94,7 @@ func TestResolve(t *testing.T) {
 		"localhost": {
 			in: leaf.Inputs{Heard: heard(neighbors{unnamed})}, want: leaf.Link{Leaf: "chassis of leaf-1", Port: "Eth1"},
 		},
-		"nobody": {order: []leaf.Source{leaf.Networkd}, why: "networkd: nobody announces itself on eth0"},
+		"nobody":   {order: []leaf.Source{leaf.Networkd}, why: "networkd: nobody announces itself on eth0"},
 		"too long": {in: leaf.Inputs{Heard: heard(neighbors{neighbor(strings.Repeat("l", 65), "")})}, why: "has 65 bytes"},
 		"control":  {in: leaf.Inputs{Heard: heard(neighbors{neighbor("leaf\x1b[2J", "")})}, why: "cannot be printed"},
 		"no text":  {in: leaf.Inputs{Heard: heard(neighbors{neighbor("leaf\xff", "")})}, why: "cannot be printed"},

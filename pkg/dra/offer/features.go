@@ -15,6 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 )
 
 // These are optional features of the API server, named by their feature gates.
@@ -49,6 +50,9 @@ func (m *missing) has(gate string) bool {
 func (o *Offer) notPublished(ctx context.Context, err error) {
 	if _, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
 		o.cfg.Troubles.Note(ctx, "publish resourceslices", apiclient.DroppedFields, err.Error())
+	}
+	if _, ok := errors.AsType[*publisher.ChangedError](err); ok {
+		o.cfg.Troubles.Note(ctx, "publish resourceslices", apiclient.ChangedFields, err.Error())
 	}
 	published := o.last.Load()
 	if gates := missingFeatures(err, published != nil && published.Options.Counters); len(gates) > 0 {

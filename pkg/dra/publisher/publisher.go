@@ -38,8 +38,8 @@ type Config struct {
 	Driver string
 	// Node is the name of the node and of its pool.
 	Node string
-	// Report is called with each error. The publisher then tries again. If the server dropped fields, the error is a
-	// *resourceslice.DroppedFieldsError, and the publisher does not try again.
+	// Report is called with each error. The publisher then tries again, unless the server has stored a slice otherwise:
+	// without fields (*resourceslice.DroppedFieldsError), or with others (*ChangedError).
 	Report func(context.Context, error)
 	// Stored is called once, when the API server has all slices for the first time. It may be nil.
 	Stored func()
@@ -68,7 +68,7 @@ type Publisher struct {
 	doubt    bool          // the last list differed from what the watch had reported
 }
 
-// settled is a slice that the API server has as wanted, or without the fields that the server dropped.
+// settled is a slice that the API server has as wanted, or as the server changed it.
 type settled struct {
 	wanted resourceslice.Slice
 	actual *resourceapi.ResourceSlice

@@ -1,9 +1,11 @@
 package publisher_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -339,6 +341,58 @@ func TestDroppedFields(t *testing.T) {
 	r.stop()
 	if got := api.Writes() - writes; got != 1 || len(r.errors()) != 1 {
 		t.Errorf("%d writes and these reports: %v", got, r.errors())
+	}
+}
+
+// mutating changes slices on their way to the API server, as a policy or webhook does.
+type mutating struct {
+	http.RoundTripper
+	from, to string
+}
+
+func (m mutating) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.ReplaceAll(body, []byte(m.from), []byte(m.to))
+		r = r.Clone(r.Context())
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	return m.RoundTripper.RoundTrip(r)
+}
+
+// TestChangedFields: what a policy adds or changes is reported once with its path, is no feature gate, and is not fought.
+func TestChangedFields(t *testing.T) {
+	const taint = `"key":"rdma.dev/port-down","effect":"NoSchedule"`
+	for name, c := range map[string]struct{ from, to, field string }{
+		"changed": {`"NoSchedule"`, `"NoExecute"`, "spec.devices[0].taints[0].effect"},
+		"added":   {`{"name":"b"}`, `{"name":"b","bindsToNode":true}`, "spec.devices[1].bindsToNode"},
+		"one more, where counters may be dropped": {
+			`{"name":"b"}`, `{"name":"b","consumesCounters":[{"counterSet":"x"}]}`, "spec.devices[1].consumesCounters[0].counterSet",
+		},
+		"in a list": {"{" + taint + "}", "{" + taint + `},{"key":"example.com/a","effect":"None"}`, "spec.devices[0].taints[1].effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := drivertest.NewAPI(t)
+			config := api.Config()
+			config.ContentType = "application/json" // in which mutating finds its words
+			config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return mutating{rt, c.from, c.to} })
+			r := asking(api, kubernetes.NewForConfigOrDie(config))
+			r.run(t)
+			r.Publish(pool("a! b"))
+			drivertest.Eventually(t, func() error {
+				if changed, ok := errors.AsType[*publisher.ChangedError](errors.Join(r.errors()...)); !ok || changed.Field != c.field {
+					return fmt.Errorf("reported: %v", r.errors())
+				}
+				return nil
+			})
+			r.stop()
+			if len(r.errors()) != 1 || api.Writes() != 1 {
+				t.Errorf("%d writes and these reports: %v", api.Writes(), r.errors())
+			}
+		})
 	}
 }
 

@@ -160,7 +160,7 @@ func (r *pass) write(ctx context.Context) error {
 	return nil
 }
 
-// store writes one slice, and reports fields that the server dropped.
+// store writes one slice, and reports what the server has stored otherwise.
 func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, error) {
 	wanted := r.object(i)
 	client := r.cfg.Client.ResourceV1().ResourceSlices()
@@ -173,12 +173,16 @@ func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, er
 	} else if actual, err = client.Update(ctx, wanted, metav1.UpdateOptions{}); err != nil {
 		return nil, fmt.Errorf("update resource slice %s: %w", wanted.Name, err)
 	}
-	if err := answer.About(actual, "", cmp.Or(wanted.Name, actual.Name)); err != nil { // no field was dropped
+	if err := answer.About(actual, "", cmp.Or(wanted.Name, actual.Name)); err != nil { // it is another object
 		return nil, fmt.Errorf("write resource slice %d: %w", i, err)
 	}
 	r.server.put(actual)
 	if sameSpec(&actual.Spec, &wanted.Spec) {
 		return r.share(i, actual), nil
+	}
+	if field := changedField(&wanted.Spec, &actual.Spec); field != "" {
+		r.cfg.Report(ctx, &ChangedError{Name: actual.Name, Field: field})
+		return actual, nil
 	}
 	r.cfg.Report(ctx, &resourceslice.DroppedFieldsError{PoolName: r.pool.Name, SliceIndex: i, DesiredSlice: wanted, ActualSlice: actual})
 	return actual, nil
