@@ -60,8 +60,8 @@ func buildEnv(goos, arch string) []string {
 
 func (r *run) buildArgs(out string, packages ...string) []string {
 	ldflags := "-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=" + r.Version + " -X main.version=" + r.Version
-	// grpcnotrace: the Makefile says why.
-	return append([]string{"build", "-trimpath", "-tags", "grpcnotrace", "-buildvcs=false", "-ldflags", ldflags, "-o", out}, packages...)
+	// grpcnotrace: the Makefile says why. dwarf: -s -w leaves it out, and so hack/env.sh's cache of compiled packages serves.
+	return append([]string{"build", "-trimpath", "-gcflags=all=-dwarf=false", "-tags", "grpcnotrace", "-buildvcs=false", "-ldflags", ldflags, "-o", out}, packages...)
 }
 
 // command runs a program and returns what it prints. The error has its messages.
