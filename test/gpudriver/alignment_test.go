@@ -74,9 +74,9 @@ func TestBlackwellBoards(t *testing.T) {
 
 // TestWithoutDataDirect: by the place of the PFs, no GPU of the board would get an HCA of its own root.
 func TestWithoutDataDirect(t *testing.T) {
-	sys, snap := rdmatest.Sysfs(t, "gb300-cx8")
-	n := &node{t: t, gpus: slices(topology.Discover(sys, snap))[0].Devices, features: oldest}
-	for _, h := range snap.Usable() {
+	n := newNode(t, "gb300-cx8")
+	n.hcas = nil
+	for _, h := range rdmatest.Snapshot(t, "gb300-cx8").Usable() {
 		h.DataDirect = nil
 		n.addHCA(h.Name, h)
 	}
@@ -96,7 +96,6 @@ func TestFallback(t *testing.T) {
 			if claims, aligned, pairs := n.exhaust(claim, pcieRoot); claims != 8 || aligned != 7 || pairs != 8 {
 				t.Errorf("%d claims with %d pairs, %d of them aligned; want 8, 8 and 7", claims, pairs, aligned)
 			}
-			n.taken = nil
 			n.take("GPU3", pcieRoot)
 			if claims, _, _ := n.exhaust(exampleClaim(t, "aligned-root"), pcieRoot); claims != 7 {
 				t.Errorf("%d claims without an alternative, want 7", claims)
@@ -113,7 +112,7 @@ func TestOrderOfAlternatives(t *testing.T) {
 		n.take("GPU0", pcieRoot)
 		claim := exampleClaim(t, "aligned-fallback")
 		if gpuFirst {
-			stdslices.Reverse(claim.Spec.Devices.Requests)
+			stdslices.Reverse(claim.Requests)
 		}
 		if claims, aligned, _ := n.exhaust(claim, pcieRoot); claims != 8 || aligned != want {
 			t.Errorf("GPU first %t: %d claims, %d of them aligned; want 8 and %d", gpuFirst, claims, aligned, want)
@@ -125,7 +124,7 @@ func TestOrderOfAlternatives(t *testing.T) {
 // in its table, two on this host, where the GPU driver does not publish it.
 func TestDerivedAttributes(t *testing.T) {
 	n := newNode(t, "hgx-h100")
-	n.features.DerivedAttributes = true
+	n.Features.DerivedAttributes = true
 	for _, d := range n.gpus {
 		delete(d.Attributes, pcieSwitch)
 	}
@@ -138,7 +137,7 @@ func TestDerivedAttributes(t *testing.T) {
 // pairs that lie below different switches, and a claim by switch does not.
 func TestCoarseRoot(t *testing.T) {
 	const root = "pci0000:00"
-	n := &node{t: t, features: oldest}
+	n := emptyNode(t)
 	for i := range 4 { // the HCAs are published in the opposite order
 		n.addGPU(&topology.Device{Name: fmt.Sprint("GPU", i), Address: fmt.Sprintf("0000:3%d:00.0", i), Root: root, Bridges: below(i)})
 		address := fmt.Sprintf("0000:4%d:00.0", 3-i)
@@ -147,7 +146,7 @@ func TestCoarseRoot(t *testing.T) {
 	if claims, aligned, _ := n.exhaust(exampleClaim(t, "aligned-root"), pcieSwitch); claims != 4 || aligned == 4 {
 		t.Errorf("by root: %d claims, %d of them below one switch: the host proves nothing", claims, aligned)
 	}
-	n.taken = nil
+	n.Claims = nil
 	if claims, aligned, _ := n.exhaust(exampleClaim(t, "aligned-switch"), pcieSwitch); claims != 4 || aligned != 4 {
 		t.Errorf("by switch: %d claims, %d of them below one switch; want 4 and 4", claims, aligned)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
@@ -21,7 +22,7 @@ const sysImageGUID resourceapi.QualifiedName = "rdma.dev/sysImageGUID"
 
 // together allocates a claim until it finds nothing. It returns how many claims have devices, and in how many of them
 // all devices that have an attribute have it in common.
-func (n *node) together(claim *resourceapi.ResourceClaim, by resourceapi.QualifiedName) (claims, agreed int) {
+func (n *node) together(claim resourceapi.DeviceClaim, by resourceapi.QualifiedName) (claims, agreed int) {
 	n.t.Helper()
 	for {
 		results := n.allocate(claim)
@@ -51,7 +52,9 @@ func TestCards(t *testing.T) {
 			if claims != want || agreed != want {
 				t.Errorf("%s: %d claims, %d of them agree by %s; want %d", machine, claims, agreed, by, want)
 			}
-			test.Eq(t, 3*want, len(n.taken), test.Sprintf("%s", machine))
+			for _, c := range n.Claims {
+				test.SliceLen(t, 3, c.Status.Allocation.Devices.Results, test.Sprint(machine))
+			}
 		}
 	}
 }
@@ -66,9 +69,9 @@ func TestCardAlone(t *testing.T) {
 		n := newNode(t, "hgx-b300-planes")
 		one, two := exampleClaim(t, "card"), exampleClaim(t, "card")
 		if !tc.constraints {
-			two.Spec.Devices.Constraints = nil
+			two.Constraints = nil
 		}
-		one.Spec.Devices.Requests[0].Exactly.Count = 1
+		one.Requests[0].Exactly.Count = 1
 		must.NotNil(t, n.allocate(one), must.Sprint("the first HCA is not given out"))
 		if claims, agreed := n.together(two, sysImageGUID); claims != tc.claims || agreed != tc.agreed {
 			t.Errorf("constraint %t: %d claims, %d of one card; want %d and %d", tc.constraints, claims, agreed, tc.claims, tc.agreed)
@@ -101,17 +104,15 @@ func TestWholeNodeByGroups(t *testing.T) {
 }
 
 // wholeNode is a claim for eight GPUs, each with HCAs below its root.
-func wholeNode(class string, count int64) *resourceapi.ResourceClaim {
-	var spec resourceapi.ResourceClaimSpec
+func wholeNode(class string, count int64) resourceapi.DeviceClaim {
+	var claim resourceapi.DeviceClaim
 	for i := range 8 {
-		gpu, hca := fmt.Sprint("gpu", i), fmt.Sprint("hca", i)
-		spec.Devices.Requests = append(spec.Devices.Requests,
-			resourceapi.DeviceRequest{Name: gpu, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.example.com"}},
-			resourceapi.DeviceRequest{Name: hca, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class, Count: count}})
-		spec.Devices.Constraints = append(spec.Devices.Constraints,
-			resourceapi.DeviceConstraint{Requests: []string{gpu, hca}, MatchAttribute: new(resourceapi.FullyQualifiedName(pcieRoot))})
+		gpu := controlplane.Want(fmt.Sprint("gpu", i), "gpu.example.com")
+		hca := controlplane.Request{Name: fmt.Sprint("hca", i), Class: class, Count: count}
+		claim.Requests = append(claim.Requests, controlplane.Claim(gpu, hca).Requests...)
+		claim = controlplane.Match(claim, string(pcieRoot), gpu.Name, hca.Name)
 	}
-	return claimOf(spec)
+	return claim
 }
 
 // groupsOfRoots is the policy of docs/alignment.md with a group for the root of each GPU.
@@ -148,17 +149,15 @@ func groupsOfRoots(t *testing.T, n *node) string {
 // TestAcceleratorIsHCA: a Gaudi is the HCA too, so a claim takes both by one PCI address. By the root, a claim may get
 // the HCA of the neighbor.
 func TestAcceleratorIsHCA(t *testing.T) {
-	sys, snap := rdmatest.Sysfs(t, "gaudi2")
+	const machine = "gaudi2"
+	sys, snap := rdmatest.Sysfs(t, machine)
 	for by, want := range map[resourceapi.QualifiedName]int{deviceattribute.StandardDeviceAttributePCIBusID: 8, pcieRoot: 8} {
-		n := &node{t: t, features: oldest}
+		n := newNode(t, machine)
 		for _, d := range topology.Discover(sys, snap).Accelerators() {
 			n.addGPU(d)
 		}
-		for _, h := range snap.Usable() {
-			n.addHCA(h.Name, h)
-		}
 		claim := exampleClaim(t, "aligned-root")
-		claim.Spec.Devices.Constraints[0].MatchAttribute = new(resourceapi.FullyQualifiedName(by))
+		claim.Constraints[0].MatchAttribute = new(resourceapi.FullyQualifiedName(by))
 		if claims, agreed := n.together(claim, by); claims != want || agreed != want {
 			t.Errorf("by %s: %d claims, %d of them aligned; want %d", by, claims, agreed, want)
 		}

@@ -1,38 +1,46 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/shoenig/test/must"
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// node is a node with GPUs and HCAs, and what of them is taken.
+// node is a node with GPUs and HCAs, of the oldest supported Kubernetes.
 type node struct {
+	controlplane.Cluster
 	t          *testing.T
 	gpus, hcas []resourceapi.Device
-	taken      sets.Set[structured.DeviceID]
-	features   structured.Features
+}
+
+// emptyNode has no devices, and the classes of the examples.
+func emptyNode(t *testing.T) *node {
+	return &node{t: t, Cluster: controlplane.Cluster{Node: "node", Features: controlplane.V134(), Classes: []*resourceapi.DeviceClass{
+		controlplane.Class("gpu.example.com", `device.driver == "gpu.example.com"`),
+		controlplane.Class("gpu.nvidia.com", `device.driver == "gpu.example.com"`),
+		controlplane.Class("hca.rdma.dev", `device.driver == "rdma.dev"`),
+		controlplane.Class("card.hca.example.com", `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?group.orValue("").startsWith("card-")`),
+		controlplane.Class("rail.hca.example.com", `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?rail.orValue(-1) >= 0`),
+	}}}
 }
 
 func newNode(t *testing.T, machine string) *node {
 	t.Helper()
 	sys, snap := rdmatest.Sysfs(t, machine)
-	n := &node{t: t, gpus: slices(topology.Discover(sys, snap))[0].Devices, features: oldest}
+	n := emptyNode(t)
+	n.gpus = slices(topology.Discover(sys, snap))[0].Devices
 	for _, h := range snap.Usable() {
 		n.addHCA(h.Name, h)
 	}
@@ -49,19 +57,16 @@ func (n *node) addHCA(name string, h *rdma.HCA) {
 
 // take takes all HCAs that have an attribute in common with a GPU.
 func (n *node) take(gpu string, by resourceapi.QualifiedName) {
-	if n.taken == nil {
-		n.taken = sets.New[structured.DeviceID]()
-	}
+	taken := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{}}}
+	results := &taken.Status.Allocation.Devices.Results
 	for _, g := range n.gpus {
-		if *g.Attributes["name"].StringValue != gpu {
-			continue
-		}
 		for _, h := range n.hcas {
-			if value(h, by) == value(g, by) {
-				n.taken.Insert(structured.MakeDeviceID("rdma.dev", "node", h.Name))
+			if *g.Attributes["name"].StringValue == gpu && value(h, by) == value(g, by) {
+				*results = append(*results, resourceapi.DeviceRequestAllocationResult{Driver: "rdma.dev", Pool: n.Node, Device: h.Name})
 			}
 		}
 	}
+	n.Claims = map[string]*resourceapi.ResourceClaim{"taken": taken}
 }
 
 // value is a string attribute under its full name, "" if there is none.
@@ -76,7 +81,7 @@ func value(d resourceapi.Device, name resourceapi.QualifiedName) string {
 
 // exhaust allocates a claim again and again until it finds nothing. A claim has GPUs
 // and as many HCAs, in pairs; aligned counts those that have the attribute in common.
-func (n *node) exhaust(claim *resourceapi.ResourceClaim, by resourceapi.QualifiedName) (claims, aligned, pairs int) {
+func (n *node) exhaust(claim resourceapi.DeviceClaim, by resourceapi.QualifiedName) (claims, aligned, pairs int) {
 	n.t.Helper()
 	for {
 		results := n.allocate(claim)
@@ -99,8 +104,12 @@ func (n *node) exhaust(claim *resourceapi.ResourceClaim, by resourceapi.Qualifie
 }
 
 func (n *node) device(r resourceapi.DeviceRequestAllocationResult) resourceapi.Device {
-	for _, d := range append(n.gpus[:len(n.gpus):len(n.gpus)], n.hcas...) {
-		if d.Name == r.Device && (r.Driver == driverName) == (d.Attributes["name"].StringValue != nil) {
+	devices := n.hcas
+	if r.Driver == driverName {
+		devices = n.gpus
+	}
+	for _, d := range devices {
+		if d.Name == r.Device {
 			return d
 		}
 	}
@@ -108,106 +117,53 @@ func (n *node) device(r resourceapi.DeviceRequestAllocationResult) resourceapi.D
 	return resourceapi.Device{}
 }
 
-// oldest are the features that are on in the oldest supported Kubernetes.
-var oldest = structured.Features{PrioritizedList: true}
-
-// allocate runs the scheduler's allocator and takes what it finds.
-func (n *node) allocate(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
+// allocate publishes the devices, and allocates one more claim. It returns nil if there is nothing for it.
+func (n *node) allocate(claim resourceapi.DeviceClaim) []resourceapi.DeviceRequestAllocationResult {
 	n.t.Helper()
 	found, err := n.find(claim)
 	must.NoError(n.t, err)
-	for _, r := range found {
-		n.taken.Insert(structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
-	}
 	return found
 }
 
-// find runs the scheduler's allocator.
-func (n *node) find(claim *resourceapi.ResourceClaim) ([]resourceapi.DeviceRequestAllocationResult, error) {
-	n.t.Helper()
-	if n.taken == nil {
-		n.taken = sets.New[structured.DeviceID]()
-	}
-	allocator, err := structured.NewAllocator(n.t.Context(), n.features,
-		structured.AllocatedState{AllocatedDevices: n.taken}, classes{}, n.published(), cel.NewCache(10, cel.Features{}))
-	must.NoError(n.t, err)
-	found, err := allocator.Allocate(n.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, []*resourceapi.ResourceClaim{claim})
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return found[0].Devices.Results, nil
-}
-
-func (n *node) published() []*resourceapi.ResourceSlice {
-	var out []*resourceapi.ResourceSlice
-	for driver, devices := range map[string][]resourceapi.Device{driverName: n.gpus, "rdma.dev": n.hcas} {
-		name := "node"
-		out = append(out, &resourceapi.ResourceSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: driver},
-			Spec: resourceapi.ResourceSliceSpec{
-				Driver: driver, NodeName: &name, Devices: devices,
-				Pool: resourceapi.ResourcePool{Name: name, ResourceSliceCount: 1},
-			},
-		})
-	}
-	return out
-}
-
-// classes are those of the examples.
-type classes struct{}
-
-func (classes) List() ([]*resourceapi.DeviceClass, error) { return nil, nil }
-
-func (classes) Get(name string) (*resourceapi.DeviceClass, error) {
-	expression, ok := map[string]string{
-		"gpu.example.com":      `device.driver == "gpu.example.com"`,
-		"gpu.nvidia.com":       `device.driver == "gpu.example.com"`,
-		"hca.rdma.dev":         `device.driver == "rdma.dev"`,
-		"card.hca.example.com": `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?group.orValue("").startsWith("card-")`,
-		"rail.hca.example.com": `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?rail.orValue(-1) >= 0`,
-	}[name]
-	if !ok {
-		return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
-	}
-	return &resourceapi.DeviceClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}},
-	}, nil
+// find is allocate with the error of the allocator.
+func (n *node) find(claim resourceapi.DeviceClaim) ([]resourceapi.DeviceRequestAllocationResult, error) {
+	n.Publish(driverName, []resourceslice.Slice{{Devices: n.gpus}})
+	n.Publish("rdma.dev", []resourceslice.Slice{{Devices: n.hcas}})
+	return n.TryAllocate(fmt.Sprint(len(n.Claims)), claim)
 }
 
 // exampleClaim is the claim that the first document of an example is the template
 // of.
-func exampleClaim(t *testing.T, name string) *resourceapi.ResourceClaim {
+func exampleClaim(t *testing.T, name string) resourceapi.DeviceClaim {
 	t.Helper()
 	data, err := os.ReadFile("../../examples/" + name + ".yaml")
 	must.NoError(t, err)
 	first, _, _ := strings.Cut(string(data), "\n---\n")
 	var template resourceapi.ResourceClaimTemplate
 	must.NoError(t, yaml.UnmarshalStrict([]byte(first), &template))
-	return claimOf(template.Spec.Spec)
+	return complete(template.Spec.Spec.Devices)
 }
 
 // documentedClaim is the first claim of docs/alignment.md whose text has the given words.
-func documentedClaim(t *testing.T, words string) *resourceapi.ResourceClaim {
+func documentedClaim(t *testing.T, words string) resourceapi.DeviceClaim {
 	t.Helper()
 	data, err := os.ReadFile("../../docs/alignment.md")
 	must.NoError(t, err)
 	for block := range strings.SplitSeq(string(data), "```") {
 		if text, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(text, words) {
-			var claim resourceapi.ResourceClaimSpec
-			must.NoError(t, yaml.UnmarshalStrict([]byte(text), &claim.Devices))
-			return claimOf(claim)
+			var claim resourceapi.DeviceClaim
+			must.NoError(t, yaml.UnmarshalStrict([]byte(text), &claim))
+			return complete(claim)
 		}
 	}
 	t.Fatalf("docs/alignment.md has no claim with %q", words)
-	return nil
+	return resourceapi.DeviceClaim{}
 }
 
-// claimOf completes a claim as the API server would.
-func claimOf(spec resourceapi.ResourceClaimSpec) *resourceapi.ResourceClaim {
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", UID: "1"}, Spec: spec}
-	for i := range spec.Devices.Requests {
-		r := &spec.Devices.Requests[i]
+// complete completes a claim as the API server would.
+func complete(claim resourceapi.DeviceClaim) resourceapi.DeviceClaim {
+	for i := range claim.Requests {
+		r := &claim.Requests[i]
 		if r.Exactly != nil {
 			r.Exactly.AllocationMode, r.Exactly.Count = resourceapi.DeviceAllocationModeExactCount, max(r.Exactly.Count, 1)
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 
 const tag = "example.com/rdma/driver:v1.2.3"
@@ -107,7 +109,7 @@ func TestImage(t *testing.T) {
 
 // The layer must be a whole tar file, as some readers insist on the end blocks.
 func TestLayerIsComplete(t *testing.T) {
-	layer, err := archive([]file{{path: "a/b", mode: 0o644, content: []byte("x")}}, epoch(t))
+	layer, err := archive([]file{{path: "a/b", mode: 0o644, content: []byte("x")}}, time.Unix(0, 0))
 	must.NoError(t, err)
 	if !bytes.HasSuffix(layer, make([]byte, 1024)) || len(layer)%512 != 0 {
 		t.Errorf("a layer of %d bytes does not end with two blocks of zeros", len(layer))
@@ -122,15 +124,20 @@ func TestReproducible(t *testing.T) {
 	must.NoError(t, err)
 	again := filepath.Join(t.TempDir(), "dra-driver")
 	must.NoError(t, os.WriteFile(again, content, 0o700))
-	var archives [][]byte
-	for _, path := range []string{driver, again} {
-		out, err := buildImage(t, nil, "--binary", path)
-		must.NoError(t, err)
-		data, err := os.ReadFile(out)
-		must.NoError(t, err)
-		archives = append(archives, data)
-	}
-	test.True(t, bytes.Equal(archives[0], archives[1]), test.Sprint("two builds differ"))
+	out, err := buildImage(t, nil, "--binary", driver)
+	must.NoError(t, err)
+	outAgain, err := buildImage(t, nil, "--binary", again)
+	must.NoError(t, err)
+	equalFiles(t, out, outAgain)
+}
+
+func equalFiles(t *testing.T, a, b string) {
+	t.Helper()
+	first, err := os.ReadFile(a)
+	must.NoError(t, err)
+	second, err := os.ReadFile(b)
+	must.NoError(t, err)
+	test.True(t, bytes.Equal(first, second), test.Sprintf("%s: two builds differ", filepath.Base(a)))
 }
 
 func TestRefused(t *testing.T) {
@@ -147,7 +154,7 @@ func TestRefused(t *testing.T) {
 		{"missing binary", nil, []string{"--binary", "/nonexistent"}, "/nonexistent"},
 		{"script", nil, []string{"--binary", script}, "no ELF program"},
 		{"wrong architecture", nil, []string{"--binary", program(t, "dra-driver", "GOARCH=arm64")}, "EM_AARCH64"},
-		{"dynamic", nil, []string{"--binary", dynamic(t)}, "dynamically linked"},
+		{"dynamic", nil, []string{"--binary", program(t, "dra-driver", "GOFLAGS=-buildmode=pie")}, "dynamically linked"},
 		{"unknown platform", nil, []string{"--binary", driver, "--output", "{arch}.tar", "--platform", "windows/amd64"}, "windows/amd64 is not supported"},
 		{"two platforms in one archive", nil, []string{"--binary", driver, "--platform", "linux/arm64"}, "{arch}"},
 		{"no bill of materials", nil, []string{"--binary", driver, "--sbom", script}, "no CycloneDX document"},
@@ -165,30 +172,12 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// dynamic returns a program that needs a dynamic linker, as a position-independent
-// one of Go does.
-func dynamic(t *testing.T) string {
-	t.Helper()
-	return program(t, "dra-driver", "GOFLAGS=-buildmode=pie")
-}
-
-func epoch(t *testing.T) time.Time {
-	t.Helper()
-	date, err := sourceDate("")
-	must.NoError(t, err)
-	return date
-}
-
 // TestTree: the image has the files of a tree, with its links and with modes that do not depend on the umask. A file
 // that is both a binary and in the tree is an error.
 func TestTree(t *testing.T) {
 	plugin, tree := program(t, "plugin"), t.TempDir()
-	for name, mode := range map[string]os.FileMode{"lib/tool": 0o700, "etc/tool.conf": 0o600} {
-		path := filepath.Join(tree, name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(name), mode))
-		must.NoError(t, err)
-	}
-	must.NoError(t, os.Symlink("/lib/tool", filepath.Join(tree, "lib/alias")))
+	fixture.WriteFiles(t, tree, map[string]string{"lib/tool": "", "etc/tool.conf": "", "lib/alias": "-> /lib/tool"})
+	must.NoError(t, os.Chmod(filepath.Join(tree, "lib/tool"), 0o700))
 	args := []string{"--binary", plugin, "--tree", tree, "--description", "tools", "--licenses", "MIT"}
 	out, err := buildImage(t, nil, args...)
 	must.NoError(t, err)
@@ -209,8 +198,7 @@ func TestTree(t *testing.T) {
 	for name, want := range map[string]string{"description": "tools", "licenses": "MIT", "title": "driver"} {
 		test.Eq(t, want, config.Config.Labels[prefix+name], test.Sprintf("the label %s", name))
 	}
-	must.NoError(t, os.MkdirAll(filepath.Join(tree, "usr/bin"), 0o755))
-	must.NoError(t, os.WriteFile(filepath.Join(tree, "usr/bin/plugin"), nil, 0o755))
+	fixture.WriteFiles(t, tree, map[string]string{"usr/bin/plugin": ""})
 	_, err = buildImage(t, nil, args...)
 	test.ErrorContains(t, err, "two files would be /usr/bin/plugin", test.Sprint("a file twice"))
 	_, err = buildImage(t, nil, "--binary", plugin, "--tree", tree+"/none")

@@ -1,22 +1,19 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"io"
 	"log"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -47,26 +44,9 @@ func buildIndex(t *testing.T) (index string, images map[string]string) {
 func unpack(t *testing.T, archive string) string {
 	t.Helper()
 	dir := t.TempDir()
-	f, err := os.Open(archive)
-	must.NoError(t, err)
-	defer f.Close()
-	for r := tar.NewReader(f); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return dir
-		}
-		must.NoError(t, err)
-		to := filepath.Join(dir, h.Name)
-		if h.Typeflag == tar.TypeDir {
-			err = os.MkdirAll(to, 0o755)
-		} else {
-			var data []byte
-			if data, err = io.ReadAll(r); err == nil {
-				err = os.WriteFile(to, data, 0o644)
-			}
-		}
-		must.NoError(t, err)
-	}
+	out, err := exec.Command("tar", "-xf", archive, "-C", dir).CombinedOutput()
+	must.NoError(t, err, must.Sprint(string(out)))
+	return dir
 }
 
 // TestIndex puts a layout into a registry: there is an image for each platform, whose
@@ -102,7 +82,7 @@ func TestIndex(t *testing.T) {
 		test.Eq(t, m.Platform.Architecture, sbom.Arch,
 			test.Sprintf("the bill of materials of %s is that", m.Platform))
 	}
-	test.Eq(t, "", gocmp.Diff([]string{"amd64", "arm64"}, arches), test.Sprint("platforms"))
+	test.Eq(t, []string{"amd64", "arm64"}, arches, test.Sprint("platforms"))
 }
 
 // push writes all of a layout to a repository, as `oras cp --recursive` does.
@@ -165,24 +145,17 @@ func readFile(t *testing.T, path string) []byte {
 
 // TestIndexIsReproducible: two builds in two directories give the same bytes.
 func TestIndexIsReproducible(t *testing.T) {
-	read := func() map[string][]byte {
-		index, images := buildIndex(t)
-		files := map[string][]byte{}
-		images["index"] = index
-		for name, path := range images {
-			files[name] = readFile(t, path)
-		}
-		return files
-	}
-	first, second := read(), read()
-	for _, name := range slices.Sorted(maps.Keys(first)) {
-		test.True(t, bytes.Equal(first[name], second[name]), test.Sprintf("%s: two builds differ", name))
+	index, images := buildIndex(t)
+	again, imagesAgain := buildIndex(t)
+	equalFiles(t, index, again)
+	for arch := range images {
+		equalFiles(t, images[arch], imagesAgain[arch])
 	}
 }
 
 // TestAccounts: the user of the image has a name, and it is not root's.
 func TestAccounts(t *testing.T) {
 	uid, gid, _ := strings.Cut(user, ":")
-	test.Eq(t, "", gocmp.Diff([]bool{true, true}, []bool{strings.Contains(accounts["etc/passwd"], ":x:"+uid+":"+gid+":"), strings.Contains(accounts["etc/group"], ":x:"+gid+":")}),
-		test.Sprintf("accounts of %s", user))
+	test.StrContains(t, accounts["etc/passwd"], ":x:"+uid+":"+gid+":")
+	test.StrContains(t, accounts["etc/group"], ":x:"+gid+":")
 }

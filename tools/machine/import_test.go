@@ -1,8 +1,9 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
+	"io"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -10,29 +11,22 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 
 func TestImport(t *testing.T) {
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	add := func(h tar.Header, body string) {
-		h.Size, h.Mode = int64(len(body)), 0o644
-		must.NoError(t, w.WriteHeader(&h))
-		if _, err := w.Write([]byte(body)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := "./sys/devices/pci0000:00/0000:00:03.0/"
-	add(tar.Header{Name: "./unreadable.txt", Typeflag: tar.TypeReg}, "/sys/devices/x/types/1: Invalid argument\n")
-	add(tar.Header{Name: "./dev-infiniband.txt", Typeflag: tar.TypeReg}, "total 0\nnetns exclusive copy-on-fork on\n")
-	add(tar.Header{Name: dir, Typeflag: tar.TypeDir}, "")
-	add(tar.Header{Name: dir + "vendor", Typeflag: tar.TypeReg}, "0x15b3\n")
-	add(tar.Header{Name: dir + "vpd", Typeflag: tar.TypeReg}, "\x82\x01\x00x\x90\x15\x00SN\x02S1VA\x0dA:SMDL=SW_MNG\x78")
-	add(tar.Header{Name: dir + "driver", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci/drivers/mlx5_core"}, "")
-	add(tar.Header{Name: dir + "subsystem", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci"}, "")
-	add(tar.Header{Name: dir + "iommu", Typeflag: tar.TypeSymlink, Linkname: "../0000:00:00.2/iommu"}, "")
-	must.NoError(t, w.Close())
-	got, err := importTar(&buf)
+	dir := t.TempDir()
+	const function = "sys/devices/pci0000:00/0000:00:03.0/"
+	fixture.WriteFiles(t, dir, map[string]string{
+		"unreadable.txt":       "/sys/devices/x/types/1: Invalid argument\n",
+		"dev-infiniband.txt":   "total 0\nnetns exclusive copy-on-fork on\n",
+		function + "vendor":    "0x15b3\n",
+		function + "vpd":       "\x82\x01\x00x\x90\x15\x00SN\x02S1VA\x0dA:SMDL=SW_MNG\x78",
+		function + "driver":    "-> ../../../bus/pci/drivers/mlx5_core",
+		function + "subsystem": "-> ../../../bus/pci",
+		function + "iommu":     "-> ../0000:00:00.2/iommu",
+	})
+	got, err := importTar(archiveOf(t, dir))
 	must.NoError(t, err)
 	archive, err := tree.Format("", got)
 	must.NoError(t, err)
@@ -53,15 +47,16 @@ N
 }
 
 func TestImportRefusesUnknownError(t *testing.T) {
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	body := "/sys/x: Level 3 halted\n"
-	must.NoError(t, w.WriteHeader(&tar.Header{Name: "unreadable.txt", Size: int64(len(body)), Mode: 0o644}))
-	if _, err := w.Write([]byte(body)); err != nil {
-		t.Fatal(err)
-	}
-	must.NoError(t, w.Close())
-	if _, err := importTar(&buf); err == nil || !strings.Contains(err.Error(), "Level 3 halted") {
-		t.Errorf("Import gives %v, want an error that names the line", err)
-	}
+	dir := t.TempDir()
+	fixture.WriteFiles(t, dir, map[string]string{"unreadable.txt": "/sys/x: Level 3 halted\n"})
+	_, err := importTar(archiveOf(t, dir))
+	test.ErrorContains(t, err, "Level 3 halted")
+}
+
+// archiveOf is a tar file of a directory, as people make it.
+func archiveOf(t *testing.T, dir string) io.Reader {
+	t.Helper()
+	out, err := exec.Command("tar", "-C", dir, "-cf", "-", ".").Output()
+	must.NoError(t, err)
+	return bytes.NewReader(out)
 }

@@ -187,15 +187,6 @@ func (a *API) WipeSlices() {
 	}
 }
 
-// TouchSlices writes each slice as it is: it gets another version.
-func (a *API) TouchSlices() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, s := range a.slices {
-		a.announce("MODIFIED", s)
-	}
-}
-
 // Cut ends all connections, and no watch goes on where it was: its versions are too old.
 func (a *API) Cut() {
 	a.mu.Lock()

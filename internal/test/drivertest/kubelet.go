@@ -268,46 +268,56 @@ func (k *Kubelet) Health(ctx context.Context) ([]*healthpb.DeviceHealth, error) 
 // SetPods says which claims the pods of the node use, or what the kubelet answers
 // instead.
 func (k *Kubelet) SetPods(err error, claims ...*resourceapi.ResourceClaim) {
+	var used []*podresources.DynamicResource
+	for _, c := range claims {
+		used = append(used, usedClaim(c))
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pods, k.asked = nil, err
-	container := &podresources.ContainerResources{Name: "main"}
-	for _, c := range claims {
-		container.DynamicResources = append(container.DynamicResources, &podresources.DynamicResource{ClaimNamespace: c.Namespace, ClaimName: c.Name})
-	}
-	k.pods = append(k.pods, &podresources.PodResources{Name: "pod", Namespace: "team-a", Containers: []*podresources.ContainerResources{container}})
+	k.pods, k.asked = []*podresources.PodResources{podOf("team-a", "pod", used...)}, err
 }
 
 // AddPod has one more pod on the node, whose only container uses claims, with all their
 // devices by name as newer kubelets tell them.
 func (k *Kubelet) AddPod(name string, claims ...*resourceapi.ResourceClaim) {
-	container := &podresources.ContainerResources{Name: "main"}
+	var used []*podresources.DynamicResource
 	for _, c := range claims {
-		used := &podresources.DynamicResource{ClaimNamespace: c.Namespace, ClaimName: c.Name}
-		for _, r := range c.Status.Allocation.Devices.Results {
-			used.ClaimResources = append(used.ClaimResources, &podresources.ClaimResource{DriverName: r.Driver, PoolName: r.Pool, DeviceName: r.Device})
-		}
-		container.DynamicResources = append(container.DynamicResources, used)
+		used = append(used, usedClaim(c, make([]string, len(c.Status.Allocation.Devices.Results))...))
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.pods = append(k.pods, &podresources.PodResources{Name: name, Namespace: "team-a", Containers: []*podresources.ContainerResources{container}})
+	k.addPod(podOf("team-a", name, used...))
 }
 
 // AddUsingPod has one more pod on the node, which uses a claim by the CDI devices that the driver answered with: none
 // before it has answered.
 func (k *Kubelet) AddUsingPod(name string, c *resourceapi.ResourceClaim, ids ...string) {
+	k.addPod(podOf(c.Namespace, name, usedClaim(c, ids...)))
+}
+
+// usedClaim is a claim in the use of a container, with as many of its devices as there are IDs of CDI devices. An ID may
+// be empty.
+func usedClaim(c *resourceapi.ResourceClaim, ids ...string) *podresources.DynamicResource {
 	used := &podresources.DynamicResource{ClaimNamespace: c.Namespace, ClaimName: c.Name}
 	for i, id := range ids {
 		r := c.Status.Allocation.Devices.Results[i]
-		used.ClaimResources = append(used.ClaimResources, &podresources.ClaimResource{
-			DriverName: r.Driver, PoolName: r.Pool, DeviceName: r.Device, CdiDevices: []*podresources.CDIDevice{{Name: id}},
-		})
+		device := &podresources.ClaimResource{DriverName: r.Driver, PoolName: r.Pool, DeviceName: r.Device}
+		if id != "" {
+			device.CdiDevices = []*podresources.CDIDevice{{Name: id}}
+		}
+		used.ClaimResources = append(used.ClaimResources, device)
 	}
-	container := &podresources.ContainerResources{Name: "main", DynamicResources: []*podresources.DynamicResource{used}}
+	return used
+}
+
+// podOf is a pod with one container.
+func podOf(namespace, name string, used ...*podresources.DynamicResource) *podresources.PodResources {
+	container := &podresources.ContainerResources{Name: "main", DynamicResources: used}
+	return &podresources.PodResources{Name: name, Namespace: namespace, Containers: []*podresources.ContainerResources{container}}
+}
+
+func (k *Kubelet) addPod(p *podresources.PodResources) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pods = append(k.pods, &podresources.PodResources{Name: name, Namespace: c.Namespace, Containers: []*podresources.ContainerResources{container}})
+	k.pods = append(k.pods, p)
 }
 
 // PodLists returns how often the kubelet was asked which pods use which claims.

@@ -50,7 +50,7 @@ func Spec(t testing.TB, dir string, c *resourceapi.ResourceClaim) *specs.Spec {
 	data, err := os.ReadFile(SpecPath(dir, c))
 	must.NoError(t, err)
 	spec := &specs.Spec{}
-	must.NoError(t, json.Unmarshal(data, spec), must.Sprintf("%s", SpecPath(dir, c)))
+	must.NoError(t, json.Unmarshal(data, spec), must.Sprint(SpecPath(dir, c)))
 	return spec
 }
 

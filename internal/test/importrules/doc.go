@@ -2,7 +2,7 @@
 // program may link, which functions only some packages may call, and how many
 // methods a type may have.
 //
-// The rules themselves, with their reasons, stand in this package's test. Each of
+// The rules themselves, with their reasons, stand in testdata/rules.yaml. Each of
 // them is also applied to a package below testdata/planted that breaks it, so that
 // a rule which finds nothing is known to look.
 //

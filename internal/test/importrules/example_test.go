@@ -6,15 +6,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/importrules"
 )
 
-func ExampleBan() {
+func ExampleRule() {
 	graph, err := importrules.Load("../../..", "./pkg/rdma")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ban := importrules.Ban{Of: []string{module + "/pkg/..."}, Imports: []string{"crypto/..."}, Why: "as an example"}
-	for _, violation := range ban.Violations(graph) {
-		fmt.Println(violation)
-	}
-	// Output: github.com/rdma-dev/dra-driver-rdma/pkg/rdma imports crypto/sha256: as an example
+	rule := importrules.Rule{Of: []string{module + "/pkg/..."}, Imports: []string{"crypto/..."}, Why: "as an example"}
+	fmt.Println(rule.Violations(graph))
+	// Output: [github.com/rdma-dev/dra-driver-rdma/pkg/rdma imports crypto/sha256: as an example] <nil>
 }

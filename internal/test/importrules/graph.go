@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -20,6 +24,21 @@ type Package struct {
 	DepOnly    bool // not asked for itself
 	GoFiles    []string
 	Imports    []string
+
+	fset  *token.FileSet
+	files []*ast.File // by GoFiles, once parsed
+}
+
+// parse parses the files of the package, once.
+func (p *Package) parse() error {
+	for _, name := range p.GoFiles[len(p.files):] {
+		file, err := parser.ParseFile(p.fset, filepath.Join(p.Dir, name), nil, 0)
+		if err != nil {
+			return fmt.Errorf("parse package %s: %w", p.ImportPath, err)
+		}
+		p.files = append(p.files, file)
+	}
+	return nil
 }
 
 // Graph holds packages and all that they link, by import path.
@@ -39,7 +58,7 @@ func Load(dir string, patterns ...string) (Graph, error) {
 	}
 	graph := Graph{}
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		p := &Package{}
+		p := &Package{fset: token.NewFileSet()}
 		if err := dec.Decode(p); errors.Is(err, io.EOF) {
 			return graph, nil
 		} else if err != nil {

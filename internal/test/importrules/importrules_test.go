@@ -3,6 +3,7 @@ package importrules_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/importrules"
 )
 
@@ -31,21 +34,32 @@ func wholeModule(t *testing.T) importrules.Graph {
 	return graph
 }
 
-// TestBans: the packages of the module keep the rules on imports.
-func TestBans(t *testing.T) {
-	graph := wholeModule(t)
-	for _, ban := range slices.Concat(floors, bans) {
-		for _, violation := range ban.Violations(graph) {
-			t.Errorf("%s: %s", ban.Name, violation)
+const (
+	module  = "github.com/rdma-dev/dra-driver-rdma"
+	planted = module + "/internal/test/importrules/testdata/planted/"
+)
+
+var own = regexp.MustCompile(`([\[ ])\./`)
+
+// rules are those of testdata/rules.yaml.
+func rules(t *testing.T) []importrules.Rule {
+	t.Helper()
+	data, err := os.ReadFile("testdata/rules.yaml")
+	must.NoError(t, err)
+	var out []importrules.Rule
+	must.NoError(t, yamlread.Config.Decode(own.ReplaceAll(data, []byte("${1}"+module+"/")), &out))
+	for i, r := range out {
+		if r.Below != nil {
+			out[i].Imports, out[i].Except = []string{module + "/..."}, slices.Concat(r.Below, r.Of)
 		}
-		missing(t, graph, ban.Name, ban.Of, ban.But)
 	}
+	return out
 }
 
-// TestCalls: the packages of the module keep the rules on functions.
-func TestCalls(t *testing.T) {
+// TestRules: the packages of the module keep the rules.
+func TestRules(t *testing.T) {
 	graph := wholeModule(t)
-	for _, rule := range calls {
+	for _, rule := range rules(t) {
 		violations, err := rule.Violations(graph)
 		must.NoError(t, err)
 		for _, violation := range violations {
@@ -53,17 +67,6 @@ func TestCalls(t *testing.T) {
 		}
 		missing(t, graph, rule.Name, rule.Of, rule.But)
 	}
-}
-
-// TestMethods: no type of the product does everything.
-func TestMethods(t *testing.T) {
-	graph := wholeModule(t)
-	violations, err := methods.Violations(graph)
-	must.NoError(t, err)
-	for _, violation := range violations {
-		t.Error(violation)
-	}
-	missing(t, graph, methods.Name, methods.Of, methods.But)
 }
 
 // missing reports packages that a rule names and that are no more: a rule on
@@ -87,53 +90,40 @@ func missing(t *testing.T, graph importrules.Graph, rule string, patterns ...[]s
 func TestPlanted(t *testing.T) {
 	dirs, err := os.ReadDir("testdata/planted")
 	must.NoError(t, err)
-	var planted, names []string
+	var patterns, names []string
 	for _, d := range dirs {
-		planted = append(planted, "./internal/test/importrules/testdata/planted/"+d.Name())
-		names = append(names, d.Name())
+		patterns, names = append(patterns, planted+d.Name()), append(names, d.Name())
 	}
-	graph := load(t, planted...)
-	check := func(name, why string, got []string) {
-		want, err := os.ReadFile(filepath.Join("testdata/planted", name, "want.txt"))
+	graph := load(t, patterns...)
+	for _, rule := range rules(t) {
+		rule.Of, rule.But = []string{planted + rule.Name}, nil
+		got, err := rule.Violations(graph)
 		must.NoError(t, err)
-		text := strings.ReplaceAll(strings.Join(got, "\n")+"\n", module+"/internal/test/importrules/testdata/planted/", "")
-		text = strings.ReplaceAll(text, ": "+why+"\n", "\n")
-		test.Eq(t, string(want), text, test.Sprintf("%s", name))
-		names = slices.DeleteFunc(names, func(n string) bool { return n == name })
-	}
-	for _, ban := range slices.Concat(floors, bans) {
-		ban.Of = []string{module + "/internal/test/importrules/testdata/planted/" + ban.Name}
-		check(ban.Name, ban.Why, ban.Violations(graph))
-	}
-	for _, rule := range calls {
-		rule.Of = []string{module + "/internal/test/importrules/testdata/planted/" + rule.Name}
-		violations, err := rule.Violations(graph)
+		want, err := os.ReadFile(filepath.Join("testdata/planted", rule.Name, "want.txt"))
 		must.NoError(t, err)
-		check(rule.Name, rule.Why, violations)
+		text := strings.ReplaceAll(strings.Join(got, "\n")+"\n", planted, "")
+		text = strings.ReplaceAll(text, ": "+rule.Why+"\n", "\n")
+		test.Eq(t, string(want), text, test.Sprint(rule.Name))
+		names = slices.DeleteFunc(names, func(n string) bool { return n == rule.Name })
 	}
-	rule := methods
-	rule.Of = []string{module + "/internal/test/importrules/testdata/planted/" + rule.Name}
-	rule.But = nil
-	violations, err := rule.Violations(graph)
-	must.NoError(t, err)
-	check(rule.Name, rule.Why, violations)
-	test.Eq(t, 0, len(names), test.Sprintf("planted for no rule: %s", names))
+	test.SliceEmpty(t, names, test.Sprint("planted for no rule"))
 }
 
 // TestFree: But and Except make packages free.
 func TestFree(t *testing.T) {
-	graph := load(t, "./internal/test/importrules/testdata/planted/rdma")
-	ban := importrules.Ban{Of: []string{"..."}, Links: []string{"log"}}
-	if got := ban.Violations(graph); len(got) != 1 {
-		t.Errorf("violations %s; want one", got)
-	}
-	ban.But = ban.Of
-	if got := ban.Violations(graph); len(got) != 0 {
-		t.Errorf("a free package breaks the rule: %s", got)
-	}
-	ban.But, ban.Except = nil, []string{"log/..."}
-	if got := ban.Violations(graph); len(got) != 0 {
-		t.Errorf("use of a free package breaks the rule: %s", got)
+	graph := load(t, planted+"rdma")
+	for name, tc := range map[string]struct {
+		rule importrules.Rule
+		want int
+	}{
+		"none":   {importrules.Rule{}, 1},
+		"But":    {importrules.Rule{But: []string{"..."}}, 0},
+		"Except": {importrules.Rule{Except: []string{"log/..."}}, 0},
+	} {
+		tc.rule.Of, tc.rule.Links = []string{"..."}, []string{"log"}
+		got, err := tc.rule.Violations(graph)
+		must.NoError(t, err)
+		test.SliceLen(t, tc.want, got, test.Sprint(name))
 	}
 }
 
@@ -182,4 +172,12 @@ func TestPercentile(t *testing.T) {
 func TestLoadFails(t *testing.T) {
 	_, err := importrules.Load("../../..", "./no/such/package")
 	test.ErrorContains(t, err, "no/such/package")
+}
+
+// TestLinked: what each program links is a golden file, so that a change shows in its diff what it makes programs carry.
+func TestLinked(t *testing.T) {
+	for _, program := range []string{"cdi-gen", "dra-driver", "kubectl-rdma", "rdma-hook"} {
+		graph := load(t, "./cmd/"+program)
+		golden.Bytes(t, "linked/"+program+".txt", []byte(strings.Join(graph.Linked(), "\n")+"\n"))
+	}
 }

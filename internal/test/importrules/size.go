@@ -3,9 +3,6 @@ package importrules
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"slices"
 )
 
@@ -24,17 +21,15 @@ type Size struct {
 func Measure(g Graph) (Sizes, error) {
 	var s Sizes
 	for _, p := range g.Own() {
-		for _, name := range p.GoFiles {
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
-			if err != nil {
-				return s, fmt.Errorf("measure package %s: %w", p.ImportPath, err)
-			}
-			short := p.ImportPath + "/" + name
-			s.Files = append(s.Files, Size{short, fset.File(file.Pos()).LineCount()})
+		if err := p.parse(); err != nil {
+			return s, err
+		}
+		for i, file := range p.files {
+			short := p.ImportPath + "/" + p.GoFiles[i]
+			s.Files = append(s.Files, Size{short, p.fset.File(file.Pos()).LineCount()})
 			for _, decl := range file.Decls {
 				if f, ok := decl.(*ast.FuncDecl); ok {
-					first, last := fset.Position(f.Pos()).Line, fset.Position(f.End()).Line
+					first, last := p.fset.Position(f.Pos()).Line, p.fset.Position(f.End()).Line
 					s.Functions = append(s.Functions, Size{fmt.Sprintf("%s:%d %s", short, first, f.Name.Name), last - first + 1})
 				}
 			}

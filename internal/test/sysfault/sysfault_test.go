@@ -21,10 +21,7 @@ import (
 // TestFaults runs cp(1), and lets each of its calls on the two files fail in turn: it
 // must say so, with the kernel's words, and end.
 func TestFaults(t *testing.T) {
-	if err := sysfault.Available(); err != nil {
-		needs.Missing(t, err)
-	}
-	s := sysfault.New(t)
+	s := supervisor(t)
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	must.NoError(t, os.WriteFile(from, []byte("content"), 0o600))
@@ -53,10 +50,7 @@ func TestFaults(t *testing.T) {
 // TestLasting: a lasting fault hits all later calls, and another program is left alone
 // once it is over.
 func TestLasting(t *testing.T) {
-	if err := sysfault.Available(); err != nil {
-		needs.Missing(t, err)
-	}
-	s := sysfault.New(t)
+	s := supervisor(t)
 	file := filepath.Join(t.TempDir(), "file")
 	opens := func(c sysfault.Call) bool { return c.Name == "openat" && c.Path == file && c.Write }
 	shot := s.Arm(sysfault.Fault{N: 2, Match: opens, Do: sysfault.Error(unix.ENOSPC), Lasting: true})
@@ -77,15 +71,11 @@ func TestLasting(t *testing.T) {
 // TestKilledWhileStopped: a program that is killed in the middle of a call ends, and
 // the call has not happened.
 func TestKilledWhileStopped(t *testing.T) {
-	if err := sysfault.Available(); err != nil {
-		needs.Missing(t, err)
-	}
-	s := sysfault.New(t)
+	s := supervisor(t)
 	file := filepath.Join(t.TempDir(), "file")
-	command := s.Command("touch", file)
 	shot := s.Arm(sysfault.Fault{N: 1, Match: sysfault.Below(file), Do: sysfault.Kill})
 	defer shot.Disarm()
-	err := exec.Command(command[0], command[1:]...).Run()
+	_, err := run(s, "touch", file)
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
 		t.Errorf("it ended with %v, want a signal", err)
 	}
@@ -96,10 +86,7 @@ func TestKilledWhileStopped(t *testing.T) {
 
 // TestDisarmWaits: after Disarm nothing of a fault is still being done.
 func TestDisarmWaits(t *testing.T) {
-	if err := sysfault.Available(); err != nil {
-		needs.Missing(t, err)
-	}
-	s := sysfault.New(t)
+	s := supervisor(t)
 	file := filepath.Join(t.TempDir(), "file")
 	begun, done := make(chan struct{}), atomic.Bool{}
 	shot := s.Arm(sysfault.Fault{N: 1, Match: sysfault.Below(file), Do: func(sysfault.Call) unix.Errno {
@@ -121,10 +108,7 @@ func TestDisarmWaits(t *testing.T) {
 
 // TestEnded: a fault that is being done stops one thread, and the calls of the others count until it is over.
 func TestEnded(t *testing.T) {
-	if err := sysfault.Available(); err != nil {
-		needs.Missing(t, err)
-	}
-	s := sysfault.New(t)
+	s := supervisor(t)
 	dir := t.TempDir()
 	var shot *sysfault.Shot
 	armed := make(chan struct{})
@@ -144,6 +128,14 @@ func TestEnded(t *testing.T) {
 	if shot.Disarm(); shot.Ended() != 2 {
 		t.Errorf("the fault ended at call %d, want 2: %v", shot.Ended(), shot.Calls())
 	}
+}
+
+func supervisor(t *testing.T) *sysfault.Supervisor {
+	t.Helper()
+	if err := sysfault.Available(); err != nil {
+		needs.Missing(t, err)
+	}
+	return sysfault.New(t)
 }
 
 func run(s *sysfault.Supervisor, program string, args ...string) (string, error) {

@@ -67,11 +67,7 @@ func (b *badAPI) start(t testing.TB, flags ...string) *drivertest.Process {
 func (b *badAPI) call(c *resourceapi.ResourceClaim) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Second)
 	defer cancel()
-	response, err := b.Prepare(ctx, c)
-	if err == nil {
-		_, err = drivertest.Devices(response, c)
-	}
-	return err
+	return prepare(ctx, b.Node, c)
 }
 
 // TestAPIInPrepare: a Prepare that meets trouble with the API server fails in time and
@@ -100,7 +96,7 @@ func TestAPIInPrepare(t *testing.T) {
 			prepared = append(prepared, c)
 		}
 		drivertest.Eventually(t, func() error { return invariants.AtRest(b.Worker, invariants.Claims{Prepared: prepared}) })
-		unprepare(t, b.Node, old)
+		test.NoError(t, unprepare(drivertest.Context(t), b.Node, old))
 		shot.Disarm()
 		test.NoError(t, b.call(c), test.Sprint("after the trouble Prepare"))
 		test.NoError(t, invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}))
@@ -132,7 +128,9 @@ func TestAPIInStart(t *testing.T) {
 	needs.Proof(t, "each fault starts a driver")
 	t.Parallel()
 	old, want := publishedOf(t, faultMachine), drivertest.DeviceNames(publishedOf(t, "roce-sriov"))
-	once := slices.DeleteFunc(slices.Clone(apiFaults), func(f apiFault) bool { return f.name == "hangs" }) // package apiclient has it
+	once := slices.DeleteFunc(slices.Clone(apiFaults), func(f apiFault) bool {
+		return f.name == "hangs" // package apiclient has it
+	})
 	atOnce(t, once, func(t *testing.T, kind apiFault) {
 		requests := make(chan int, 1)
 		requests <- 3 // at least; each run says how many there were
@@ -164,9 +162,8 @@ func (b *badAPI) addSlices(t *testing.T, slices []resourceapi.ResourceSlice) {
 	t.Helper()
 	for _, s := range slices {
 		s.ResourceVersion, s.UID = "", ""
-		if _, err := b.Client(t).ResourceV1().ResourceSlices().Create(drivertest.Context(t), &s, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Client(t).ResourceV1().ResourceSlices().Create(drivertest.Context(t), &s, metav1.CreateOptions{})
+		must.NoError(t, err)
 	}
 }
 
@@ -204,7 +201,7 @@ func TestStartWithoutAPI(t *testing.T) {
 		shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
 		b.start(t)
 		test.NoError(t, invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}))
-		unprepare(t, b.Node, c)
+		test.NoError(t, unprepare(drivertest.Context(t), b.Node, c))
 		test.NoError(t, invariants.AtRest(b.Worker, invariants.Claims{}))
 		shot.Disarm()
 		wantPublished(t, b.Node, want)

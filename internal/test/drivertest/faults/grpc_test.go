@@ -20,40 +20,14 @@ func TestKubeletGivesUp(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, faultMachine)
 	f.start()
-	nothing := func(context.Context, *resourceapi.ResourceClaim) {}
-	prepare := func(ctx context.Context, c *resourceapi.ResourceClaim) { _, _ = f.Prepare(ctx, c) }
-	unprepare := func(ctx context.Context, c *resourceapi.ResourceClaim) { _, _ = f.Unprepare(ctx, c) }
-	for _, call := range []struct {
-		name      string
-		first, do func(context.Context, *resourceapi.ResourceClaim)
-	}{{"Prepare", nothing, prepare}, {"Unprepare", prepare, unprepare}} {
-		for n := 1; !t.Failed(); n++ {
-			c := drivertest.Claim(n, faultHCA)
-			f.AddClaim(c)
-			call.first(drivertest.Context(t), c)
-			ctx, cancel := context.WithCancel(context.Background())
-			shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(append(f.own(), f.host()...)...), Do: func(sysfault.Call) unix.Errno {
-				cancel()
+	match := sysfault.Below(append(f.own(), f.host()...)...)
+	for _, call := range []kubeletCall{prepareCall, unprepareCall} {
+		f.eachCall(t, call, faultClaim, func(giveUp context.CancelFunc) sysfault.Fault {
+			return sysfault.Fault{Match: match, Do: func(sysfault.Call) unix.Errno {
+				giveUp()
 				return 0
-			}})
-			call.do(ctx, c)
-			cancel()
-			_, fired := shot.Fired()
-			shot.Disarm()
-			test.NoError(t, invariants.Always(f.Worker), test.Sprintf("%s, given up at call %d", call.name, n))
-			if call.name == "Prepare" {
-				if _, err := f.prepareOnce(c); err != nil {
-					t.Errorf("%s, given up at call %d, the next try: %v", call.name, n, err)
-				}
-				f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
-			}
-			test.NoError(t, f.unprepareOnce(c), test.Sprintf("%s, given up at call %d, the end", call.name, n))
-			f.atRest(invariants.Claims{})
-			if !fired {
-				t.Logf("%s: %d calls", call.name, n-1)
-				break
-			}
-		}
+			}}
+		}, func(*resourceapi.ResourceClaim, bool, error) {})
 	}
 }
 

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -82,17 +83,18 @@ func (f *faulty) host() []string {
 	return dirs
 }
 
-// prepareOnce asks for one claim, and returns its device IDs.
-func (f *faulty) prepareOnce(c *resourceapi.ResourceClaim) ([]string, error) {
-	response, err := f.Prepare(drivertest.Context(f.t), c)
-	if err != nil {
-		return nil, err
+// prepare asks for one claim.
+func prepare(ctx context.Context, n *drivertest.Node, c *resourceapi.ResourceClaim) error {
+	response, err := n.Prepare(ctx, c)
+	if err == nil {
+		_, err = drivertest.Devices(response, c)
 	}
-	return drivertest.Devices(response, c)
+	return err
 }
 
-func (f *faulty) unprepareOnce(c *resourceapi.ResourceClaim) error {
-	response, err := f.Unprepare(drivertest.Context(f.t), c)
+// unprepare ends one claim.
+func unprepare(ctx context.Context, n *drivertest.Node, c *resourceapi.ResourceClaim) error {
+	response, err := n.Unprepare(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -104,6 +106,14 @@ func (f *faulty) unprepareOnce(c *resourceapi.ResourceClaim) error {
 		return errors.New(answer.Error)
 	}
 	return nil
+}
+
+func (f *faulty) prepareOnce(c *resourceapi.ResourceClaim) error {
+	return prepare(drivertest.Context(f.t), f.Node, c)
+}
+
+func (f *faulty) unprepareOnce(c *resourceapi.ResourceClaim) error {
+	return unprepare(drivertest.Context(f.t), f.Node, c)
 }
 
 // atRest waits until the files are as they must be.

@@ -28,9 +28,9 @@ func TestKillAtEachCall(t *testing.T) {
 		first func(*resourceapi.ResourceClaim) error
 		do    func(*resourceapi.ResourceClaim) error
 	}{
-		{"Prepare", func(*resourceapi.ResourceClaim) error { return nil }, f.mustPrepare},
-		{"Prepare again", f.mustPrepare, f.mustPrepare},
-		{"Unprepare", f.mustPrepare, f.unprepareOnce},
+		{"Prepare", func(*resourceapi.ResourceClaim) error { return nil }, f.prepareOnce},
+		{"Prepare again", f.prepareOnce, f.prepareOnce},
+		{"Unprepare", f.prepareOnce, f.unprepareOnce},
 	} {
 		for n := 1; !t.Failed(); n++ {
 			f.sweep()
@@ -84,9 +84,4 @@ func TestKillInStart(t *testing.T) {
 			return
 		}
 	}
-}
-
-func (f *faulty) mustPrepare(c *resourceapi.ResourceClaim) error {
-	_, err := f.prepareOnce(c)
-	return err
 }

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/shoenig/test/must"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -35,13 +33,4 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
-}
-
-func unprepare(t testing.TB, n *drivertest.Node, c *resourceapi.ResourceClaim) {
-	t.Helper()
-	response, err := n.Unprepare(drivertest.Context(t), c)
-	must.NoError(t, err)
-	if answer, ok := response.Claims[string(c.UID)]; !ok || answer.Error != "" {
-		t.Errorf("unprepare claim %s: %v", c.Name, answer)
-	}
 }

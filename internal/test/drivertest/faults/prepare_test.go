@@ -1,10 +1,12 @@
 package faults
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -45,56 +47,77 @@ func faultShare(n int) *resourceapi.ResourceClaim {
 	return drivertest.Share(n, map[string]string{"handles": "8", "objects": "1000"}, devicename.Shared(faultHCA))
 }
 
-// TestFaultInPrepare lets each call on a file that a Prepare makes fail in turn. The
-// claim is then prepared, or the answer says what failed; nothing is ever wrong on
-// disk; and the kubelet's next try succeeds.
-func TestFaultInPrepare(t *testing.T) {
+// TestFaultInCall lets each call on a file that a Prepare, or an Unprepare, makes fail in turn. It then succeeds, or the
+// answer says what failed.
+func TestFaultInCall(t *testing.T) {
 	t.Parallel()
-	f := newFaulty(t, faultMachine)
-	f.start()
-	for _, kind := range callFaults {
-		failed := f.each(t, kind, func(n int, c *resourceapi.ResourceClaim, hit func() (sysfault.Call, bool)) {
-			_, err := f.prepareOnce(c)
-			call, fired := hit()
-			if err != nil {
-				if !fired || !tells(err, c, kind) {
-					t.Errorf("%s at call %d, %v: Prepare says %v", kind.name, n, call, err)
+	for _, call := range []kubeletCall{prepareCall, unprepareCall} {
+		t.Run(call.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFaulty(t, faultMachine)
+			f.start()
+			for _, kind := range callFaults {
+				dirs := f.own()
+				if kind.host {
+					dirs = append(dirs, f.host()...)
 				}
+				fault := sysfault.Fault{Match: sysfault.Below(dirs...), Do: sysfault.Error(kind.errno), Lasting: kind.lasting}
+				arm := func(context.CancelFunc) sysfault.Fault { return fault }
+				f.eachCall(t, call, kind.claim, arm, func(c *resourceapi.ResourceClaim, fired bool, err error) {
+					if err != nil && (!fired || !tells(err, c, kind)) {
+						t.Errorf("%s: %s says %v", kind.name, call.name, err)
+					}
+				})
 			}
-			test.NoError(t, invariants.Always(f.Worker), test.Sprintf("%s at call %d, %v", kind.name, n, call))
-			if _, err := f.prepareOnce(c); err != nil {
-				t.Errorf("%s at call %d, %v: the next Prepare says %v", kind.name, n, call, err)
-			}
-			f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
-			test.NoError(t, f.unprepareOnce(c), test.Sprintf("%s at call %d, %v: Unprepare", kind.name, n, call))
-			f.atRest(invariants.Claims{})
 		})
-		t.Logf("%s: %d calls", kind.name, failed)
 	}
 }
 
-// TestFaultInUnprepare is the same for Unprepare.
-func TestFaultInUnprepare(t *testing.T) {
-	t.Parallel()
-	f := newFaulty(t, faultMachine)
-	f.start()
-	for _, kind := range callFaults {
-		failed := f.eachAfter(t, kind, func(c *resourceapi.ResourceClaim) {
-			if _, err := f.prepareOnce(c); err != nil {
-				t.Errorf("%s: Prepare says %v", kind.name, err)
-			}
-		}, func(n int, c *resourceapi.ResourceClaim, hit func() (sysfault.Call, bool)) {
-			err := f.unprepareOnce(c)
-			call, fired := hit()
-			if err != nil && (!fired || !tells(err, c, kind)) {
-				t.Errorf("%s at call %d, %v: Unprepare says %v", kind.name, n, call, err)
-			}
-			test.NoError(t, invariants.Always(f.Worker), test.Sprintf("%s at call %d, %v", kind.name, n, call))
-			test.NoError(t, f.unprepareOnce(c),
-				test.Sprintf("%s at call %d, %v: the next Unprepare", kind.name, n, call))
-			f.atRest(invariants.Claims{})
-		})
-		t.Logf("%s: %d calls", kind.name, failed)
+// kubeletCall is a call of the kubelet, and what it did before.
+type kubeletCall struct {
+	name      string
+	first, do func(context.Context, *drivertest.Node, *resourceapi.ResourceClaim) error
+	prepared  bool // the claim is prepared then
+}
+
+var (
+	prepareCall   = kubeletCall{"Prepare", nothing, prepare, true}
+	unprepareCall = kubeletCall{"Unprepare", prepare, unprepare, false}
+)
+
+func nothing(context.Context, *drivertest.Node, *resourceapi.ResourceClaim) error { return nil }
+
+// eachCall has the kubelet make a call with a fault at the first call on a file, at the second, and so on until none is
+// left, each time with a new claim. The fault may make the kubelet give up. Nothing is ever wrong on disk, and the
+// kubelet's next try succeeds.
+func (f *faulty) eachCall(t *testing.T, call kubeletCall, claim func(n int) *resourceapi.ResourceClaim,
+	fault func(giveUp context.CancelFunc) sysfault.Fault, check func(c *resourceapi.ResourceClaim, fired bool, err error)) {
+	t.Helper()
+	for n := 1; !t.Failed(); n++ {
+		c := claim(n)
+		f.AddClaim(c)
+		must.NoError(t, call.first(drivertest.Context(t), f.Node, c))
+		ctx, giveUp := context.WithCancel(drivertest.Context(t))
+		armed := fault(giveUp)
+		armed.N = n
+		shot := f.Arm(armed)
+		err := call.do(ctx, f.Node, c)
+		giveUp()
+		shot.Disarm()
+		at, fired := shot.Fired()
+		check(c, fired, err)
+		where := test.Sprintf("%s, a fault at call %d, %v", call.name, n, at)
+		test.NoError(t, invariants.Always(f.Worker), where)
+		test.NoError(t, call.do(drivertest.Context(t), f.Node, c), where, test.Sprint("the next try"))
+		if call.prepared {
+			f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
+		}
+		test.NoError(t, f.unprepareOnce(c), where, test.Sprint("the end"))
+		f.atRest(invariants.Claims{})
+		if !fired {
+			t.Logf("%s: %d calls", call.name, n-1)
+			return
+		}
 	}
 }
 
@@ -102,34 +125,4 @@ func TestFaultInUnprepare(t *testing.T) {
 func tells(err error, c *resourceapi.ResourceClaim, kind callFault) bool {
 	named := strings.Contains(err.Error(), "claim "+c.Namespace+"/"+c.Name) || strings.Contains(err.Error(), string(c.UID))
 	return named && strings.Contains(err.Error(), kind.errno.Error())
-}
-
-func (f *faulty) each(t *testing.T, kind callFault, try func(int, *resourceapi.ResourceClaim, func() (sysfault.Call, bool))) int {
-	return f.eachAfter(t, kind, func(*resourceapi.ResourceClaim) {}, try)
-}
-
-// eachAfter tries something with a fault at its first call, at its second, and so on
-// until none is left to fail, each time with a new claim. It returns how many were.
-func (f *faulty) eachAfter(t *testing.T, kind callFault, first func(*resourceapi.ResourceClaim), try func(int, *resourceapi.ResourceClaim, func() (sysfault.Call, bool))) int {
-	t.Helper()
-	dirs := f.own()
-	if kind.host {
-		dirs = append(dirs, f.host()...)
-	}
-	for n := 1; !t.Failed(); n++ {
-		c := kind.claim(n)
-		f.AddClaim(c)
-		first(c)
-		shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(dirs...), Do: sysfault.Error(kind.errno), Lasting: kind.lasting})
-		ended := false
-		try(n, c, func() (sysfault.Call, bool) {
-			shot.Disarm()
-			ended = true
-			return shot.Fired()
-		})
-		if _, fired := shot.Fired(); ended && !fired {
-			return n - 1
-		}
-	}
-	return 0
 }

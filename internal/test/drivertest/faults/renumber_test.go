@@ -29,7 +29,7 @@ func TestRenumberedInPrepare(t *testing.T) {
 			f.Become(t, hosts[(n-1)%2])
 			return 0
 		}})
-		_, err := f.prepareOnce(c)
+		err := f.prepareOnce(c)
 		shot.Disarm()
 		call, fired := shot.Fired()
 		test.NoError(t, err, test.Sprintf("renumbered at call %d, %v: Prepare", n, call))

@@ -163,9 +163,7 @@ func newDisordered(t *testing.T) (*faulty, *resourceapi.ResourceClaim) {
 	c := drivertest.Claim(1, faultHCA)
 	f.AddClaim(c)
 	p := f.start()
-	if _, err := f.prepareOnce(c); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, f.prepareOnce(c))
 	f.end(p)
 	return f, c
 }

@@ -81,8 +81,11 @@ func (s *state) readRecords(dir string) (map[string]record, error) {
 		if err == nil {
 			err = json.Unmarshal(data, &r)
 		}
-		if err != nil || r.Claim.UID != uid {
-			s.strange = append(s.strange, fmt.Errorf("record %s of claim %q: %w", filepath.Join(dir, name), r.Claim.UID, err))
+		if err == nil && r.Claim.UID != uid {
+			err = fmt.Errorf("it is of claim %q", r.Claim.UID)
+		}
+		if err != nil {
+			s.strange = append(s.strange, fmt.Errorf("record %s: %w", filepath.Join(dir, name), err))
 			continue
 		}
 		if r.BootID == strings.TrimSpace(string(boot)) {

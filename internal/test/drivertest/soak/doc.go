@@ -4,9 +4,7 @@
 // slow, busy, or of another opinion. After each step everything must be right: package
 // invariants, the slices with their taints, and what the kubelet hears of health.
 //
-// A seed decides about the steps. Step n of a seed is the same on every [Server]: the fake one
-// of package drivertest, or a real API server. What is left to the machine is the moment of a
-// kill within a call.
-//
-//	func TestSoak(t *testing.T) { soak.Run(t, soak.Fake(t)) }
+// A seed decides about the steps. Step n of a seed is the same in every run. What is left to the
+// machine is the moment of a kill within a call. The [Server] is that of test/cluster/soak, with
+// a real API server.
 package soak

@@ -1,13 +1,8 @@
 package soak
 
 import (
-	"fmt"
-	"testing"
-
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/rest"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // Server is the API server of a soak, and what of the control plane talks to it: users, the
@@ -38,36 +33,3 @@ type Server interface {
 	// Restart kills the server and starts it again.
 	Restart()
 }
-
-// fake is the API server of package drivertest.
-type fake struct {
-	*drivertest.API
-	pods int
-}
-
-// Fake returns the API server of package drivertest, which checks little of what it is given.
-func Fake(t testing.TB) Server { return &fake{API: drivertest.NewAPI(t)} }
-
-// NewPod implements Server.
-func (f *fake) NewPod() (uid, token string) {
-	f.pods++
-	return fmt.Sprintf("%08d-0000-4000-8000-000000000000", f.pods), fmt.Sprintf("token-%d", f.pods)
-}
-
-// RemovePod implements Server.
-func (f *fake) RemovePod(string) {}
-
-// Allocate implements Server.
-func (f *fake) Allocate(claim *resourceapi.ResourceClaim) { f.AddClaim(claim) }
-
-// Deallocate implements Server.
-func (f *fake) Deallocate(claim *resourceapi.ResourceClaim, elsewhere bool) {
-	if elsewhere {
-		f.AddClaim(drivertest.Elsewhere(claim))
-	} else {
-		f.AddClaim(drivertest.Deallocated(claim))
-	}
-}
-
-// Restart implements Server.
-func (f *fake) Restart() { f.Cut() }
