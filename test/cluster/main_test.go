@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
@@ -66,15 +65,5 @@ func apply(t *testing.T, c *cluster.Cluster, manifest string) {
 	if _, err := c.Output(t.Context(), "kubectl", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s"); err != nil {
 		describe, _ := c.Output(t.Context(), "kubectl", "describe", "pods")
 		t.Fatalf("%v\n%s", err, describe)
-	}
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !ok() {
-		must.False(t, time.Now().After(deadline), must.Sprintf("%s: not within 30 s", what))
-		time.Sleep(20 * time.Millisecond)
 	}
 }
