@@ -124,9 +124,8 @@ func older(t *testing.T) string {
 	_, source := packages(t)
 	dir := t.TempDir()
 	o := Options{Source: source, Out: dir, Version: "v1.2.2", Date: date, Arches: []string{runtime.GOARCH}}
-	if _, err := Package(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	_, err := Package(t.Context(), o)
+	must.NoError(t, err)
 	return dir
 }
 

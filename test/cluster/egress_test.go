@@ -54,9 +54,8 @@ func throughProxy(t *testing.T, socket, host string) string {
 	defer conn.Close()
 	from := bufio.NewReader(conn)
 	ask := func(method, request string) *http.Response {
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.WriteString(conn, request)
+		must.NoError(t, err)
 		r, err := http.ReadResponse(from, &http.Request{Method: method})
 		must.NoError(t, err, must.Sprintf("%s", request))
 		return r

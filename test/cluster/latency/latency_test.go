@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -99,9 +100,7 @@ func (n *node) emptyPut() time.Duration {
 	began := time.Now()
 	after, err := n.client.ResourceV1().ResourceSlices().Update(n.Context(), n.last.slice, metav1.UpdateOptions{})
 	took := time.Since(began)
-	if err != nil {
-		n.Fatal(err)
-	}
+	must.NoError(n, err)
 	if after.ResourceVersion != n.last.slice.ResourceVersion {
 		n.Error("an empty update changed the slice")
 	}
@@ -130,9 +129,7 @@ func (n *node) barePut() time.Duration {
 	began := time.Now()
 	after, err := client.Update(n.Context(), n.twin, metav1.UpdateOptions{})
 	took := time.Since(began)
-	if err != nil {
-		n.Fatal(err)
-	}
+	must.NoError(n, err)
 	n.twin = after
 	return took
 }

@@ -91,9 +91,7 @@ func (n *node) register() {
 func (n *node) watch() {
 	n.Helper()
 	w, err := n.client.ResourceV1().ResourceSlices().Watch(n.Context(), n.own())
-	if err != nil {
-		n.Fatal(err)
-	}
+	must.NoError(n, err)
 	n.Cleanup(w.Stop)
 	seen := make(chan sight, 10000)
 	n.seen = seen
@@ -119,22 +117,16 @@ func (n *node) run(c *rest.Config) {
 	n.writes = &writes{}
 	c.Wrap(n.writes.wrap)
 	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + atOnce + "\n"))
-	if err != nil {
-		n.Fatal(err)
-	}
+	must.NoError(n, err)
 	client, err := kubernetes.NewForConfig(c)
-	if err != nil {
-		n.Fatal(err)
-	}
+	must.NoError(n, err)
 	kubelet := drivertest.NewKubelet(n.TB)
 	driver, err := dra.New(dra.Config{
 		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir,
 		StateDir: filepath.Join(drivertest.TempDir(n.TB), "state"), CDIDir: filepath.Join(drivertest.TempDir(n.TB), "cdi"),
 		Site: plan.DefaultSite(), Policy: p, Events: n.links.Events(),
 	}, client)
-	if err != nil {
-		n.Fatal(err)
-	}
+	must.NoError(n, err)
 	drivertest.Run(n.TB, driver)
 }
 
@@ -153,9 +145,7 @@ func (n *node) settle(want int) {
 func (n *node) devices() map[string]resourceapi.Device {
 	n.Helper()
 	list, err := n.client.ResourceV1().ResourceSlices().List(n.Context(), n.own())
-	if err != nil {
-		n.Fatal(err)
-	}
+	must.NoError(n, err)
 	out := map[string]resourceapi.Device{}
 	for _, s := range list.Items {
 		for _, d := range s.Spec.Devices {
@@ -194,12 +184,8 @@ func (n *node) set(up bool) time.Time {
 	port := filepath.Join(n.host.Root, "sys/class/infiniband", n.port.IBDev, "ports/1")
 	for file, content := range map[string]string{"state": state, "phys_state": physical} {
 		made := filepath.Join(n.host.Root, "sys", file+".new") // as in sysfs, nobody reads half of it
-		if err := os.WriteFile(made, []byte(content+"\n"), 0o644); err != nil {
-			n.Fatal(err)
-		}
-		if err := os.Rename(made, filepath.Join(port, file)); err != nil {
-			n.Fatal(err)
-		}
+		must.NoError(n, os.WriteFile(made, []byte(content+"\n"), 0o644))
+		must.NoError(n, os.Rename(made, filepath.Join(port, file)))
 	}
 	n.links.Change(7, n.port.Ports[0].Netdev, up)
 	return time.Now()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
@@ -89,19 +90,13 @@ func (s *server) must(t *testing.T, args ...string) {
 func documented(t *testing.T) []manifest {
 	t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	files, err := docs.Files(string(checkout))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var all []manifest
 	for _, file := range files {
 		page, err := docs.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, block := range page.Blocks {
 			if block.Language == "yaml" && strings.Contains("\n"+block.Text, "\napiVersion:") {
 				all = append(all, split(t, file, block.Text)...)
@@ -109,17 +104,11 @@ func documented(t *testing.T) []manifest {
 		}
 	}
 	examples, err := filepath.Glob(checkout.Path("examples", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	jobs, err := filepath.Glob(checkout.Path("examples", "jobs", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rails, err := filepath.Glob(checkout.Path("examples", "rails-gpu", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range slices.Concat(examples, jobs, rails) {
 		all = append(all, split(t, file, testbed.ReadFile(t, file))...)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
 
@@ -49,9 +51,7 @@ func TestPrometheusOperator(t *testing.T) {
 func monitoring(t *testing.T, values ...string) string {
 	t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	args := []string{"template", deploy.Release, checkout.Chart(), "--namespace", deploy.Namespace, "--show-only", "templates/monitoring.yaml"}
 	for _, v := range append([]string{"metrics.enabled=true", "metrics.serviceMonitor=true", "metrics.prometheusRule=true"}, values...) {
 		args = append(args, "--set", v)

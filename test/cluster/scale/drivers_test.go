@@ -203,7 +203,5 @@ func (f *drivers) flap(nodes []*node, hcas int, up bool) {
 // await waits for a condition that only trouble keeps from coming.
 func (f *drivers) await(condition func() error) {
 	f.Helper()
-	if err := drivertest.Await(10*time.Minute, condition); err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, drivertest.Await(10*time.Minute, condition))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -307,8 +308,6 @@ func (f *drivers) report() string {
 // version names the API server and etcd.
 func (s *server) version() string {
 	info, err := s.client.Discovery().ServerVersion()
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, err)
 	return "kube-apiserver " + info.GitVersion + " with its etcd, on the same machine"
 }

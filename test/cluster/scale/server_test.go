@@ -59,9 +59,7 @@ func (s *server) each(n int, do func(context.Context, int) error) {
 	for i := range n {
 		group.Go(func() error { return do(ctx, i) })
 	}
-	if err := group.Wait(); err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, group.Wait())
 }
 
 // apply applies a manifest.
@@ -78,13 +76,9 @@ func (s *server) apply(manifest string) {
 func (s *server) install() {
 	s.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, err)
 	data, err := os.ReadFile(checkout.Path("deployments", "manifests", "dra-driver-rdma.yaml"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, err)
 	s.apply(string(data))
 	s.namespace(usersNamespace)
 }

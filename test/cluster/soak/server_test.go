@@ -59,9 +59,8 @@ func start(t *testing.T) *server {
 		t: t, control: control, config: config, pods: map[string]string{},
 		scheduler: controlplane.Cluster{Node: drivertest.NodeName, Features: controlplane.V136(), Claims: map[string]*resourceapi.ResourceClaim{}},
 	}
-	if s.client, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
+	s.client, err = kubernetes.NewForConfig(config)
+	must.NoError(t, err)
 	s.install(path)
 	s.createNode()
 	s.createNamespace()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // foreign is a rule of somebody else for a device that the test drains.
@@ -158,9 +159,7 @@ func (b *bed) roles() {
 	var list struct {
 		Items []struct{ Metadata struct{ Name string } }
 	}
-	if err := json.Unmarshal([]byte(b.run("kubectl", "get", "clusterroles", "-l", "app.kubernetes.io/name=dra-driver-rdma", "-o", "json")), &list); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, json.Unmarshal([]byte(b.run("kubectl", "get", "clusterroles", "-l", "app.kubernetes.io/name=dra-driver-rdma", "-o", "json")), &list))
 	for _, role := range list.Items {
 		_, user, _ := strings.Cut(role.Metadata.Name, "dra-driver-rdma-")
 		if i := strings.LastIndex(user, "-"); i >= 0 {

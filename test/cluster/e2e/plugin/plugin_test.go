@@ -84,12 +84,8 @@ func (b *bed) nodes(file string) {
 		}
 	}
 	data, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(data, &list)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
+	must.NoError(b, json.Unmarshal(data, &list))
 	for _, o := range list.Items {
 		if o.Kind == "Node" {
 			b.run("kubectl", "patch", "node", o.Metadata.Name, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status": %s}`, o.Status))
@@ -162,9 +158,7 @@ type answer struct {
 func (b *bed) why(pod string) (a answer) {
 	b.Helper()
 	// Without kubectl, which does nothing but start it.
-	if err := json.Unmarshal([]byte(b.run("kubectl-rdma", "why", pod, "-o", "json")), &a); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, json.Unmarshal([]byte(b.run("kubectl-rdma", "why", pod, "-o", "json")), &a))
 	return a
 }
 

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test/must"
 )
 
 // waiting is a pod that waits.
@@ -268,9 +270,7 @@ func (b *bed) planned(newer bool) {
 		}
 	}
 	file := filepath.Join(b.TempDir(), "pods.yaml")
-	if err := os.WriteFile(file, []byte(all.String()), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, os.WriteFile(file, []byte(all.String()), 0o644))
 	var list struct{ Items []answer }
 	out, err := b.command("kubectl", "rdma", "why", "-f", file, "-o", "json").Output() // it fails, since most do not fit
 	if err == nil || json.Unmarshal(out, &list) != nil {
@@ -353,15 +353,11 @@ func (b *bed) rules() {
 func (b *bed) watch(args ...string) func() string {
 	b.Helper()
 	out, err := os.Create(filepath.Join(b.TempDir(), "output"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	ctx, stop := context.WithCancel(b.Context())
 	cmd := exec.CommandContext(ctx, "/usr/bin/env", args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = b.env, out, out
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, cmd.Start())
 	b.Cleanup(func() {
 		stop()
 		_ = cmd.Wait() // it was killed
@@ -369,9 +365,7 @@ func (b *bed) watch(args ...string) func() string {
 	})
 	return func() string {
 		text, err := os.ReadFile(out.Name())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		return string(text)
 	}
 }
@@ -386,9 +380,7 @@ func (b *bed) completes() {
 // rights: the role in the document is enough for everything.
 func (b *bed) rights() {
 	doc, err := os.ReadFile("../../../../docs/kubectl-rdma.md")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	_, role, _ := strings.Cut(string(doc), "## Rights\n")
 	_, role, _ = strings.Cut(role, "```yaml\n")
 	role, _, _ = strings.Cut(role, "```")
