@@ -211,9 +211,8 @@ func generateCalls(t testing.TB, root string) map[string]int {
 	watched := sysfault.New(t)
 	shot := watched.Arm(sysfault.Fault{Match: byName(root)})
 	command := watched.Command(program(t, "cdi-gen"), generateArgs(root)...)
-	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("cdi-gen: %v: %s", err, out)
-	}
+	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	must.NoError(t, err, must.Sprintf("cdi-gen: %s", out))
 	each := map[string]int{}
 	for _, call := range shot.Calls() {
 		each[nameOf(call)]++

@@ -135,9 +135,7 @@ func compare(b *testing.B, rounds int, a, other func() *exec.Cmd) (ours, empty t
 			cmd := make()
 			cmd.Stdout = io.Discard
 			*of = append(*of, took(func() {
-				if err := cmd.Run(); err != nil {
-					b.Fatalf("%v: %v", cmd.Args, err)
-				}
+				must.NoError(b, cmd.Run(), must.Sprint(cmd.Args))
 			}))
 		}
 	}

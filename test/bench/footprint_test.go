@@ -44,9 +44,8 @@ func imageSize(b *testing.B, programs []string) float64 {
 	for _, name := range programs {
 		args = append(args, "--binary", program(b, name))
 	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		b.Fatalf("build an image: %v\n%s", err, out)
-	}
+	out, err := exec.Command("go", args...).CombinedOutput()
+	must.NoError(b, err, must.Sprintf("build an image\n%s", out))
 	info, err := os.Stat(path)
 	must.NoError(b, err)
 	return float64(info.Size())

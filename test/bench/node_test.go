@@ -179,9 +179,7 @@ func deviceNames(t testing.TB, m *fixture.Machine) []string {
 func (s *side) prepare(t testing.TB, claims ...*resourceapi.ResourceClaim) {
 	t.Helper()
 	response, err := s.Prepare(t.Context(), claims...)
-	if err != nil {
-		t.Fatalf("%s: %v", s.name, err)
-	}
+	must.NoError(t, err, must.Sprint(s.name))
 	for _, c := range claims {
 		if message := response.Claims[string(c.UID)].GetError(); message != "" || len(response.Claims[string(c.UID)].GetDevices()) == 0 {
 			t.Fatalf("%s: claim %s: %s", s.name, c.Name, message)
@@ -192,9 +190,7 @@ func (s *side) prepare(t testing.TB, claims ...*resourceapi.ResourceClaim) {
 func (s *side) unprepare(t testing.TB, claims ...*resourceapi.ResourceClaim) {
 	t.Helper()
 	response, err := s.Unprepare(t.Context(), claims...)
-	if err != nil {
-		t.Fatalf("%s: %v", s.name, err)
-	}
+	must.NoError(t, err, must.Sprint(s.name))
 	for uid, c := range response.Claims {
 		if c.Error != "" {
 			t.Fatalf("%s: claim %s: %s", s.name, uid, c.Error)

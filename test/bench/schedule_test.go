@@ -99,9 +99,7 @@ func (c *simulation) until(b *testing.B, what string, so func(context.Context) (
 	defer cancel()
 	for {
 		ok, err := so(ctx)
-		if err != nil {
-			b.Fatalf("wait for %s: %v", what, err)
-		}
+		must.NoError(b, err, must.Sprintf("wait for %s", what))
 		if ok {
 			return
 		}

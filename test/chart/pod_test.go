@@ -201,9 +201,8 @@ func TestProbes(t *testing.T) {
 // the values.
 func TestFlags(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "dra-driver")
-	if out, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", program, "../../cmd/dra-driver").CombinedOutput(); err != nil {
-		t.Fatalf("build the driver: %v\n%s", err, out)
-	}
+	out, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", program, "../../cmd/dra-driver").CombinedOutput()
+	must.NoError(t, err, must.Sprintf("build the driver\n%s", out))
 	run := func(args ...string) string {
 		cmd := exec.Command(program, args...)
 		cmd.Env = []string{"NODE_NAME=", "POD_UID=x"}

@@ -25,10 +25,9 @@ func TestRender(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".values.yaml")
 		t.Run(name, func(t *testing.T) {
-			if out, err := helm(t, "lint", "--strict", chartDir, "--values", file, "--kube-version", oldest); err != nil {
-				t.Errorf("helm lint: %v\n%s", err, out)
-			}
-			out := render(t, "--values", file)
+			out, err := helm(t, "lint", "--strict", chartDir, "--values", file, "--kube-version", oldest)
+			test.NoError(t, err, test.Sprintf("helm lint\n%s", out))
+			out = render(t, "--values", file)
 			golden.File(t, "testdata/"+name+".golden.yaml", []byte(dashboard.ReplaceAllString(out, "${1}    (monitoring/dashboard.json)\n")))
 			test.NotEq(t, 0, len(objects(t, out)), test.Sprint("nothing is rendered"))
 		})
@@ -94,7 +93,6 @@ func TestOldKubernetes(t *testing.T) {
 		t.Errorf("Kubernetes 1.33: %v\n%s", err, out)
 	}
 	// Providers add something to the version.
-	if out, err := helm(t, "template", release, chartDir, "--kube-version", "v1.34.1-gke.100"); err != nil {
-		t.Errorf("Kubernetes 1.34.1-gke.100: %v\n%s", err, out)
-	}
+	out, err = helm(t, "template", release, chartDir, "--kube-version", "v1.34.1-gke.100")
+	test.NoError(t, err, test.Sprintf("Kubernetes 1.34.1-gke.100\n%s", out))
 }

@@ -150,9 +150,8 @@ func TestFailureShowsTheLog(t *testing.T) {
 	}
 	path, err := cluster.LogFile(o, cluster.APIServer)
 	must.NoError(t, err)
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("the log is gone: %v", err)
-	}
+	_, err = os.Stat(path)
+	test.NoError(t, err, test.Sprint("the log is gone"))
 }
 
 func TestStateDirOfSomebodyElse(t *testing.T) {
@@ -163,7 +162,6 @@ func TestStateDirOfSomebodyElse(t *testing.T) {
 		t.Error("up took a directory that is not its own")
 	}
 	test.Error(t, cluster.Down(t.Context(), o, false), test.Sprint("down removed a directory that is not its own"))
-	if _, err := os.Stat(mine); err != nil {
-		t.Errorf("the file is gone: %v", err)
-	}
+	_, err := os.Stat(mine)
+	test.NoError(t, err, test.Sprint("the file is gone"))
 }

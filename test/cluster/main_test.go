@@ -59,9 +59,7 @@ func apply(t *testing.T, c *cluster.Cluster, manifest string) {
 	cmd.Stdin = strings.NewReader(manifest)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := c.Run(cmd); err != nil {
-		t.Fatalf("apply: %v: %s", err, out.String())
-	}
+	must.NoError(t, c.Run(cmd), must.Sprintf("apply: %s", out.String()))
 	if _, err := c.Output(t.Context(), "kubectl", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s"); err != nil {
 		describe, _ := c.Output(t.Context(), "kubectl", "describe", "pods")
 		t.Fatalf("%v\n%s", err, describe)

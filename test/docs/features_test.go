@@ -37,7 +37,7 @@ func decode(t *testing.T, path string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(checkout, path))
 	must.NoError(t, err)
-	must.NoError(t, yaml.UnmarshalStrict(data, into), must.Sprintf("%s", path))
+	must.NoError(t, yaml.UnmarshalStrict(data, into), must.Sprint(path))
 }
 
 func features(t *testing.T) featureFile {

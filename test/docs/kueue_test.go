@@ -59,9 +59,7 @@ func kueueRefuses(t *testing.T, manifest string) (reasons []string) {
 
 func decodeInto(t *testing.T, doc string, into any) {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(doc), into); err != nil {
-		t.Fatalf("%v:\n%s", err, doc)
-	}
+	must.NoError(t, yaml.Unmarshal([]byte(doc), into), must.Sprint(doc))
 }
 
 // TestKueue: docs/kueue.md names each example that Kueue refuses with the reason, and no other.

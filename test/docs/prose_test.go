@@ -77,7 +77,7 @@ func TestNotRunIsMarked(t *testing.T) {
 		text := contents(t, strings.TrimPrefix(page.Path, checkout+"/"))
 		marks += len(marked.FindAllString(text, -1))
 		for line := range strings.Lines(marked.ReplaceAllString(text, "")) {
-			test.Eq(t, "", notRun.FindString(line), test.Sprintf("%s", page.Path))
+			test.Eq(t, "", notRun.FindString(line), test.Sprint(page.Path))
 		}
 	}
 	test.GreaterEq(t, 20, marks, test.Sprintf("only %d marks were found", marks))

@@ -39,9 +39,7 @@ func (s *shell) run(command string) string {
 	cmd.Dir = s.dir
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := s.Run(cmd); err != nil {
-		s.t.Fatalf("%s: %v\n%s", command, err, out.String())
-	}
+	must.NoError(s.t, s.Run(cmd), must.Sprintf("%s\n%s", command, out.String()))
 	return out.String()
 }
 

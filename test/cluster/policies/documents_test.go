@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -46,9 +47,8 @@ func TestDocuments(t *testing.T) {
 	s := startWith(t, cluster.WithPodGroupClaims(cluster.Options{}))
 	s.install(t, "policy-parameters.yaml")
 	s.await(t, readVerdicts(t))
-	if out, err := s.run(t, testbed.NetworkAttachmentDefinitions, "create", "-f", "-"); err != nil {
-		t.Fatalf("create the resource of Multus: %v: %s", err, out)
-	}
+	out, err := s.run(t, testbed.NetworkAttachmentDefinitions, "create", "-f", "-")
+	must.NoError(t, err, must.Sprintf("create the resource of Multus: %s", out))
 	s.must(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/network-attachment-definitions.k8s.cni.cncf.io")
 	manifests := documented(t)
 	if len(manifests) < 30 {
@@ -73,17 +73,15 @@ func TestDocuments(t *testing.T) {
 		if m.kind == "Namespace" {
 			verb = "apply" // it is there, for what is in it
 		}
-		if out, err := s.run(t, m.text, verb, "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
-			t.Errorf("%s: %v: %s\n%s", m.source, err, out, m.text)
-		}
+		out, err := s.run(t, m.text, verb, "--dry-run=server", "--validate=strict", "-f", "-")
+		test.NoError(t, err, test.Sprintf("%s: %s\n%s", m.source, out, m.text))
 	}
 }
 
 func (s *server) must(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := s.run(t, "", args...); err != nil {
-		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-	}
+	out, err := s.run(t, "", args...)
+	must.NoError(t, err, must.Sprintf("kubectl %s: %s", strings.Join(args, " "), out))
 }
 
 // documented lists the manifests of all documents and examples.
@@ -128,9 +126,7 @@ func split(t *testing.T, source, text string) []manifest {
 		if err == nil {
 			err = utilyaml.Unmarshal(object, &meta)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", source, err, text)
-		}
+		must.NoError(t, err, must.Sprintf("%s\n%s", source, text))
 		if meta.Kind != "" && elsewhere[meta.Kind] == "" {
 			found = append(found, manifest{source, string(object), meta.Kind, meta.Namespace})
 		}

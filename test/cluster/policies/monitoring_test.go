@@ -26,9 +26,8 @@ func TestPrometheusOperator(t *testing.T) {
 		{"wait", "--for=condition=Established", "--timeout=1m", "--filename=testdata/prometheus-operator"},
 		{"create", "namespace", deploy.Namespace},
 	} {
-		if out, err := s.run(t, "", args...); err != nil {
-			t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-		}
+		out, err := s.run(t, "", args...)
+		must.NoError(t, err, must.Sprintf("kubectl %s: %s", strings.Join(args, " "), out))
 	}
 	for _, values := range operated {
 		objects := monitoring(t, values...)
@@ -57,8 +56,6 @@ func monitoring(t *testing.T, values ...string) string {
 		args = append(args, "--set", v)
 	}
 	out, err := exec.CommandContext(t.Context(), "helm", args...).Output()
-	if err != nil {
-		t.Fatalf("helm template: %v", err)
-	}
+	must.NoError(t, err, must.Sprint("helm template"))
 	return string(out)
 }

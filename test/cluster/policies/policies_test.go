@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
@@ -49,13 +50,11 @@ func (s *server) install(t *testing.T, templates ...string) {
 	checkout, err := deploy.FindCheckout()
 	must.NoError(t, err)
 	for _, name := range templates {
-		out, err := exec.CommandContext(t.Context(), "helm", "template", deploy.Release, checkout.Chart(), "--namespace", deploy.Namespace, "--show-only", "templates/"+name).Output()
-		if err != nil {
-			t.Fatalf("helm template: %v", err)
-		}
-		if out, err := s.run(t, string(out), "apply", "-f", "-"); err != nil {
-			t.Fatalf("apply %s: %v: %s", name, err, out)
-		}
+		manifest, err := exec.CommandContext(t.Context(), "helm", "template", deploy.Release, checkout.Chart(),
+			"--namespace", deploy.Namespace, "--show-only", "templates/"+name).Output()
+		must.NoError(t, err, must.Sprint("helm template"))
+		out, err := s.run(t, string(manifest), "apply", "-f", "-")
+		must.NoError(t, err, must.Sprintf("apply %s: %s", name, out))
 	}
 }
 
@@ -167,8 +166,7 @@ func TestManifests(t *testing.T) {
 	must.NoError(t, err)
 	manifests := checkout.Path("deployments", "manifests", "dra-driver-rdma.yaml")
 	for _, args := range [][]string{{"apply", "-f", manifests}, {"diff", "-f", manifests}, {"delete", "--wait=false", "-f", manifests}} {
-		if out, err := s.run(t, "", args...); err != nil {
-			t.Errorf("kubectl %s: %v: %s", args[0], err, out)
-		}
+		out, err := s.run(t, "", args...)
+		test.NoError(t, err, test.Sprintf("kubectl %s: %s", args[0], out))
 	}
 }

@@ -62,7 +62,7 @@ func raiseInotify(t testing.TB) {
 	before, err := os.ReadFile(file)
 	must.NoError(t, err)
 	have, err := strconv.Atoi(strings.TrimSpace(string(before)))
-	must.NoError(t, err, must.Sprintf("%s", file))
+	must.NoError(t, err, must.Sprint(file))
 	if have >= enough {
 		return
 	}

@@ -94,9 +94,7 @@ func (f *drivers) run(p phase) {
 		before[i] = n.ledger.tally()
 	}
 	began, worked := time.Now(), f.processor()
-	if err := p.does(f.Context()); err != nil {
-		f.Fatalf("%s: %v", p.name, err)
-	}
+	must.NoError(f, p.does(f.Context()), must.Sprint(p.name))
 	happened := time.Now()
 	f.await(func() error { return f.right(p.first, p.second) })
 	settled := time.Since(happened)

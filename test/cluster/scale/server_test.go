@@ -67,9 +67,8 @@ func (s *server) apply(manifest string) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), s.kubectl, "--kubeconfig", s.control.Kubeconfig(), "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		s.Fatalf("apply: %v: %s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	must.NoError(s, err, must.Sprintf("apply: %s", out))
 }
 
 // install applies the plain manifests of the driver: rights, policies, classes. It makes the users' namespace.

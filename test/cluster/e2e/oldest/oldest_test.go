@@ -33,7 +33,7 @@ func TestVersion(t *testing.T) {
 		"kubelet":    {"get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"},
 		"API server": {"get", "--raw", "/version"},
 	} {
-		test.StrContains(t, bed.Kubectl(t, args...), "v1.34.", test.Sprintf("%s", what))
+		test.StrContains(t, bed.Kubectl(t, args...), "v1.34.", test.Sprint(what))
 	}
 }
 

@@ -101,8 +101,7 @@ func recreateNode(t *testing.T, away time.Duration) {
 	must.NoError(t, os.WriteFile(file, status, 0o600))
 	bed.Kubectl(t, "delete", "node", name)
 	time.Sleep(away) // this long the Node is away: the time is the case
-	if out, err := bed.KubectlInput(t, string(whole), "create", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := bed.KubectlInput(t, string(whole), "create", "-f", "-")
+	must.NoError(t, err, must.Sprint(out))
 	bed.Kubectl(t, "patch", "node", name, "--subresource=status", "--type=merge", "--patch-file", file)
 }

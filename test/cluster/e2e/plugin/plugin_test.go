@@ -108,9 +108,7 @@ func (b *bed) run(args ...string) string {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		b.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, &stderr)
-	}
+	must.NoError(b, err, must.Sprintf("%s\n%s%s", strings.Join(args, " "), out, &stderr))
 	return string(out)
 }
 
@@ -120,9 +118,8 @@ func (b *bed) apply(manifest string) {
 	b.Helper()
 	cmd := b.command("kubectl", "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("apply: %v\n%s\n%s", err, out, manifest)
-	}
+	out, err := cmd.CombinedOutput()
+	must.NoError(b, err, must.Sprintf("apply\n%s\n%s", out, manifest))
 }
 
 // until waits for a condition.
