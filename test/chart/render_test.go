@@ -10,7 +10,6 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
@@ -71,17 +70,6 @@ func TestNames(t *testing.T) {
 			if set, ok := obj.(*appsv1.DaemonSet); ok && set.Name != tc.want {
 				t.Errorf("release %q, override %q: DaemonSet %s, want %s", tc.release, tc.override, set.Name, tc.want)
 			}
-		}
-	}
-}
-
-// TestLabels: every object says what it belongs to.
-func TestLabels(t *testing.T) {
-	for _, obj := range objects(t, render(t)) {
-		m, err := meta.Accessor(obj)
-		must.NoError(t, err)
-		for _, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart"} {
-			test.NotEq(t, "", m.GetLabels()[label], test.Sprintf("%T %s has no label %s", obj, m.GetName(), label))
 		}
 	}
 }
