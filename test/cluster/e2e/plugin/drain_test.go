@@ -25,9 +25,9 @@ func at(address string) string {
 
 // drains are pods that want a drained HCA, each in another form.
 var drains = map[string]waiting{
-	"late-share": {claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.0")), "")},
-	"late-vf":    {claim: devices(request("nic", "vf.hca.rdma.dev", at("0000:3b:00.2")), "")},
-	"late-whole": {claim: devices(request("nic", "hca.rdma.dev", at("0000:19:00.0")), "")},
+	"late-share": {Claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.0")), "")},
+	"late-vf":    {Claim: devices(request("nic", "vf.hca.rdma.dev", at("0000:3b:00.2")), "")},
+	"late-whole": {Claim: devices(request("nic", "hca.rdma.dev", at("0000:19:00.0")), "")},
 }
 
 // TestDrain: a drained HCA gets no new claim in any form, its pods stay until --evict, and undrain brings it back. The
@@ -36,7 +36,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "", "exclusive", "shared")
 	b.roles()
-	holder := waiting{claim: drains["late-share"].claim}
+	holder := waiting{Claim: drains["late-share"].Claim}
 	b.apply(holder.manifest("holder") + foreign)
 	b.scheduled("holder")
 	before := b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}")
@@ -98,7 +98,7 @@ var tolerant = map[string]struct {
 func (b *bed) evictions() {
 	b.Helper()
 	for name, w := range tolerant {
-		claim := waiting{claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.1")+", tolerations: ["+w.tolerations+"]"), "")}
+		claim := waiting{Claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.1")+", tolerations: ["+w.tolerations+"]"), "")}
 		b.apply(claim.manifest(name))
 	}
 	for name := range tolerant {

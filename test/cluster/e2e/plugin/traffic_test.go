@@ -56,7 +56,7 @@ func TestTraffic(t *testing.T) {
 	b.nothingLeft(in, "a test whose pods do not run")
 
 	// A pod that waits for a device goes first.
-	w := waiting{claim: devices(request("nic", "hca.rdma.dev", selector("false")), "")}
+	w := waiting{Claim: devices(request("nic", "hca.rdma.dev", selector("false")), "")}
 	b.apply(w.manifest("first"))
 	out, err = b.command(args()...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "1 pod waits for RDMA devices: default/first; nothing was created") {
