@@ -159,12 +159,8 @@ func TestMember(t *testing.T) {
 // TestPinRefusesUnsigned: a mirror that Debian has not signed pins nothing.
 func TestPinRefusesUnsigned(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dists", "bookworm")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "InRelease"), []byte("Origin: Debian\nSHA256:\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dir, 0o755))
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "InRelease"), []byte("Origin: Debian\nSHA256:\n"), 0o644))
 	cmd := exec.CommandContext(t.Context(), "sh", "pin.sh")
 	cmd.Env = append(os.Environ(), "DRA_RDMA_DEBIAN_MIRROR=file://"+filepath.Dir(filepath.Dir(dir)))
 	if out, err := cmd.Output(); err == nil || len(out) > 0 {

@@ -31,9 +31,8 @@ func TestGoInstall(t *testing.T) {
 		"GOPROXY=file://" + proxy + ",file://" + cache + "/cache/download," + rest, "GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=none",
 		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw -trimpath -gcflags=all=-dwarf=false", "GOBIN=" + bin, "CGO_ENABLED=0", "GOWORK=off",
 	}
-	if _, err := command(t.Context(), t.TempDir(), env, "go", "install", modulePath+"/cmd/cdi-gen@"+version, modulePath+"/cmd/rdma-hook@"+version); err != nil {
-		t.Fatal(err)
-	}
+	_, err := command(t.Context(), t.TempDir(), env, "go", "install", modulePath+"/cmd/cdi-gen@"+version, modulePath+"/cmd/rdma-hook@"+version)
+	must.NoError(t, err)
 	test.StrHasPrefix(t, "cdi-gen "+version+" ", tool(t, filepath.Join(bin, "cdi-gen"), "version"),
 		test.Sprint("cdi-gen version prints"))
 	if _, err := os.Stat(filepath.Join(bin, "rdma-hook")); err != nil {

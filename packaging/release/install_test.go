@@ -73,7 +73,7 @@ func TestRPM(t *testing.T) {
 		}
 		got := tool(t, "rpm", "--dbpath", t.TempDir(), "-qp", "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDTIME} %{BUILDHOST}", file)
 		test.Eq(t, "cdi-gen 1.2.3 1 "+arch+" Apache-2.0 "+epoch+" reproducible", got,
-			test.Sprintf("%s", file))
+			test.Sprint(file))
 	}
 }
 

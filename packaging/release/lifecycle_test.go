@@ -124,9 +124,8 @@ func older(t *testing.T) string {
 	_, source := packages(t)
 	dir := t.TempDir()
 	o := Options{Source: source, Out: dir, Version: "v1.2.2", Date: date, Arches: []string{runtime.GOARCH}}
-	if _, err := Package(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	_, err := Package(t.Context(), o)
+	must.NoError(t, err)
 	return dir
 }
 
@@ -170,9 +169,8 @@ func TestLifecycle(t *testing.T) {
 				"stop cdi-gen.service cdi-gen-watch.service\ndaemon-reload\n"
 			test.Eq(t, want, calls(t, root), test.Sprint("the removal asked systemctl"))
 			gone(t, link, filepath.Join(root, "etc/cdi/rdma.dev-hca.yaml"), filepath.Join(root, "var/run/cdi/site.yaml"))
-			if _, err := os.Stat(filepath.Join(root, "etc/cdi/gpu.yaml")); err != nil {
-				t.Errorf("the removal took the spec of another program: %v", err)
-			}
+			_, err := os.Stat(filepath.Join(root, "etc/cdi/gpu.yaml"))
+			test.NoError(t, err, test.Sprint("the removal took the spec of another program"))
 			m.purge(t, root, "")
 			gone(t, options, filepath.Join(root, "usr/share/doc/cdi-gen"),
 				filepath.Join(root, "usr/bin/rdma-hook"), filepath.Join(root, "usr/lib/systemd/system/cdi-gen.service"))
@@ -203,9 +201,8 @@ func TestRemoveAmongPlantedFiles(t *testing.T) {
 			gone(t, at("rdma.dev-hca.yaml"), filepath.Join(root, "usr/bin/cdi-gen"))
 			for _, name := range []string{"fifo.json", "rdma.dev-hca.json", "zero.yaml", "sparse.json", "loop.json",
 				"directory.yaml", "broken.json"} {
-				if _, err := os.Lstat(at(name)); err != nil {
-					t.Errorf("the removal took a file of somebody else: %v", err)
-				}
+				_, err := os.Lstat(at(name))
+				test.NoError(t, err, test.Sprint("the removal took a file of somebody else"))
 			}
 		})
 	}

@@ -50,9 +50,8 @@ func TestLinks(t *testing.T) {
 			} else if strings.Contains(m[2], ":") {
 				continue
 			}
-			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: dead link %s: %v", filepath.Base(doc), m[2], err)
-			}
+			_, err := os.Stat(target)
+			test.NoError(t, err, test.Sprintf("%s: dead link %s", filepath.Base(doc), m[2]))
 		}
 	}
 	test.NotEq(t, 0, below, test.Sprint("no link to the project's site"))

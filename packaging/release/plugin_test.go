@@ -68,9 +68,8 @@ func krew(t *testing.T, work, name, unpacked string) {
 		t.Errorf("the manifest names another archive:\n%s", manifest)
 	}
 	for _, m := range from.FindAllStringSubmatch(manifest, -1) {
-		if _, err := os.Stat(filepath.Join(unpacked, m[1])); err != nil {
-			t.Errorf("krew would look for a file that is not there: %v", err)
-		}
+		_, err := os.Stat(filepath.Join(unpacked, m[1]))
+		test.NoError(t, err, test.Sprint("krew would look for a file that is not there"))
 	}
 	for _, want := range []string{"name: rdma\n", "version: v1.2.3-rc.1\n", "os: linux\n", "arch: " + runtime.GOARCH + "\n"} {
 		test.StrContains(t, manifest, want, test.Sprint("the manifest has no"))

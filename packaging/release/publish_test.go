@@ -69,7 +69,7 @@ func TestWorkflowRights(t *testing.T) {
 			Permissions map[string]string
 			Jobs        map[string]job
 		}
-		must.NoError(t, yaml.Unmarshal(text, &workflow), must.Sprintf("%s", file))
+		must.NoError(t, yaml.Unmarshal(text, &workflow), must.Sprint(file))
 		for name, job := range workflow.Jobs {
 			rights := job.Permissions
 			if rights == nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,9 +136,7 @@ func (s *scheduled) claim(b *testing.B, round int) {
 	}
 	began := time.Now()
 	allocator, err := structured.NewAllocator(b.Context(), controlplane.V136(), s.allocated, controlplane.Classes(s.classes), s.slices, s.cache)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	s.before = append(s.before, time.Since(began))
 	for n := range 50 {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName((50*round + n) % simulated)}}
@@ -155,13 +154,10 @@ func (s *scheduled) bytes(b *testing.B) (inJSON, inProtobuf float64) {
 	b.Helper()
 	for _, slice := range s.slices[:len(s.slices)/simulated] {
 		data, err := json.Marshal(slice)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		inJSON += float64(len(data))
-		if data, err = slice.Marshal(); err != nil {
-			b.Fatal(err)
-		}
+		data, err = slice.Marshal()
+		must.NoError(b, err)
 		inProtobuf += float64(len(data))
 	}
 	return inJSON, inProtobuf

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,9 +24,7 @@ import (
 func startControlPlane(b *testing.B) *cluster.ControlPlane {
 	b.Helper()
 	cp, err := cluster.StartControlPlane(b.Context(), b.TempDir(), cluster.Options{Progress: os.Stderr})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	b.Cleanup(func() {
 		test.NoError(b, cp.Stop())
 	})
@@ -36,9 +35,7 @@ func startControlPlane(b *testing.B) *cluster.ControlPlane {
 func clientOf(b *testing.B, cp *cluster.ControlPlane) kubernetes.Interface {
 	b.Helper()
 	client, err := drivertest.ClientOf(cp.Kubeconfig())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	return client
 }
 
@@ -129,9 +126,7 @@ func (s *served) allocate(b *testing.B, client kubernetes.Interface, n int, devi
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.node, n), Finalizers: []string{resourceapi.Finalizer}},
 		Spec:       resourceapi.ResourceClaimSpec{Devices: controlplane.Claim(controlplane.Want("r0", hcaClass))},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	allocated := drivertest.Claim(n, device)
 	allocated.Status.Allocation.Devices.Results[0].Pool = s.node
 	claim.Status.Allocation = allocated.Status.Allocation
@@ -160,14 +155,10 @@ var claimRequests = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource
 func requestsForClaims(b *testing.B, client kubernetes.Interface) (gets, writes float64) {
 	b.Helper()
 	metrics, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	for _, line := range claimRequests.FindAllSubmatch(metrics, -1) {
 		n, err := strconv.ParseFloat(string(line[2]), 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		switch string(line[1]) {
 		case "GET":
 			gets += n

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	runtimespec "github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/shoenig/test/must"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -27,9 +28,7 @@ func BenchmarkHook(b *testing.B) {
 		func() *exec.Cmd {
 			n++ // every container has an ID, and a report, of its own
 			text := fmt.Sprintf(`{"ociVersion":"1.0.2","id":"bench%d","status":"creating","pid":%d,"bundle":"/b","annotations":{}}`, n, os.Getpid())
-			if err := os.WriteFile(state, []byte(text), 0o600); err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, os.WriteFile(state, []byte(text), 0o600))
 			return hooked(b, state, program(b, "rdma-hook"), "--memlock", "1Mi", "--on-denied", "ignore", "--report", reports)
 		},
 		func() *exec.Cmd { return hooked(b, state, program(b, "nothing")) })
@@ -44,9 +43,7 @@ func BenchmarkHook(b *testing.B) {
 func hooked(b *testing.B, state, path string, args ...string) *exec.Cmd {
 	b.Helper()
 	in, err := os.Open(state)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	b.Cleanup(func() { in.Close() })
 	cmd := exec.Command(path, args...)
 	cmd.Stdin, cmd.Env = in, []string{"GOMAXPROCS=1"}
@@ -67,9 +64,7 @@ func BenchmarkContainer(b *testing.B) {
 	claim := drivertest.Claim(1, deviceNames(b, machine(b, 8))[0])
 	s.AddClaim(claim)
 	response, err := s.Prepare(b.Context(), claim)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	with := newContainer(b, "with")
 	with.inject(b, s, response.Claims[string(claim.UID)].GetDevices()[0].CdiDeviceIds)
 	with.write(b)
@@ -99,18 +94,10 @@ func newContainer(b *testing.B, name string) *container {
 	b.Helper()
 	c := &container{dir: drivertest.TempDir(b), root: drivertest.TempDir(b), id: fmt.Sprintf("bench-%d-%s", os.Getpid(), name)}
 	data, err := os.ReadFile(program(b, "nothing"))
-	if err == nil {
-		err = os.MkdirAll(filepath.Join(c.dir, "rootfs", "proc"), 0o755)
-	}
-	if err == nil {
-		err = os.Mkdir(filepath.Join(c.dir, "rootfs", "dev"), 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(c.dir, "rootfs", "nothing"), data, 0o755)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
+	must.NoError(b, os.MkdirAll(filepath.Join(c.dir, "rootfs", "proc"), 0o755))
+	must.NoError(b, os.Mkdir(filepath.Join(c.dir, "rootfs", "dev"), 0o755))
+	must.NoError(b, os.WriteFile(filepath.Join(c.dir, "rootfs", "nothing"), data, 0o755))
 	c.spec = &runtimespec.Spec{
 		Version: "1.0.2",
 		Process: &runtimespec.Process{Cwd: "/", Args: []string{"/nothing"}},
@@ -136,13 +123,9 @@ func (c *container) inject(b *testing.B, s *side, ids []string) {
 		b.Fatalf("the CDI specs are %v, error %v", files, err)
 	}
 	data, err := os.ReadFile(files[0])
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	var spec specs.Spec
-	if err := json.Unmarshal(data, &spec); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, json.Unmarshal(data, &spec))
 	rooted := func(edits *specs.ContainerEdits) {
 		for _, node := range edits.DeviceNodes {
 			node.HostPath = filepath.Join(s.Root, node.Path)
@@ -156,16 +139,11 @@ func (c *container) inject(b *testing.B, s *side, ids []string) {
 	if data, err = json.Marshal(spec); err == nil {
 		err = os.WriteFile(filepath.Join(c.root, "spec.json"), data, 0o600)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(c.root), cdi.WithAutoRefresh(false))
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := cache.InjectDevices(c.spec, ids...); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
+	_, err = cache.InjectDevices(c.spec, ids...)
+	must.NoError(b, err)
 	if c.spec.Hooks == nil || len(c.spec.Linux.Devices) == 0 {
 		b.Fatalf("the container has no hook or no device: %+v", c.spec)
 	}
@@ -174,12 +152,8 @@ func (c *container) inject(b *testing.B, s *side, ids []string) {
 func (c *container) write(b *testing.B) {
 	b.Helper()
 	data, err := json.Marshal(c.spec)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(c.dir, "config.json"), data, 0o600)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
+	must.NoError(b, os.WriteFile(filepath.Join(c.dir, "config.json"), data, 0o600))
 }
 
 // runc runs runc; what it says goes to a file, which a container may hold open.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -83,15 +84,11 @@ func TestCounts(t *testing.T) {
 		c.ofDriver(t, s, deviceNames(t, m))
 	}
 	if *update {
-		if err := c.write(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.write())
 		return
 	}
 	want, err := readCounts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		switch was, known := want[name]; {
 		case c[name] > was+noise(name):
@@ -214,9 +211,8 @@ func generateCalls(t testing.TB, root string) map[string]int {
 	watched := sysfault.New(t)
 	shot := watched.Arm(sysfault.Fault{Match: byName(root)})
 	command := watched.Command(program(t, "cdi-gen"), generateArgs(root)...)
-	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("cdi-gen: %v: %s", err, out)
-	}
+	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	must.NoError(t, err, must.Sprintf("cdi-gen: %s", out))
 	each := map[string]int{}
 	for _, call := range shot.Calls() {
 		each[nameOf(call)]++

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -24,13 +26,9 @@ var hosts = []struct{ devices, gids int }{{8, 256}, {32, 256}, {64, 256}, {1016,
 func hostDir(t testing.TB, devices, gids int) string {
 	t.Helper()
 	m, err := fixture.LargeGIDs(devices, gids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := drivertest.TempDir(t)
-	if err := m.Extract(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Extract(dir))
 	return dir
 }
 
@@ -70,26 +68,18 @@ func look(b *testing.B, root string, devices int, start func(fs.ReadLinkFS) (fun
 	const rounds = 30
 	c := counted.New(sysfs.DirFS(root))
 	counting, err := start(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	c.Reset()
 	run, err := start(sysfs.DirFS(root))
-	if err == nil {
-		err = counting()
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
+	must.NoError(b, counting())
 	var ours, bare times
 	for round := range rounds {
 		inTurn(round, []func(){
 			func() { ours = append(ours, took(func() { err = run() })) },
 			func() { bare = append(bare, took(func() { bareCalls(root, c.Asked) })) },
 		}, func(f func()) { f() })
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 	}
 	f := ours.figures()
 	f["calls/op"] = float64(c.SystemCalls())
@@ -145,9 +135,7 @@ func compare(b *testing.B, rounds int, a, other func() *exec.Cmd) (ours, empty t
 			cmd := make()
 			cmd.Stdout = io.Discard
 			*of = append(*of, took(func() {
-				if err := cmd.Run(); err != nil {
-					b.Fatalf("%v: %v", cmd.Args, err)
-				}
+				must.NoError(b, cmd.Run(), must.Sprint(cmd.Args))
 			}))
 		}
 	}

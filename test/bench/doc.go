@@ -8,8 +8,8 @@
 // server that speak the real protocols, and a host with real device nodes. The
 // kubelet's directory is on a disk and that of the CDI specs in memory, as on a node.
 // That API server has no etcd and no TLS, and waits as long as the benchmark says. A real
-// one is beside BenchmarkAPIServer and BenchmarkSchedule, and beside BenchmarkLatency,
-// which is where its test is (test/cluster/latency); cmd/bench runs all of them.
+// one is beside BenchmarkAPIServer and BenchmarkSchedule, and beside BenchmarkLatency of
+// test/cluster/latency; cmd/bench runs all of them.
 //
 // A benchmark measures once and then reports each side as a sub-benchmark, so that
 // benchstat compares them:

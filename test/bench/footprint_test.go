@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // BenchmarkSize is that of the programs, and how many Go modules they have. Floors are built as one
@@ -43,13 +44,10 @@ func imageSize(b *testing.B, programs []string) float64 {
 	for _, name := range programs {
 		args = append(args, "--binary", program(b, name))
 	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		b.Fatalf("build an image: %v\n%s", err, out)
-	}
+	out, err := exec.Command("go", args...).CombinedOutput()
+	must.NoError(b, err, must.Sprintf("build an image\n%s", out))
 	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	return float64(info.Size())
 }
 
@@ -60,9 +58,7 @@ func TestPruned(t *testing.T) {
 	const template = "text/template.(*Template).Execute"
 	for name, want := range map[string]bool{"dra-driver": false, "cdi-gen": false, "empty": true} {
 		data, err := os.ReadFile(program(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		test.Eq(t, want, bytes.Contains(data, []byte(template)), test.Sprintf("%s has %s", name, template))
 	}
 }
@@ -70,13 +66,9 @@ func TestPruned(t *testing.T) {
 func sizeOf(b *testing.B, path string) figures {
 	b.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	build, err := buildinfo.ReadFile(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	return figures{"B": float64(info.Size()), "modules": float64(len(build.Deps))}
 }
 
@@ -131,13 +123,9 @@ type usage struct {
 func usageOf(b *testing.B, pid int) usage {
 	b.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	_, rest, _ := strings.Cut(string(stat), ") ") // behind the name, which may have blanks
 	fields := strings.Fields(rest)
 	var u usage
@@ -146,14 +134,10 @@ func usageOf(b *testing.B, pid int) usage {
 	for _, task := range tasks {
 		u.wakeups += statusOf(b, task)["voluntary_ctxt_switches"]
 		data, err := os.ReadFile(filepath.Join(task, "schedstat")) // nanoseconds on a processor, and more
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		running, _, _ := strings.Cut(string(data), " ")
 		ns, err := strconv.ParseInt(running, 10, 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		u.processor += time.Duration(ns)
 	}
 	return u
@@ -164,9 +148,7 @@ func memoryOf(b *testing.B, s *side) figures {
 	proc := fmt.Sprintf("/proc/%d", s.driver.PID())
 	status := statusOf(b, proc)
 	open, err := os.ReadDir(proc + "/fd")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	return figures{
 		"RSS-MiB": float64(status["VmRSS"]) / 1024, "anonymous-MiB": float64(status["RssAnon"]) / 1024, "file-MiB": float64(status["RssFile"]) / 1024,
 		"heap-MiB": heapOf(b, s.driver.Output()), "threads": float64(status["Threads"]), "files": float64(len(open)),
@@ -185,9 +167,7 @@ func heapOf(b *testing.B, output string) float64 {
 		b.Fatalf("the garbage collector said nothing: %s", output)
 	}
 	n, err := strconv.ParseFloat(all[len(all)-1][1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	return n
 }
 
@@ -195,9 +175,7 @@ func heapOf(b *testing.B, output string) float64 {
 func statusOf(b *testing.B, dir string) map[string]int {
 	b.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "status"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	out := map[string]int{}
 	for line := range strings.Lines(string(data)) {
 		name, value, _ := strings.Cut(line, ":")

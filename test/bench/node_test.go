@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -54,9 +55,7 @@ var programs = sync.OnceValues(func() (string, error) {
 func program(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return filepath.Join(dir, name)
 }
 
@@ -64,9 +63,7 @@ func program(t testing.TB, name string) string {
 func machine(t testing.TB, functions int) *fixture.Machine {
 	t.Helper()
 	m, err := fixture.Large(functions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return m
 }
 
@@ -77,9 +74,7 @@ var disk = flag.String("disk", "/var/tmp", "a directory with a short path, on th
 func diskDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(*disk, "bench-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -125,12 +120,8 @@ func (s *side) emptyCommand(t testing.TB, like []resourceapi.ResourceSlice, node
 	}
 	file := filepath.Join(s.Dir, "slices.json")
 	data, err := json.Marshal(published)
-	if err == nil {
-		err = os.WriteFile(file, data, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, os.WriteFile(file, data, 0o600))
 	return []string{program(t, "empty"), "--node-name", node, "--kubelet-dir", s.Dir, "--kubeconfig", kubeconfig, "--slices", file}
 }
 
@@ -188,9 +179,7 @@ func deviceNames(t testing.TB, m *fixture.Machine) []string {
 func (s *side) prepare(t testing.TB, claims ...*resourceapi.ResourceClaim) {
 	t.Helper()
 	response, err := s.Prepare(t.Context(), claims...)
-	if err != nil {
-		t.Fatalf("%s: %v", s.name, err)
-	}
+	must.NoError(t, err, must.Sprint(s.name))
 	for _, c := range claims {
 		if message := response.Claims[string(c.UID)].GetError(); message != "" || len(response.Claims[string(c.UID)].GetDevices()) == 0 {
 			t.Fatalf("%s: claim %s: %s", s.name, c.Name, message)
@@ -201,9 +190,7 @@ func (s *side) prepare(t testing.TB, claims ...*resourceapi.ResourceClaim) {
 func (s *side) unprepare(t testing.TB, claims ...*resourceapi.ResourceClaim) {
 	t.Helper()
 	response, err := s.Unprepare(t.Context(), claims...)
-	if err != nil {
-		t.Fatalf("%s: %v", s.name, err)
-	}
+	must.NoError(t, err, must.Sprint(s.name))
 	for uid, c := range response.Claims {
 		if c.Error != "" {
 			t.Fatalf("%s: claim %s: %s", s.name, uid, c.Error)

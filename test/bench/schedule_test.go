@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,9 +23,7 @@ import (
 // floor are as many devices without attributes; pods without a claim are beside it.
 func BenchmarkSchedule(b *testing.B) {
 	cp := startControlPlane(b)
-	if err := cp.Schedule(); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, cp.Schedule())
 	c := &simulation{client: clientOf(b, cp)}
 	c.fill(b)
 	c.schedule(b, 10, "") // warms up
@@ -90,9 +89,7 @@ func (c *simulation) each(b *testing.B, n int, f func(context.Context, int) erro
 	}
 	close(next)
 	workers.Wait()
-	if err := errors.Join(errs...); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, errors.Join(errs...))
 }
 
 // until waits for a condition.
@@ -102,9 +99,7 @@ func (c *simulation) until(b *testing.B, what string, so func(context.Context) (
 	defer cancel()
 	for {
 		ok, err := so(ctx)
-		if err != nil {
-			b.Fatalf("wait for %s: %v", what, err)
-		}
+		must.NoError(b, err, must.Sprintf("wait for %s", what))
 		if ok {
 			return
 		}

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,91 +14,116 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
-// granted lists what the roles of the chart allow: one line for each namespace, API
-// group, resource, verb and names, so that nothing hides in a list or a wildcard.
-func granted(t *testing.T, args ...string) []string {
+// rights lists what the roles of a release allow, those of hooks too, by who has them: one line for each namespace, API
+// group, resource, verb and names, so that nothing hides in a list or a wildcard. The rights of a role that nobody has
+// stand under its name.
+func rights(t *testing.T, args ...string) map[string][]string {
 	t.Helper()
-	var lines []string
-	add := func(where string, rules []rbacv1.PolicyRule) {
-		for _, r := range rules {
+	rules, holders := map[string][]rbacv1.PolicyRule{}, map[string][]string{}
+	bind := func(role rbacv1.RoleRef, namespace string, subjects []rbacv1.Subject) {
+		for _, s := range subjects {
+			name := namespace + role.Kind + " " + role.Name
+			holders[name] = append(holders[name], strings.Join([]string{s.Kind, s.Namespace, s.Name}, " "))
+		}
+	}
+	for _, obj := range objects(t, render(t, args...)) {
+		switch o := obj.(type) {
+		case *rbacv1.ClusterRole:
+			rules["ClusterRole "+o.Name] = o.Rules
+		case *rbacv1.Role:
+			rules[o.Namespace+"Role "+o.Name] = o.Rules
+		case *rbacv1.ClusterRoleBinding:
+			bind(o.RoleRef, "", o.Subjects)
+		case *rbacv1.RoleBinding:
+			bind(o.RoleRef, o.Namespace, o.Subjects)
+		}
+	}
+	found := map[string][]string{}
+	for role, allowed := range rules {
+		where, _, _ := strings.Cut(role, "Role")
+		if where == "Cluster" {
+			where = "cluster"
+		}
+		if holders[role] == nil {
+			holders[role] = []string{"nobody, by " + role}
+		}
+		for _, who := range holders[role] {
+			found[who] = append(found[who], lines(where, allowed)...)
+			slices.Sort(found[who])
+		}
+	}
+	return found
+}
+
+// lines lists rules, one for each verb and resource.
+func lines(where string, rules []rbacv1.PolicyRule) (out []string) {
+	for _, r := range rules {
+		for _, verb := range r.Verbs {
+			for _, url := range r.NonResourceURLs {
+				out = append(out, where+": "+verb+" "+url)
+			}
 			for _, group := range r.APIGroups {
 				for _, resource := range r.Resources {
-					for _, verb := range r.Verbs {
-						line := fmt.Sprintf("%s: %s %s.%s", where, verb, resource, group)
-						for _, name := range r.ResourceNames {
-							line += " " + name
-						}
-						lines = append(lines, line)
-					}
+					words := append([]string{verb, resource + "." + group}, r.ResourceNames...)
+					out = append(out, where+": "+strings.Join(words, " "))
 				}
 			}
-			test.Nil(t, r.NonResourceURLs, test.Sprintf("rule %v has URLs, which this test does not read", r))
 		}
 	}
-	for _, role := range all[*rbacv1.ClusterRole](t, args...) {
-		add("cluster", role.Rules)
-	}
-	for _, role := range all[*rbacv1.Role](t, args...) {
-		add(role.Namespace, role.Rules)
-	}
-	slices.Sort(lines)
-	return lines
+	return out
 }
 
-// TestRBAC: exactly what the driver uses. docs/security.md gives the reasons;
-// test/cluster/e2e asks a real API server.
-func TestRBAC(t *testing.T) {
-	want := []string{
-		"cluster: associated-node:patch resourceclaims/driver.resource.k8s.io rdma.dev",
-		"cluster: associated-node:update resourceclaims/driver.resource.k8s.io rdma.dev",
-		"cluster: create events.",
-		"cluster: create resourceslices.resource.k8s.io",
-		"cluster: delete resourceslices.resource.k8s.io",
-		"cluster: get nodes.",
-		"cluster: get resourceclaims.resource.k8s.io",
-		"cluster: list resourceslices.resource.k8s.io",
-		"cluster: patch events.",
-		"cluster: patch resourceclaims/status.resource.k8s.io",
-		"cluster: update resourceclaims/status.resource.k8s.io",
-		"cluster: update resourceslices.resource.k8s.io",
-		"cluster: watch resourceslices.resource.k8s.io",
-		"default: create events.",
-		"default: patch events.",
-	}
-	test.Eq(t, want, granted(t), test.Sprint("rights"))
-	quiet := slices.DeleteFunc(slices.Clone(want), func(right string) bool {
-		return strings.HasPrefix(right, "cluster:") && strings.HasSuffix(right, " events.")
-	})
-	test.Eq(t, quiet, granted(t, "--set", "claims.events=false"), test.Sprint("rights without events of claims"))
-	want = slices.DeleteFunc(want, func(right string) bool {
-		return strings.Contains(right, " resourceclaims/")
-	})
-	test.Eq(t, want, granted(t, "--set", "claims.status=false"), test.Sprint("rights without the status of claims"))
+// granted lists what the driver may.
+func granted(t *testing.T, args ...string) []string {
+	t.Helper()
+	account := daemonSet(t, args...).Spec.Template.Spec.ServiceAccountName
+	return rights(t, args...)["ServiceAccount "+namespace+" "+account]
 }
 
-// TestBindings: the roles are given to the user that the driver's pods have, and to
-// nobody else, and the policies for what it writes name the same account, in any namespace: kustomize and Flux change
-// the namespace of objects and not of expressions, and a policy for another user would never apply.
+// TestRights: testdata/rights.golden.txt has what each account of a release may with the first values, which are the
+// defaults, and what other values add and take away. The driver has exactly what it uses: docs/security.md gives the
+// reasons, and test/cluster/e2e asks a real API server.
+func TestRights(t *testing.T) {
+	var text, before []string
+	for _, values := range []string{
+		"claims.events=true", "claims.events=false", "claims.status=false", "uninstallCheck=false,testDeviceClasses=null", "metrics.enabled=true",
+		monitored, "accessRoles.create=true",
+	} {
+		var now []string
+		for who, allowed := range rights(t, "--set", values) {
+			for _, right := range allowed {
+				now = append(now, who+": "+right)
+			}
+		}
+		slices.Sort(now)
+		text = append(text, "", "values: "+values)
+		for _, right := range without(before, now) {
+			text = append(text, "- "+right)
+		}
+		for _, right := range without(now, before) {
+			text = append(text, "+ "+right)
+		}
+		if before == nil {
+			before = now
+		}
+	}
+	golden.File(t, "testdata/rights.golden.txt", []byte(strings.Join(text[1:], "\n")+"\n"))
+}
+
+// TestBindings: the policies for what the driver writes name the account of its pods, in any namespace: kustomize and Flux
+// change the namespace of objects and not of expressions, and a policy for another user would never apply.
 func TestBindings(t *testing.T) {
 	for _, args := range [][]string{nil, {"--set", "fullnameOverride=other"}} {
-		account := daemonSet(t, args...).Spec.Template.Spec.ServiceAccountName
-		want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}}
-		cluster, inDefault := one[*rbacv1.ClusterRoleBinding](t, args...), one[*rbacv1.RoleBinding](t, args...)
-		for _, subjects := range [][]rbacv1.Subject{cluster.Subjects, inDefault.Subjects} {
-			test.Eq(t, want, subjects, test.Sprint("subjects"))
-		}
-		if cluster.RoleRef.Name != one[*rbacv1.ClusterRole](t, args...).Name || inDefault.RoleRef.Name != one[*rbacv1.Role](t, args...).Name {
-			t.Error("a binding names no role of the chart")
-		}
-		user := `^system:serviceaccount:[^:]+:` + account + `$`
+		user := `^system:serviceaccount:[^:]+:` + daemonSet(t, args...).Spec.Template.Spec.ServiceAccountName + `$`
 		for _, name := range []string{"node-slices.rdma.dev", "claim-status.rdma.dev", "events.rdma.dev"} {
 			conditions := policy(t, name, args...).Spec.MatchConditions
-			if len(conditions) != 1 || conditions[0].Expression != fmt.Sprintf("request.userInfo.username.matches(%q)", user) {
-				t.Errorf("policy %s applies to %v, want user %s", name, conditions, user)
-			}
+			must.Eq(t, 1, len(conditions), must.Sprintf("%s: conditions", name))
+			test.Eq(t, fmt.Sprintf("request.userInfo.username.matches(%q)", user), conditions[0].Expression,
+				test.Sprintf("whom policy %s applies to", name))
 		}
 	}
 }
@@ -182,48 +206,15 @@ func TestPolicies(t *testing.T) {
 	test.Eq(t, 0, len(want), test.Sprintf("policies without binding: %v", want))
 }
 
-// TestAccessRoles: without the value there is none. The viewer's role is that of docs/kubectl-rdma.md, the operator's
-// has the rules of kubectl rdma drain as well, and nobody is bound to them.
+// TestAccessRoles: the viewer's role is that of docs/kubectl-rdma.md. testdata/rights.golden.txt has the operator's, and
+// that nobody is bound to them.
 func TestAccessRoles(t *testing.T) {
-	args := []string{"--set", "accessRoles.create=true"}
-	roles := map[string][]string{}
-	for _, role := range all[*rbacv1.ClusterRole](t, args...) {
-		roles[role.Name] = lines(role.Rules)
-	}
-	driver := one[*rbacv1.ClusterRole](t).Name
-	must.Eq(t, 3, len(roles), must.Sprintf("%d roles: %v", len(roles), roles))
-	page, err := os.ReadFile("../../docs/kubectl-rdma.md")
-	must.NoError(t, err)
-	_, text, _ := strings.Cut(string(page), "## Rights\n")
+	_, text, _ := strings.Cut(readFile(t, "../../docs/kubectl-rdma.md"), "## Rights\n")
 	_, text, _ = strings.Cut(text, "```yaml\n")
 	text, _, _ = strings.Cut(text, "```")
 	var documented rbacv1.ClusterRole
 	must.NoError(t, yaml.UnmarshalStrict([]byte(text), &documented))
-	test.Eq(t, lines(documented.Rules), roles[driver+"-viewer"], test.Sprint("the viewer's role"))
-	added := slices.DeleteFunc(slices.Clone(roles[driver+"-operator"]), func(line string) bool {
-		return slices.Contains(roles[driver+"-viewer"], line)
-	})
-	want := []string{
-		"create devicetaintrules.resource.k8s.io", "delete devicetaintrules.resource.k8s.io",
-		"get devicetaintrules.resource.k8s.io", "get nodes.", "update devicetaintrules.resource.k8s.io",
-	}
-	test.Eq(t, want, added, test.Sprint("the operator's role"))
-	for _, binding := range all[*rbacv1.ClusterRoleBinding](t, args...) {
-		test.Eq(t, driver, binding.RoleRef.Name, test.Sprintf("%s binds", binding.Name))
-	}
-}
-
-// lines lists rules, one for each verb.
-func lines(rules []rbacv1.PolicyRule) (out []string) {
-	for _, r := range rules {
-		for _, group := range r.APIGroups {
-			for _, resource := range r.Resources {
-				for _, verb := range r.Verbs {
-					out = append(out, verb+" "+resource+"."+group)
-				}
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	want := lines("cluster", documented.Rules)
+	slices.Sort(want)
+	test.Eq(t, want, rights(t, "--set", "accessRoles.create=true")["nobody, by ClusterRole "+fullname+"-viewer"])
 }

@@ -140,9 +140,7 @@ var foreign = regexp.MustCompile(`(?m)^apiVersion: monitoring\.coreos\.com/`)
 func unknown(t *testing.T, doc []byte) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
-	if err := yaml.UnmarshalStrict(doc, &obj.Object); err != nil {
-		t.Fatalf("decode manifest: %v\n%s", err, doc)
-	}
+	must.NoError(t, yaml.UnmarshalStrict(doc, &obj.Object), must.Sprintf("decode manifest\n%s", doc))
 	return obj
 }
 

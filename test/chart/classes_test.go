@@ -93,22 +93,3 @@ func TestClassesOfOthers(t *testing.T) {
 		})
 	}
 }
-
-// TestExtendedResource: only the shared class gets the name, and only on request.
-func TestExtendedResource(t *testing.T) {
-	names := func(args ...string) map[string]string {
-		found := map[string]string{}
-		for _, class := range all[*resourceapi.DeviceClass](t, args...) {
-			if class.Spec.ExtendedResourceName != nil {
-				found[class.Name] = *class.Spec.ExtendedResourceName
-			}
-		}
-		return found
-	}
-	if got := names(); len(got) != 0 {
-		t.Errorf("extended resources by default: %v", got)
-	}
-	want := map[string]string{"shared.hca.rdma.dev": "rdma/hca"}
-	test.Eq(t, want, names("--set", "deviceClasses.extendedResourceName=rdma/hca"),
-		test.Sprint("extended resources"))
-}

@@ -35,9 +35,9 @@ func TestConfig(t *testing.T) {
 	} {
 		args := []string{"--values", values}
 		content := configuration(t, args...)
-		if _, err := drapolicy.Parse([]byte(content.Data["config.yaml"])); err != nil {
-			t.Errorf("%s: the driver does not read its configuration: %v\n%s", values, err, content.Data["config.yaml"])
-		}
+		_, err := drapolicy.Parse([]byte(content.Data["config.yaml"]))
+		test.NoError(t, err,
+			test.Sprintf("%s: the driver does not read its configuration\n%s", values, content.Data["config.yaml"]))
 		set := daemonSet(t, args...)
 		var volume string
 		for _, v := range set.Spec.Template.Spec.Volumes {

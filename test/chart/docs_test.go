@@ -67,9 +67,8 @@ func TestExamplesInDocs(t *testing.T) {
 				values := filepath.Join(t.TempDir(), "values.yaml")
 				must.NoError(t, os.WriteFile(values, []byte(manifests), 0o600))
 				manifests = render(t, "--values", values)
-				if _, err := drapolicy.Parse([]byte(configuration(t, "--values", values).Data["config.yaml"])); err != nil {
-					t.Errorf("%s: %v", path, err)
-				}
+				_, err := drapolicy.Parse([]byte(configuration(t, "--values", values).Data["config.yaml"]))
+				test.NoError(t, err, test.Sprint(path))
 			}
 			for _, obj := range objects(t, manifests) {
 				class, ok := obj.(*resourceapi.DeviceClass)
@@ -77,9 +76,8 @@ func TestExamplesInDocs(t *testing.T) {
 					continue
 				}
 				for _, config := range class.Spec.Config {
-					if _, err := v1alpha1.Decode(config.Opaque.Parameters.Raw); err != nil {
-						t.Errorf("%s: DeviceClass %s: %v", path, class.Name, err)
-					}
+					_, err := v1alpha1.Decode(config.Opaque.Parameters.Raw)
+					test.NoError(t, err, test.Sprintf("%s: DeviceClass %s", path, class.Name))
 				}
 			}
 		}

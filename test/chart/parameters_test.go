@@ -3,8 +3,6 @@ package chart
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -36,8 +34,8 @@ func judge(in, raw, says string) verdict {
 	return verdict{In: in, Parameters: []byte(raw), Good: err == nil, Says: says, Beyond: beyond}
 }
 
-// TestParameters writes down what the driver says of parameters: of each mistake by
-// itself, and of random ones.
+// TestParameters writes down what the driver says of parameters: of each mistake by itself, and of those in
+// testdata/random-parameters.txt. They were made at random from parts, of which one in twelve is bad.
 func TestParameters(t *testing.T) {
 	var verdicts bytes.Buffer
 	write := func(v verdict) {
@@ -50,19 +48,9 @@ func TestParameters(t *testing.T) {
 		test.Eq(t, (tc.says == ""), v.Good, test.Sprintf("%s of a %s: the driver accepts them", tc.fields, tc.in))
 		write(v)
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	for _, in := range []string{"claim", "class"} {
-		good := 0
-		for range 150 {
-			v := judge(in, randomParameters(random, kinds[in]), "")
-			if v.Good {
-				good++
-			}
-			write(v)
-		}
-		if good < 30 || good > 120 {
-			t.Errorf("%s: %d of 150 are good, which tells little", in, good)
-		}
+	for line := range strings.Lines(readFile(t, "testdata/random-parameters.txt")) {
+		in, parameters, _ := strings.Cut(strings.TrimSpace(line), " ")
+		write(judge(in, parameters, ""))
 	}
 	golden.File(t, "testdata/parameters.golden.jsonl", verdicts.Bytes())
 }
@@ -226,79 +214,4 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"class", "defaults: {memlock: x}", "defaults.memlock: want"},
 	{"class", "defaults: {limits: {qps: 1}}", "unknown field defaults.limits.qps"},
 	{"class", "defaults: {nodes: [mad]}", "defaults.nodes: more than allow.nodes allows"},
-}
-
-// randomParameters makes parameters of a kind from parts. One part in twelve is bad.
-func randomParameters(random *rand.Rand, kind string) string {
-	pick := func(good []string, bad ...string) string {
-		if random.IntN(12) == 0 {
-			return bad[random.IntN(len(bad))]
-		}
-		return good[random.IntN(len(good))]
-	}
-	object := func(fields ...string) string {
-		var kept []string
-		for _, f := range fields {
-			if random.IntN(2) == 0 {
-				kept = append(kept, f)
-			}
-		}
-		if random.IntN(40) == 0 {
-			kept = append(kept, `"mtu":1`)
-		}
-		return "{" + strings.Join(kept, ",") + "}"
-	}
-	number := func() string {
-		return pick([]string{`1`, `64`, `"1k"`, `"1Mi"`, `2e3`, `null`, `2147483647`}, `0`, `-1`, `"x"`, `""`, `1.5`, `"1500m"`, `[]`, `true`, `2147483648`, `"1e100"`, `{}`)
-	}
-	limits := func() string {
-		return pick([]string{object(`"handles":`+number(), `"objects":`+number()), `null`}, `8`, `"8"`, `[]`)
-	}
-	nodes := func() string {
-		return pick([]string{`["verbs"]`, `["verbs","cm"]`, `[]`, `null`, `["cm"]`, `["mad","verbs"]`}, `["umad"]`, `"verbs"`, `["cm","cm"]`, `[1]`, `[null]`, `{}`, `true`)
-	}
-	memlock := func() string {
-		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`, `"1.5Gi"`, `"1099511627776000000"`, `"4g"`, `"64MB"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500u"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
-	}
-	prefixes := func() string {
-		return pick([]string{`["10.1.2.3/24"]`, `["fd00::1/64","10.1.2.3/32"]`, `[]`, `null`}, `["10.1.2.3"]`, `["::ffff:10.1.2.3/120"]`, `["fe80::1%eth0/64"]`, `[1]`, `{}`, `["10.01.2.3/24"]`, `["10.1.2.3/33"]`)
-	}
-	network := func() string {
-		return pick([]string{object(
-			`"mode":`+pick([]string{`"move"`, `"none"`, `null`}, `"x"`, `1`),
-			`"vlan":`+pick([]string{`100`, `null`}, `0`, `"1"`, `1.5`, `4095`),
-			`"addresses":`+prefixes(),
-			`"mtu":`+pick([]string{`1500`, `null`}, `1`, `"1500"`, `70000`, `1500.5`),
-			`"gateways":`+pick([]string{`["10.1.2.1","fd00::1"]`, `[]`, `null`}, `["10.1.2.1","10.1.2.2"]`,
-				`["::ffff:10.1.1.1"]`, `["fe80::1%eth0"]`, `[""]`, `"10.1.2.1"`),
-			`"interface":`+pick([]string{`"rdma0"`, `""`, `null`}, `"lo"`, `"a b"`, `7`), `"routes":`+pick([]string{`[{"destination":"10.2.0.0/16"}]`, `[{"destination":"fd01::/16","gateway":"fd00::1"}]`, `[]`, `null`},
-				`[{}]`, `[null]`, `[{"destination":"fd01::/16","gateway":"::ffff:10.1.1.1"}]`, `[{"destination":"10.2.0.0/16","gateway":"x"}]`)), `null`}, `"macvlan"`, `[]`)
-	}
-	settings := object(
-		`"network":`+network(),
-		`"memlock":`+memlock(),
-		`"nodes":`+nodes(),
-		`"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`),
-		`"limits":`+limits(),
-		`"trafficClass":`+pick([]string{`106`, `null`}, `256`, `"106"`, `-1`, `1.5`, `true`),
-		`"serviceLevel":`+pick([]string{`3`, `null`}, `16`, `[]`))
-	if kind == v1alpha1.HCAClassConfigKind {
-		allow := object(
-			`"nodes":`+nodes(),
-			`"memlockMax":`+memlock(),
-			`"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`),
-			`"limitsMax":`+limits(),
-			`"trafficClasses":`+pick([]string{`[106,0]`, `[106]`, `null`}, `[256]`, `[1,1]`, `106`, `["1"]`),
-			`"serviceLevels":`+pick([]string{`[3]`, `[]`}, `[16]`, `{}`),
-			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`),
-				`"vlans":`+pick([]string{`[100]`, `[]`, `null`}, `[0]`, `100`, `["1"]`, `[null]`),
-				`"mtuMax":`+pick([]string{`9000`, `null`}, `67`, `65536`, `"9000"`, `1500.5`),
-				`"addresses":`+prefixes(), `"gateways":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
-		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))
-	}
-	meta := fmt.Sprintf(`"apiVersion":"%s","kind":"%s"`, pick([]string{v1alpha1.GroupVersion.String()}, "rdma.dev/v1", ""), pick([]string{kind}, "Config", ""))
-	if settings == "{}" {
-		return "{" + meta + "}"
-	}
-	return "{" + meta + "," + strings.TrimPrefix(settings, "{")
 }

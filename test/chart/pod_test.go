@@ -60,11 +60,6 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-func TestSELinuxType(t *testing.T) {
-	options := daemonSet(t, "--set", "seLinuxType=spc_t").Spec.Template.Spec.SecurityContext.SELinuxOptions
-	test.Eq(t, &corev1.SELinuxOptions{Type: "spc_t"}, options, test.Sprint("SELinux options"))
-}
-
 // TestNoPorts: with hostNetwork a declared port is a host port, and the second
 // driver of a rolling update could not start beside the first.
 func TestNoPorts(t *testing.T) {
@@ -117,93 +112,12 @@ func mounts(t *testing.T, set *appsv1.DaemonSet) []mount {
 	return found
 }
 
-func TestMounts(t *testing.T) {
-	const dir, make = corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate
-	want := []mount{
-		{Host: "/sys", Container: "/host/sys", ReadOnly: true, Recursive: corev1.RecursiveReadOnlyIfPossible, Type: dir},
-		{Host: "/dev", Container: "/host/dev", ReadOnly: true, Propagation: corev1.MountPropagationHostToContainer, Type: dir},
-		{Host: "/var/run/cdi", Container: "/var/run/cdi", Type: make},
-		{Host: "/run/rdma.dev/state", Container: "/run/rdma.dev/state", Type: make},
-		{Host: "/var/lib/kubelet/plugins/rdma.dev", Container: "/var/lib/kubelet/plugins/rdma.dev", Type: make},
-		{Host: "/var/lib/kubelet/plugins_registry", Container: "/var/lib/kubelet/plugins_registry", Type: dir},
-		{Host: "/var/lib/kubelet/pod-resources", Container: "/var/lib/kubelet/pod-resources", ReadOnly: true, Type: dir},
-		{Host: "/opt/rdma.dev/bin", Container: "/opt/rdma.dev/bin", Type: make},
-		{Host: "/run/rdma.dev/reports", Container: "/run/rdma.dev/reports", Type: make},
-	}
-	test.Eq(t, want, mounts(t, daemonSet(t)), test.Sprint("mounts"))
-	// Each directory follows its value, inside as outside.
-	moved := mounts(t, daemonSet(t, "--set", "testing.hostRoot=/srv/host,hostPaths.state=/state,hostPaths.cdi=/etc/cdi,hostPaths.kubelet=/k,hostPaths.hook=/hook,hostPaths.hookReports=/reports"))
-	for i, paths := range [][2]string{{"/srv/host/sys", "/host/sys"}, {"/srv/host/dev", "/host/dev"}, {"/etc/cdi", "/etc/cdi"},
-		{"/state", "/state"}, {"/k/plugins/rdma.dev", "/k/plugins/rdma.dev"}, {"/k/plugins_registry", "/k/plugins_registry"},
-		{"/k/pod-resources", "/k/pod-resources"}, {"/hook", "/hook"}, {"/reports", "/reports"}} {
-		if moved[i].Host != paths[0] || moved[i].Container != paths[1] {
-			t.Errorf("mount %d is %s at %s, want %s at %s", i, moved[i].Host, moved[i].Container, paths[0], paths[1])
-		}
-	}
-	test.Eq(t, len(want)-2, len(mounts(t, daemonSet(t, "--set", "hostPaths.hook="))),
-		test.Sprint("without a hook directory there"))
-}
-
-// TestScheduling: every node keeps its driver, also during an upgrade.
-func TestScheduling(t *testing.T) {
-	set := daemonSet(t)
-	update := set.Spec.UpdateStrategy.RollingUpdate
-	if update == nil || update.MaxSurge.IntValue() != 1 || update.MaxUnavailable.IntValue() != 0 {
-		t.Errorf("update strategy %v", update)
-	}
-	pod := set.Spec.Template.Spec
-	// A second driver fits a full node only without requests: kube-scheduler, noderesources/fit.go, fitsRequest. A request
-	// that is absent would be the limit.
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if q, ok := pod.Containers[0].Resources.Requests[name]; !ok || !q.IsZero() {
-			t.Errorf("the request of %s is %v, want 0", name, q)
-		}
-	}
-	test.Eq(t, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, pod.Tolerations,
-		test.Sprint("tolerations"))
-	test.Eq(t, "system-node-critical", pod.PriorityClassName, test.Sprint("priority class"))
-}
-
-// TestIdentity: the driver learns its node, and its pod's UID, which keeps the
-// sockets of two drivers apart.
-func TestIdentity(t *testing.T) {
-	got := map[string]string{}
-	for _, e := range driver(t, daemonSet(t)).Env {
-		got[e.Name] = e.ValueFrom.FieldRef.FieldPath
-	}
-	test.Eq(t, map[string]string{"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}, got,
-		test.Sprint("environment"))
-}
-
-// TestProbes: liveness and readiness ask over the kubelet's sockets, and the driver
-// gives up before the kubelet does, so that the event has a reason.
-func TestProbes(t *testing.T) {
-	c := driver(t, daemonSet(t, "--set", "hostPaths.kubelet=/k"))
-	alive := []string{"/usr/bin/dra-driver", "probe", "--kubelet-dir=/k"}
-	for name, p := range map[string]struct {
-		probe *corev1.Probe
-		want  []string
-	}{
-		"startup":   {c.StartupProbe, alive},
-		"liveness":  {c.LivenessProbe, alive},
-		"readiness": {c.ReadinessProbe, append(slices.Clone(alive), "--ready")},
-	} {
-		if p.probe == nil || p.probe.Exec == nil {
-			t.Fatalf("%s probe runs no program", name)
-		}
-		test.Eq(t, p.want, p.probe.Exec.Command, test.Sprintf("%s probe", name))
-		test.Greater(t, 5, p.probe.TimeoutSeconds,
-			test.Sprintf("%s probe times out after %d s, the driver's own timeout is 5 s", name, p.probe.TimeoutSeconds))
-	}
-}
-
 // TestFlags: the driver understands the flags that the chart gives it, whatever
 // the values.
 func TestFlags(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "dra-driver")
-	if out, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", program, "../../cmd/dra-driver").CombinedOutput(); err != nil {
-		t.Fatalf("build the driver: %v\n%s", err, out)
-	}
+	out, err := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", program, "../../cmd/dra-driver").CombinedOutput()
+	must.NoError(t, err, must.Sprintf("build the driver\n%s", out))
 	run := func(args ...string) string {
 		cmd := exec.Command(program, args...)
 		cmd.Env = []string{"NODE_NAME=", "POD_UID=x"}

@@ -52,7 +52,7 @@ func TestPodSecurity(t *testing.T) {
 		test.Sprint("violated checks of the level restricted"))
 	// Values of the chart add nothing but the capabilities of network.enabled.
 	full := violations(t, api.LevelBaseline, &daemonSet(t, "--values", "testdata/full.values.yaml").Spec.Template)
-	delete(full, "seLinuxOptions") // seLinuxType, TestSELinuxType
+	delete(full, "seLinuxOptions") // seLinuxType
 	if got, want := full["capabilities_baseline"], `non-default capabilities: container "driver" must not include "NET_ADMIN", "SYS_ADMIN" in securityContext.capabilities.add`; got != want || !strings.Contains(doc, "`capabilities_baseline`") {
 		t.Errorf("capabilities: %q, want %q, and docs/security.md to name the check", got, want)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
@@ -25,10 +24,9 @@ func TestRender(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".values.yaml")
 		t.Run(name, func(t *testing.T) {
-			if out, err := helm(t, "lint", "--strict", chartDir, "--values", file, "--kube-version", oldest); err != nil {
-				t.Errorf("helm lint: %v\n%s", err, out)
-			}
-			out := render(t, "--values", file)
+			out, err := helm(t, "lint", "--strict", chartDir, "--values", file, "--kube-version", oldest)
+			test.NoError(t, err, test.Sprintf("helm lint\n%s", out))
+			out = render(t, "--values", file)
 			golden.File(t, "testdata/"+name+".golden.yaml", []byte(dashboard.ReplaceAllString(out, "${1}    (monitoring/dashboard.json)\n")))
 			test.NotEq(t, 0, len(objects(t, out)), test.Sprint("nothing is rendered"))
 		})
@@ -76,17 +74,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLabels: every object says what it belongs to.
-func TestLabels(t *testing.T) {
-	for _, obj := range objects(t, render(t)) {
-		m, err := meta.Accessor(obj)
-		must.NoError(t, err)
-		for _, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart"} {
-			test.NotEq(t, "", m.GetLabels()[label], test.Sprintf("%T %s has no label %s", obj, m.GetName(), label))
-		}
-	}
-}
-
 // TestOldKubernetes: a cluster without resource.k8s.io/v1 is refused.
 func TestOldKubernetes(t *testing.T) {
 	out, err := helm(t, "template", release, chartDir, "--kube-version", "1.33.9")
@@ -94,7 +81,6 @@ func TestOldKubernetes(t *testing.T) {
 		t.Errorf("Kubernetes 1.33: %v\n%s", err, out)
 	}
 	// Providers add something to the version.
-	if out, err := helm(t, "template", release, chartDir, "--kube-version", "v1.34.1-gke.100"); err != nil {
-		t.Errorf("Kubernetes 1.34.1-gke.100: %v\n%s", err, out)
-	}
+	out, err = helm(t, "template", release, chartDir, "--kube-version", "v1.34.1-gke.100")
+	test.NoError(t, err, test.Sprintf("Kubernetes 1.34.1-gke.100\n%s", out))
 }

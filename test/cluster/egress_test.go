@@ -54,11 +54,10 @@ func throughProxy(t *testing.T, socket, host string) string {
 	defer conn.Close()
 	from := bufio.NewReader(conn)
 	ask := func(method, request string) *http.Response {
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.WriteString(conn, request)
+		must.NoError(t, err)
 		r, err := http.ReadResponse(from, &http.Request{Method: method})
-		must.NoError(t, err, must.Sprintf("%s", request))
+		must.NoError(t, err, must.Sprint(request))
 		return r
 	}
 	request := fmt.Sprintf("CONNECT %s:10250 HTTP/1.1\r\nHost: %[1]s:10250\r\n\r\n", host)

@@ -9,15 +9,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
-	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/supervisor"
 )
 
 // world is what of the host a cluster must not change.
@@ -103,6 +100,20 @@ func ours(t *testing.T, stateDir string) (pids []int, cgroups []string) {
 	return pids, cgroups
 }
 
+const plainPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: plain}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: localhost/busybox:testbed
+    imagePullPolicy: Never
+    command: [/bin/sh, -c, "echo hello; exec sleep 1000000"]
+    securityContext: {runAsUser: 1000, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`
+
 func TestUpDownLeavesNothing(t *testing.T) {
 	o := options(t)
 	before := look(t)
@@ -124,47 +135,6 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	test.NoError(t, cluster.Down(t.Context(), o, false), test.Sprint("a second down"))
 }
 
-// The death of process 1, however it comes, is the end of everything, and the next
-// up starts afresh.
-func TestSupervisorKilled(t *testing.T) {
-	needs.Long(t, "the test bed alone; TestUpDownLeavesNothing ends a cluster as tests do")
-	o := options(t)
-	c := up(t, o)
-	apply(t, c, plainPod)
-	pid, err := supervisor.NewClient(o.StateDir).Pid(t.Context())
-	must.NoError(t, err)
-	must.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	eventually(t, "the end of all processes", func() bool {
-		left, _ := ours(t, o.StateDir)
-		return len(left) == 0
-	})
-	if _, err := cluster.Open(t.Context(), o); !errors.Is(err, cluster.ErrNotRunning) {
-		t.Errorf("open: got %v, want ErrNotRunning", err)
-	}
-	c = up(t, o)
-	test.Eq(t, "", inside(t, c, "kubectl", "get", "pods", "-o", "name"),
-		test.Sprint("the new cluster knows the old one's pods"))
-}
-
-// Clusters with state directories of their own run side by side, and know nothing of each
-// other; one state directory has one cluster.
-func TestSideBySide(t *testing.T) {
-	needs.Long(t, "the test bed alone; two clusters run side by side in each run")
-	o, other := options(t), options(t)
-	c, second := up(t, o), up(t, other)
-	apply(t, second, plainPod)
-	test.Eq(t, "", inside(t, c, "kubectl", "get", "pods", "-o", "name"),
-		test.Sprint("the first cluster has the second one's pods"))
-	changed := o
-	changed.FeatureGates = map[string]bool{"DRADeviceTaintRules": true}
-	if _, err := cluster.Up(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "other options") {
-		t.Errorf("the same cluster with other options: %v", err)
-	}
-	test.NoError(t, cluster.Down(t.Context(), other, false))
-	test.NoError(t, c.Ready(t.Context()), test.Sprint("the first cluster afterwards"))
-	apply(t, c, plainPod)
-}
-
 // A component that cannot start is told with the end of its log, and takes nothing
 // with it.
 func TestFailureShowsTheLog(t *testing.T) {
@@ -180,9 +150,8 @@ func TestFailureShowsTheLog(t *testing.T) {
 	}
 	path, err := cluster.LogFile(o, cluster.APIServer)
 	must.NoError(t, err)
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("the log is gone: %v", err)
-	}
+	_, err = os.Stat(path)
+	test.NoError(t, err, test.Sprint("the log is gone"))
 }
 
 func TestStateDirOfSomebodyElse(t *testing.T) {
@@ -193,19 +162,6 @@ func TestStateDirOfSomebodyElse(t *testing.T) {
 		t.Error("up took a directory that is not its own")
 	}
 	test.Error(t, cluster.Down(t.Context(), o, false), test.Sprint("down removed a directory that is not its own"))
-	if _, err := os.Stat(mine); err != nil {
-		t.Errorf("the file is gone: %v", err)
-	}
-}
-
-// Somebody tidies up with rm under a running cluster.
-func TestStateDirRemoved(t *testing.T) {
-	needs.Long(t, "the test bed alone; TestUpDownLeavesNothing ends a cluster as tests do")
-	o := options(t)
-	up(t, o)
-	_ = os.RemoveAll(o.StateDir) // what is written meanwhile may stay
-	must.NoError(t, cluster.Down(t.Context(), o, false))
-	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
-		t.Errorf("left behind: %v %q", processes, cgroups)
-	}
+	_, err := os.Stat(mine)
+	test.NoError(t, err, test.Sprint("the file is gone"))
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
@@ -60,21 +59,9 @@ func apply(t *testing.T, c *cluster.Cluster, manifest string) {
 	cmd.Stdin = strings.NewReader(manifest)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := c.Run(cmd); err != nil {
-		t.Fatalf("apply: %v: %s", err, out.String())
-	}
+	must.NoError(t, c.Run(cmd), must.Sprintf("apply: %s", out.String()))
 	if _, err := c.Output(t.Context(), "kubectl", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s"); err != nil {
 		describe, _ := c.Output(t.Context(), "kubectl", "describe", "pods")
 		t.Fatalf("%v\n%s", err, describe)
-	}
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !ok() {
-		must.False(t, time.Now().After(deadline), must.Sprintf("%s: not within 30 s", what))
-		time.Sleep(20 * time.Millisecond)
 	}
 }

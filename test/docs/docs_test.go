@@ -51,9 +51,8 @@ func TestLinks(t *testing.T) {
 			if to.Path != "" {
 				target = filepath.Join(filepath.Dir(page.Path), to.Path)
 			}
-			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s links to %s: %v", page.Path, link, err)
-			}
+			_, err = os.Stat(target)
+			test.NoError(t, err, test.Sprintf("%s links to %s", page.Path, link))
 			if other := all[target]; to.Fragment != "" && (other == nil || !other.IDs[to.Fragment]) {
 				t.Errorf("%s links to %s: there is no such heading", page.Path, link)
 			}

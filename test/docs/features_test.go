@@ -2,9 +2,6 @@ package docs
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"maps"
 	"os"
@@ -12,7 +9,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -37,7 +33,7 @@ func decode(t *testing.T, path string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(checkout, path))
 	must.NoError(t, err)
-	must.NoError(t, yaml.UnmarshalStrict(data, into), must.Sprintf("%s", path))
+	must.NoError(t, yaml.UnmarshalStrict(data, into), must.Sprint(path))
 }
 
 func features(t *testing.T) featureFile {
@@ -151,27 +147,6 @@ func compared(t *testing.T, cells map[string]string) {
 	golden.File(t, path, []byte(before+"## Side by side\n"+strings.Join(lines, "\n")+"\n## "+after))
 }
 
-// TestDefaults: where a page says that something is off by default, the chart agrees.
-func TestDefaults(t *testing.T) {
-	off := offByDefault(t, features(t).Features)
-	for _, page := range userPages(t) {
-		data, err := os.ReadFile(page.Path)
-		must.NoError(t, err)
-		for paragraph := range strings.SplitSeq(string(data), "\n\n") {
-			if !strings.Contains(paragraph, "off by default") && !strings.Contains(paragraph, "off by\ndefault") {
-				continue
-			}
-			own := filepath.Base(page.Path)
-			if !slices.ContainsFunc(off, func(f feature) bool {
-				name, _, _ := strings.Cut(f.Page, "#")
-				return name == own || strings.Contains(paragraph, name) || strings.Contains(paragraph, "`"+f.Value)
-			}) && !strings.Contains(paragraph, "Kubernetes 1.") && own != "hook.md" {
-				t.Errorf("%s says \"off by default\" of what docs/features.yaml does not have so: %s", page.Path, paragraph)
-			}
-		}
-	}
-}
-
 // TestExamples: each manifest of examples/ is on a page of the documents, and a test applies it as it is.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(checkout, "examples", "*.yaml"))
@@ -194,58 +169,32 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// appliers are the functions of tests that apply an example, by its name.
-var appliers = []string{"Example", "Align", "exampleClaim", "apply", "exampleTalks"}
+// Examples by name: in a call of a function that applies one, and in a list that a loop walks.
+var (
+	appliedExample = regexp.MustCompile(`\b(?:Example|Align|exampleClaim|apply|exampleTalks)\((?:t, )?"([a-z0-9-]+)"`)
+	examplesOfLoop = regexp.MustCompile(`range \[\]string\{("[^}]*)\}`)
+)
 
 // applied lists the examples that tests on clusters apply, with the test's file.
 func applied(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	err := filepath.WalkDir(filepath.Join(checkout, "test"), func(path string, _ fs.DirEntry, err error) error {
+	must.NoError(t, filepath.WalkDir(filepath.Join(checkout, "test"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") || strings.Contains(path, "gpudriver") { // it has no cluster
 			return err
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
+		source := contents(t, strings.TrimPrefix(path, checkout+"/"))
+		for _, m := range appliedExample.FindAllStringSubmatch(source, -1) {
+			out[m[1]] = path
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			for _, name := range namedExamples(n) {
-				out[name] = path
+		for _, m := range examplesOfLoop.FindAllStringSubmatch(source, -1) {
+			for name := range strings.SplitSeq(m[1], ", ") {
+				out[strings.Trim(name, `"`)] = path
 			}
-			return true
-		})
+		}
 		return nil
-	})
-	must.NoError(t, err)
+	}))
 	return out
-}
-
-// namedExamples are the literals of a call that applies an example, or of a list that a loop over examples walks.
-func namedExamples(n ast.Node) (names []string) {
-	var among []ast.Expr
-	switch n := n.(type) {
-	case *ast.CallExpr:
-		called := n.Fun
-		if s, ok := called.(*ast.SelectorExpr); ok {
-			called = s.Sel
-		}
-		if id, ok := called.(*ast.Ident); ok && slices.Contains(appliers, id.Name) {
-			among = n.Args
-		}
-	case *ast.RangeStmt:
-		if list, ok := n.X.(*ast.CompositeLit); ok {
-			among = list.Elts
-		}
-	}
-	for _, e := range among {
-		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-			if name, err := strconv.Unquote(lit.Value); err == nil {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }
 
 // TestFrontPages: README and the front page of the site show the same manifests, before and after.

@@ -120,7 +120,7 @@ func TestJobs(t *testing.T) {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		must.NoError(t, err)
-		test.NoError(t, checkManifest(string(data)), test.Sprintf("%s", file))
+		test.NoError(t, checkManifest(string(data)), test.Sprint(file))
 		test.StrHasPrefix(t, "# NOT RUN BY US", string(data),
 			test.Sprintf("%s does not say that nobody ran it", file))
 		rel, err := filepath.Rel(checkout, file)

@@ -65,8 +65,7 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	for _, m := range regexp.MustCompile(`(?m)^    ((?:cmd|pkg|internal)/\S+)`).FindAllStringSubmatch(string(page), -1) {
-		if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
-			t.Errorf("docs/dev/layout.md: %v", err)
-		}
+		_, err := os.Stat(filepath.Join("../..", m[1]))
+		test.NoError(t, err, test.Sprint("docs/dev/layout.md"))
 	}
 }

@@ -1,8 +1,6 @@
 package docs
 
 import (
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -77,41 +75,16 @@ func TestNotRunIsMarked(t *testing.T) {
 		text := contents(t, strings.TrimPrefix(page.Path, checkout+"/"))
 		marks += len(marked.FindAllString(text, -1))
 		for line := range strings.Lines(marked.ReplaceAllString(text, "")) {
-			test.Eq(t, "", notRun.FindString(line), test.Sprintf("%s", page.Path))
+			test.Eq(t, "", notRun.FindString(line), test.Sprint(page.Path))
 		}
 	}
 	test.GreaterEq(t, 20, marks, test.Sprintf("only %d marks were found", marks))
 }
 
-// TestOneTruth: advice that other pages, messages and examples contradict does not come back.
-func TestOneTruth(t *testing.T) {
-	wrong := map[string]string{
-		"rdma system set netns " + "shared":              "docs/health.md", // which says when it works
-		"claims cannot name " + "an ipam":                "",
-		"fixed addresses " + "only":                      "",
-		"network.enabled=true and hostPaths." + "cniBin": "",
-		"   node1-rdma.dev" + "-":                        "", // slices are 00000-rdma.dev-node1-...
-		"Everything is " + "tested":                      "",
-		"test every " + "release":                        "",
-	}
-	for _, dir := range []string{"cmd", "pkg", "internal", "docs", "examples", "deployments"} {
-		err := filepath.WalkDir(filepath.Join(checkout, dir), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || strings.Contains(path, "/docs/adr/") || strings.Contains(path, "/docs/dev/") {
-				return err
-			}
-			data, err := os.ReadFile(path)
-			for words, here := range wrong {
-				if strings.Contains(string(data), words) && (here == "" || !strings.HasSuffix(path, here)) {
-					t.Errorf("%s says %q", path, words)
-				}
-			}
-			return err
-		})
-		must.NoError(t, err)
-	}
+// TestQuotedRefusal: what docs/claims.md quotes of an admission policy is what the policy says.
+func TestQuotedRefusal(t *testing.T) {
 	_, quoted, _ := strings.Cut(contents(t, "docs/claims.md"), "want one of ")
 	quoted, _, _ = strings.Cut(quoted, "\n")
-	if quoted == "" || !strings.Contains(contents(t, "deployments/manifests/dra-driver-rdma.yaml"), "want one of "+quoted+"\"") {
-		t.Errorf("docs/claims.md quotes %q of the policy, which says something else", quoted)
-	}
+	must.NotEq(t, "", quoted)
+	test.StrContains(t, contents(t, "deployments/manifests/dra-driver-rdma.yaml"), "want one of "+quoted+"\"")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -40,9 +41,8 @@ func promtool(t *testing.T, stdin string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(prometheus.Program(t, "promtool"), args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	test.NoError(t, err, test.Sprintf("promtool %s\n%s", strings.Join(args, " "), out))
 }
 
 func readFile(t *testing.T, path string) string {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -18,18 +20,14 @@ func TestBundle(t *testing.T) {
 	var archive, said strings.Builder
 	cmd := bed.Command(t.Context(), bed.Plugin(t).Path, "bundle")
 	cmd.Stdout, cmd.Stderr = &archive, &said
-	if err := bed.Run(cmd); err != nil {
-		t.Fatalf("kubectl rdma bundle: %v: %s", err, &said)
-	}
+	must.NoError(t, bed.Run(cmd), must.Sprintf("kubectl rdma bundle: %s", &said))
 	if strings.Contains(said.String(), "missing: ") {
 		t.Errorf("an administrator may read all, but: %s", &said)
 	}
 	unpack := exec.Command("tar", "-xzO")
 	unpack.Stdin = strings.NewReader(archive.String())
 	text, err := unpack.CombinedOutput()
-	if err != nil {
-		t.Fatalf("unpack: %v: %s", err, text)
-	}
+	must.NoError(t, err, must.Sprintf("unpack: %s", text))
 	for _, want := range []string{"Publishing ResourceSlices", "pci-0000-", "mlx5_0", "hca.rdma.dev"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the archive lacks %q", want)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -87,9 +89,7 @@ type server struct {
 func serverOf(t *testing.T, n *testbed.Namespace) server {
 	t.Helper()
 	var list struct{ Items []server }
-	if err := json.Unmarshal([]byte(n.Kubectl("get", "pods", "-l", "app=server", "-o", "json")), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(n.Kubectl("get", "pods", "-l", "app=server", "-o", "json")), &list))
 	if len(list.Items) != 1 {
 		t.Fatalf("%d pods of the deployment: %+v", len(list.Items), list.Items)
 	}

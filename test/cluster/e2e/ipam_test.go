@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test/must"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -44,9 +45,7 @@ func TestIPAMByAPI(t *testing.T) {
 	dir := t.TempDir()
 	p := &apiPlugin{t: t, n: n, file: filepath.Join(dir, "state/kubeconfig")}
 	err := bed.Checkout.Build(t.Context(), "./test/configmapipam", filepath.Join(dir, "bin/configmapipam"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p.grant()
 	bed.Inside(t, "sh", "-euc", `
 ip link add ens1f0np0 type veth peer name ipam-peer
@@ -110,15 +109,9 @@ func (p *apiPlugin) grant() {
 	p.n.Kubectl("create", "rolebinding", "ipam", "--role=ipam", "--serviceaccount="+p.n.Name+":ipam")
 	token := strings.TrimSpace(p.n.Kubectl("create", "token", "ipam", "--duration=1h"))
 	config, err := clientcmd.LoadFromFile(bed.Kubeconfig())
-	if err == nil {
-		err = clientcmdapi.MinifyConfig(config)
-	}
-	if err == nil {
-		err = clientcmdapi.FlattenConfig(config)
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
+	must.NoError(p.t, clientcmdapi.MinifyConfig(config))
+	must.NoError(p.t, clientcmdapi.FlattenConfig(config))
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	}
@@ -142,9 +135,7 @@ func (p *apiPlugin) reachable(yes bool) {
 	if yes {
 		p.cluster().Server = p.server
 	}
-	if err := clientcmd.WriteToFile(*p.config, p.file); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, clientcmd.WriteToFile(*p.config, p.file))
 }
 
 // owners returns the owners of addresses by what the API server has.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 	"github.com/rdma-dev/dra-driver-rdma/test/docs"
 )
@@ -23,9 +25,7 @@ type shell struct {
 func newShell(t *testing.T, n *testbed.Namespace, dir string) *shell {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(config, []byte(testbed.ReadFile(t, n.Kubeconfig())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(config, []byte(testbed.ReadFile(t, n.Kubeconfig())), 0o600))
 	s := &shell{n, t, dir, []string{"KUBECONFIG=" + config, "PLUGIN=" + filepath.Dir(n.Plugin(t).Path)}}
 	s.run("kubectl config set-context --current --namespace=" + n.Name)
 	return s
@@ -39,9 +39,7 @@ func (s *shell) run(command string) string {
 	cmd.Dir = s.dir
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := s.Run(cmd); err != nil {
-		s.t.Fatalf("%s: %v\n%s", command, err, out.String())
-	}
+	must.NoError(s.t, s.Run(cmd), must.Sprintf("%s\n%s", command, out.String()))
 	return out.String()
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -40,9 +42,8 @@ func createPrivilegedClass(t *testing.T) {
 // createClass makes a DeviceClass for one test.
 func createClass(t *testing.T, name, manifest string) {
 	t.Helper()
-	if out, err := bed.KubectlInput(t, manifest, "create", "-f", "-"); err != nil {
-		t.Fatalf("create DeviceClass: %v: %s", err, out)
-	}
+	out, err := bed.KubectlInput(t, manifest, "create", "-f", "-")
+	must.NoError(t, err, must.Sprintf("create DeviceClass: %s", out))
 	t.Cleanup(func() { bed.Kubectl(t, "delete", "deviceclass", name) })
 }
 

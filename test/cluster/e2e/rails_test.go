@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -44,9 +46,7 @@ func TestRailsGPU(t *testing.T) {
 	t.Cleanup(func() { n.Kubectl("delete", "jobs", "--all", "--cascade=foreground") }) // while both nodes are there
 	r.connect()
 	page, err := docs.Read(bed.Checkout.Path("docs", "nccl.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	values := testbed.ReadFile(t, bed.Checkout.Example("rails-gpu/values")) + "\nlockedMemory: {limit: inherit}\n"
 	bed.Configure(t, values)
 	n.Apply(nvidiaClass)
@@ -100,14 +100,10 @@ func (r *rails) connect() {
 		name, _ := cluster.Node(i + 1)
 		patch := fmt.Sprintf(`{"spec": {"podCIDR": %[1]q, "podCIDRs": [%[1]q]}}`, cluster.PodCIDR(i+1))
 		bed.Kubectl(r.t, "patch", "node", name, "--patch", patch)
-		if err := b.Load(r.t.Context(), image); err != nil {
-			r.t.Fatal(err)
-		}
+		must.NoError(r.t, b.Load(r.t.Context(), image))
 	}
 	for _, name := range railLinks {
-		if err := bed.Cable(r.t.Context(), r.nodes[1].Cluster, name, name, 9000); err != nil {
-			r.t.Fatal(err)
-		}
+		must.NoError(r.t, bed.Cable(r.t.Context(), r.nodes[1].Cluster, name, name, 9000))
 	}
 }
 
@@ -219,9 +215,7 @@ func (r *rails) talks(rail int) {
 	const kilobytes = 64
 	server, err := bed.Begin(bed.Command(r.t.Context(), "kubectl", "--namespace="+r.n.Name, "exec", r.pods[0], "--",
 		"sh", "-c", "timeout 60 nc -l -p 7000 -e sh -c 'wc -c > /tmp/received'"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.NoError(r.t, err)
 	send := fmt.Sprintf("dd if=/dev/zero bs=1k count=%d 2>/dev/null | timeout 10 nc %s 7000", kilobytes, to)
 	testbed.Eventually(r.t, "the server of rail "+strconv.Itoa(rail), func() error {
 		if out := r.n.Sh(r.pods[1], "rank", send+" && echo sent"); out != "sent" {
@@ -279,9 +273,7 @@ func (r *rails) nccl(page *docs.Page) {
 func (r *rails) numbered(s *shell, values string) {
 	r.t.Helper()
 	page, err := docs.Read(bed.Checkout.Path("docs", "network.md"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.NoError(r.t, err)
 	i := slices.IndexFunc(page.Blocks, func(b docs.Block) bool { return strings.HasPrefix(b.Text, "number=0\n") })
 	if i < 0 {
 		r.t.Fatal("docs/network.md numbers no nodes")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -172,9 +174,7 @@ func TestRemedies(t *testing.T) {
 func runtimeClassFile(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "class.yaml")
 	text := "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: " + noHandler + "}\nhandler: no-such-runtime\n"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -235,9 +235,7 @@ func TestNamespaceDeleted(t *testing.T) {
 	}
 	bed.Kubectl(t, "--namespace", deploy.Namespace, "wait", "--for=condition=Ready", "pod/monitor", "--timeout="+testbed.Patience.String())
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(values, []byte(bed.Inside(t, "helm", "get", "values", deploy.Release, "--namespace", deploy.Namespace, "-o", "yaml")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(values, []byte(bed.Inside(t, "helm", "get", "values", deploy.Release, "--namespace", deploy.Namespace, "-o", "yaml")), 0o600))
 	bed.Kubectl(t, "delete", "namespace", deploy.Namespace, "--wait=false")
 	gone := stuck{name: "monitor", verdict: "ending", reason: "DriverMissing", says: "no pod of the driver runs"}
 	testbed.Eventually(t, "the reason of the pod that cannot end", func() error { return gone.explained(t, plugin, deploy.Namespace) })

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -73,9 +75,7 @@ func TestUsableWorkload(t *testing.T) {
 	events := func() (found []event) {
 		var list struct{ Items []event }
 		out := n.Kubectl("get", "events", "--field-selector=reason=RDMANotUsable", "-o", "json")
-		if err := json.Unmarshal([]byte(out), &list); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal([]byte(out), &list))
 		return list.Items
 	}
 	count := func(kind string) (objects, count int) {

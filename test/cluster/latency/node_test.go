@@ -16,6 +16,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -24,6 +25,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/replay"
 )
 
@@ -47,9 +49,8 @@ type sight struct {
 	at    time.Time
 }
 
-// start makes a node with so many HCAs, and runs a driver with a configuration there until the
-// test ends.
-func start(t testing.TB, functions int, policy string) *node {
+// start makes a node with so many HCAs, and runs a driver there until the test ends.
+func start(t testing.TB, control *cluster.ControlPlane, functions int) *node {
 	t.Helper()
 	m, err := fixture.Large(functions)
 	must.NoError(t, err)
@@ -59,13 +60,21 @@ func start(t testing.TB, functions int, policy string) *node {
 	n.host.Become(t, m)
 	hcas := rdmatest.Discover(t, m).HCAs
 	n.port = &hcas[len(hcas)-1]
-	n.client = client(t, config(t))
+	c, err := drivertest.ConfigOf(control.Kubeconfig())
+	must.NoError(t, err)
+	n.client, err = kubernetes.NewForConfig(c)
+	must.NoError(t, err)
 	n.register()
 	n.watch()
-	n.run(policy)
+	n.run(rest.CopyConfig(c))
 	n.await(func(d *resourceapi.Device) bool { return len(d.Taints) == 0 })
 	n.settle(functions)
 	return n
+}
+
+// own selects the slices of the node.
+func (n *node) own() metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name}
 }
 
 // register makes the Node object.
@@ -81,10 +90,8 @@ func (n *node) register() {
 // watch follows the slice with the port's HCA.
 func (n *node) watch() {
 	n.Helper()
-	w, err := n.client.ResourceV1().ResourceSlices().Watch(n.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name})
-	if err != nil {
-		n.Fatal(err)
-	}
+	w, err := n.client.ResourceV1().ResourceSlices().Watch(n.Context(), n.own())
+	must.NoError(n, err)
 	n.Cleanup(w.Stop)
 	seen := make(chan sight, 10000)
 	n.seen = seen
@@ -104,24 +111,22 @@ func device(s *resourceapi.ResourceSlice, name string) *resourceapi.Device {
 	return nil
 }
 
-// run runs the driver.
-func (n *node) run(text string) {
+// run runs the driver, with a client of its own.
+func (n *node) run(c *rest.Config) {
 	n.Helper()
-	c := config(n.TB)
 	n.writes = &writes{}
 	c.Wrap(n.writes.wrap)
-	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + text + "\n"))
-	if err != nil {
-		n.Fatal(err)
-	}
+	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + atOnce + "\n"))
+	must.NoError(n, err)
+	client, err := kubernetes.NewForConfig(c)
+	must.NoError(n, err)
 	kubelet := drivertest.NewKubelet(n.TB)
 	driver, err := dra.New(dra.Config{
-		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir, StateDir: filepath.Join(drivertest.TempDir(n.TB), "state"), CDIDir: filepath.Join(drivertest.TempDir(n.TB), "cdi"),
+		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir,
+		StateDir: filepath.Join(drivertest.TempDir(n.TB), "state"), CDIDir: filepath.Join(drivertest.TempDir(n.TB), "cdi"),
 		Site: plan.DefaultSite(), Policy: p, Events: n.links.Events(),
-	}, client(n.TB, c))
-	if err != nil {
-		n.Fatal(err)
-	}
+	}, client)
+	must.NoError(n, err)
 	drivertest.Run(n.TB, driver)
 }
 
@@ -139,10 +144,8 @@ func (n *node) settle(want int) {
 // devices lists what is published.
 func (n *node) devices() map[string]resourceapi.Device {
 	n.Helper()
-	list, err := n.client.ResourceV1().ResourceSlices().List(n.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name})
-	if err != nil {
-		n.Fatal(err)
-	}
+	list, err := n.client.ResourceV1().ResourceSlices().List(n.Context(), n.own())
+	must.NoError(n, err)
 	out := map[string]resourceapi.Device{}
 	for _, s := range list.Items {
 		for _, d := range s.Spec.Devices {
@@ -181,12 +184,8 @@ func (n *node) set(up bool) time.Time {
 	port := filepath.Join(n.host.Root, "sys/class/infiniband", n.port.IBDev, "ports/1")
 	for file, content := range map[string]string{"state": state, "phys_state": physical} {
 		made := filepath.Join(n.host.Root, "sys", file+".new") // as in sysfs, nobody reads half of it
-		if err := os.WriteFile(made, []byte(content+"\n"), 0o644); err != nil {
-			n.Fatal(err)
-		}
-		if err := os.Rename(made, filepath.Join(port, file)); err != nil {
-			n.Fatal(err)
-		}
+		must.NoError(n, os.WriteFile(made, []byte(content+"\n"), 0o644))
+		must.NoError(n, os.Rename(made, filepath.Join(port, file)))
 	}
 	n.links.Change(7, n.port.Ports[0].Netdev, up)
 	return time.Now()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
@@ -45,9 +47,8 @@ func TestDocuments(t *testing.T) {
 	s := startWith(t, cluster.WithPodGroupClaims(cluster.Options{}))
 	s.install(t, "policy-parameters.yaml")
 	s.await(t, readVerdicts(t))
-	if out, err := s.run(t, testbed.NetworkAttachmentDefinitions, "create", "-f", "-"); err != nil {
-		t.Fatalf("create the resource of Multus: %v: %s", err, out)
-	}
+	out, err := s.run(t, testbed.NetworkAttachmentDefinitions, "create", "-f", "-")
+	must.NoError(t, err, must.Sprintf("create the resource of Multus: %s", out))
 	s.must(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/network-attachment-definitions.k8s.cni.cncf.io")
 	manifests := documented(t)
 	if len(manifests) < 30 {
@@ -72,36 +73,28 @@ func TestDocuments(t *testing.T) {
 		if m.kind == "Namespace" {
 			verb = "apply" // it is there, for what is in it
 		}
-		if out, err := s.run(t, m.text, verb, "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
-			t.Errorf("%s: %v: %s\n%s", m.source, err, out, m.text)
-		}
+		out, err := s.run(t, m.text, verb, "--dry-run=server", "--validate=strict", "-f", "-")
+		test.NoError(t, err, test.Sprintf("%s: %s\n%s", m.source, out, m.text))
 	}
 }
 
 func (s *server) must(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := s.run(t, "", args...); err != nil {
-		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-	}
+	out, err := s.run(t, "", args...)
+	must.NoError(t, err, must.Sprintf("kubectl %s: %s", strings.Join(args, " "), out))
 }
 
 // documented lists the manifests of all documents and examples.
 func documented(t *testing.T) []manifest {
 	t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	files, err := docs.Files(string(checkout))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var all []manifest
 	for _, file := range files {
 		page, err := docs.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, block := range page.Blocks {
 			if block.Language == "yaml" && strings.Contains("\n"+block.Text, "\napiVersion:") {
 				all = append(all, split(t, file, block.Text)...)
@@ -109,17 +102,11 @@ func documented(t *testing.T) []manifest {
 		}
 	}
 	examples, err := filepath.Glob(checkout.Path("examples", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	jobs, err := filepath.Glob(checkout.Path("examples", "jobs", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rails, err := filepath.Glob(checkout.Path("examples", "rails-gpu", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, file := range slices.Concat(examples, jobs, rails) {
 		all = append(all, split(t, file, testbed.ReadFile(t, file))...)
 	}
@@ -139,9 +126,7 @@ func split(t *testing.T, source, text string) []manifest {
 		if err == nil {
 			err = utilyaml.Unmarshal(object, &meta)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", source, err, text)
-		}
+		must.NoError(t, err, must.Sprintf("%s\n%s", source, text))
 		if meta.Kind != "" && elsewhere[meta.Kind] == "" {
 			found = append(found, manifest{source, string(object), meta.Kind, meta.Namespace})
 		}

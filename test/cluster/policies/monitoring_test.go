@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
 
@@ -24,9 +26,8 @@ func TestPrometheusOperator(t *testing.T) {
 		{"wait", "--for=condition=Established", "--timeout=1m", "--filename=testdata/prometheus-operator"},
 		{"create", "namespace", deploy.Namespace},
 	} {
-		if out, err := s.run(t, "", args...); err != nil {
-			t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-		}
+		out, err := s.run(t, "", args...)
+		must.NoError(t, err, must.Sprintf("kubectl %s: %s", strings.Join(args, " "), out))
 	}
 	for _, values := range operated {
 		objects := monitoring(t, values...)
@@ -49,16 +50,12 @@ func TestPrometheusOperator(t *testing.T) {
 func monitoring(t *testing.T, values ...string) string {
 	t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	args := []string{"template", deploy.Release, checkout.Chart(), "--namespace", deploy.Namespace, "--show-only", "templates/monitoring.yaml"}
 	for _, v := range append([]string{"metrics.enabled=true", "metrics.serviceMonitor=true", "metrics.prometheusRule=true"}, values...) {
 		args = append(args, "--set", v)
 	}
 	out, err := exec.CommandContext(t.Context(), "helm", args...).Output()
-	if err != nil {
-		t.Fatalf("helm template: %v", err)
-	}
+	must.NoError(t, err, must.Sprint("helm template"))
 	return string(out)
 }

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/kubectl"
@@ -45,17 +48,13 @@ func (s *server) run(t *testing.T, input string, args ...string) (string, error)
 func (s *server) install(t *testing.T, templates ...string) {
 	t.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, name := range templates {
-		out, err := exec.CommandContext(t.Context(), "helm", "template", deploy.Release, checkout.Chart(), "--namespace", deploy.Namespace, "--show-only", "templates/"+name).Output()
-		if err != nil {
-			t.Fatalf("helm template: %v", err)
-		}
-		if out, err := s.run(t, string(out), "apply", "-f", "-"); err != nil {
-			t.Fatalf("apply %s: %v: %s", name, err, out)
-		}
+		manifest, err := exec.CommandContext(t.Context(), "helm", "template", deploy.Release, checkout.Chart(),
+			"--namespace", deploy.Namespace, "--show-only", "templates/"+name).Output()
+		must.NoError(t, err, must.Sprint("helm template"))
+		out, err := s.run(t, string(manifest), "apply", "-f", "-")
+		must.NoError(t, err, must.Sprintf("apply %s: %s", name, out))
 	}
 }
 
@@ -71,9 +70,7 @@ type verdict struct {
 func readVerdicts(t *testing.T) []verdict {
 	t.Helper()
 	file, err := os.Open("../../chart/testdata/parameters.golden.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer file.Close()
 	var verdicts []verdict
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -166,13 +163,10 @@ func (s *server) await(t *testing.T, verdicts []verdict) {
 func TestManifests(t *testing.T) {
 	s := start(t)
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	manifests := checkout.Path("deployments", "manifests", "dra-driver-rdma.yaml")
 	for _, args := range [][]string{{"apply", "-f", manifests}, {"diff", "-f", manifests}, {"delete", "--wait=false", "-f", manifests}} {
-		if out, err := s.run(t, "", args...); err != nil {
-			t.Errorf("kubectl %s: %v: %s", args[0], err, out)
-		}
+		out, err := s.run(t, "", args...)
+		test.NoError(t, err, test.Sprintf("kubectl %s: %s", args[0], out))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test/must"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -21,9 +23,8 @@ spec: {selectors: [{cel: {expression: device.driver == "rdma.dev"}}]}
 func TestClaimsWithoutRequests(t *testing.T) {
 	s := start(t)
 	s.install(t, "policy-privileged-classes.yaml")
-	if out, err := s.run(t, privilegedClass, "create", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := s.run(t, privilegedClass, "create", "-f", "-")
+	must.NoError(t, err, must.Sprint(out))
 	create := func(devices string) (string, error) {
 		objects := fmt.Sprintf(`
 {apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: one}, spec: {devices: %[1]s}}

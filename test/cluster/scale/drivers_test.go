@@ -54,30 +54,6 @@ func BenchmarkDrivers(b *testing.B) {
 	}
 }
 
-// TestDrivers: three drivers start, prepare claims, and publish again after their kubelets have restarted, with the
-// rights of the chart. What they ask is counted.
-func TestDrivers(t *testing.T) {
-	needs.Long(t, "it tries the benchmark; TestLoadOfStart of pkg/dra counts what a driver sends")
-	needs.Root(t, "the hosts of the drivers have device nodes")
-	defer func(before time.Duration) { *pause = before }(*pause)
-	*pause = 0
-	f := newDrivers(t, 3)
-	f.arrive()
-	f.renew(0)
-	for _, n := range f.nodes {
-		got := n.ledger.tally()
-		for kind, least := range map[string]int{
-			"GET nodes": 3, "WATCH resourceslices": 1, "POST resourceslices": 2, "GET resourceclaims": len(n.claims),
-		} {
-			test.GreaterEq(t, least, got.requests[kind],
-				test.Sprintf("the driver of %s sent %q %d times, want %d at least", n.name, kind, got.requests[kind], least))
-		}
-		if got.sent == 0 || got.received == 0 {
-			t.Errorf("the driver of %s sent %d bytes and received %d", n.name, got.sent, got.received)
-		}
-	}
-}
-
 // raiseInotify lets this process watch the directories of all nodes: on hosts, each driver and each kubelet has a limit
 // of its own. The machine gets its value back.
 func raiseInotify(t testing.TB) {
@@ -86,7 +62,7 @@ func raiseInotify(t testing.TB) {
 	before, err := os.ReadFile(file)
 	must.NoError(t, err)
 	have, err := strconv.Atoi(strings.TrimSpace(string(before)))
-	must.NoError(t, err, must.Sprintf("%s", file))
+	must.NoError(t, err, must.Sprint(file))
 	if have >= enough {
 		return
 	}
@@ -227,7 +203,5 @@ func (f *drivers) flap(nodes []*node, hcas int, up bool) {
 // await waits for a condition that only trouble keeps from coming.
 func (f *drivers) await(condition func() error) {
 	f.Helper()
-	if err := drivertest.Await(10*time.Minute, condition); err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, drivertest.Await(10*time.Minute, condition))
 }

@@ -165,6 +165,6 @@ func TestKindOf(t *testing.T) {
 		method, url, _ := strings.Cut(request, " ")
 		r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 		must.NoError(t, err)
-		test.Eq(t, want, kindOf(r), test.Sprintf("%s", request))
+		test.Eq(t, want, kindOf(r), test.Sprint(request))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shoenig/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -93,9 +94,7 @@ func (f *drivers) run(p phase) {
 		before[i] = n.ledger.tally()
 	}
 	began, worked := time.Now(), f.processor()
-	if err := p.does(f.Context()); err != nil {
-		f.Fatalf("%s: %v", p.name, err)
-	}
+	must.NoError(f, p.does(f.Context()), must.Sprint(p.name))
 	happened := time.Now()
 	f.await(func() error { return f.right(p.first, p.second) })
 	settled := time.Since(happened)
@@ -307,8 +306,6 @@ func (f *drivers) report() string {
 // version names the API server and etcd.
 func (s *server) version() string {
 	info, err := s.client.Discovery().ServerVersion()
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, err)
 	return "kube-apiserver " + info.GitVersion + " with its etcd, on the same machine"
 }

@@ -343,9 +343,7 @@ func (s *simulation) settle(j job) bool {
 		}
 		return fmt.Errorf("%d of %d pods of %s have a node", have, j.nodes, j.name())
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, err)
 	return have == j.nodes
 }
 
@@ -381,7 +379,5 @@ func (s *simulation) end(j job) {
 		}
 		return nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, err)
 }

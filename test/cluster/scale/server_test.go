@@ -59,9 +59,7 @@ func (s *server) each(n int, do func(context.Context, int) error) {
 	for i := range n {
 		group.Go(func() error { return do(ctx, i) })
 	}
-	if err := group.Wait(); err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, group.Wait())
 }
 
 // apply applies a manifest.
@@ -69,22 +67,17 @@ func (s *server) apply(manifest string) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), s.kubectl, "--kubeconfig", s.control.Kubeconfig(), "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		s.Fatalf("apply: %v: %s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	must.NoError(s, err, must.Sprintf("apply: %s", out))
 }
 
 // install applies the plain manifests of the driver: rights, policies, classes. It makes the users' namespace.
 func (s *server) install() {
 	s.Helper()
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, err)
 	data, err := os.ReadFile(checkout.Path("deployments", "manifests", "dra-driver-rdma.yaml"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.NoError(s, err)
 	s.apply(string(data))
 	s.namespace(usersNamespace)
 }

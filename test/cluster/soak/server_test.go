@@ -59,9 +59,8 @@ func start(t *testing.T) *server {
 		t: t, control: control, config: config, pods: map[string]string{},
 		scheduler: controlplane.Cluster{Node: drivertest.NodeName, Features: controlplane.V136(), Claims: map[string]*resourceapi.ResourceClaim{}},
 	}
-	if s.client, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
+	s.client, err = kubernetes.NewForConfig(config)
+	must.NoError(t, err)
 	s.install(path)
 	s.createNode()
 	s.createNamespace()
@@ -76,9 +75,8 @@ func (s *server) install(path string) {
 	must.NoError(s.t, err)
 	kubectl := s.program(path, "kubectl")
 	manifests := checkout.Path("deployments", "manifests", "dra-driver-rdma.yaml")
-	if out, err := exec.CommandContext(s.t.Context(), kubectl, "--kubeconfig", s.control.Kubeconfig(), "apply", "-f", manifests).CombinedOutput(); err != nil {
-		s.t.Fatalf("apply %s: %v: %s", manifests, err, out)
-	}
+	out, err := exec.CommandContext(s.t.Context(), kubectl, "--kubeconfig", s.control.Kubeconfig(), "apply", "-f", manifests).CombinedOutput()
+	must.NoError(s.t, err, must.Sprintf("apply %s: %s", manifests, out))
 	classes, err := s.client.ResourceV1().DeviceClasses().List(s.t.Context(), metav1.ListOptions{})
 	must.NoError(s.t, err)
 	for i := range classes.Items {

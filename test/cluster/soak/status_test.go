@@ -38,9 +38,8 @@ func TestStatusKeepsBytes(t *testing.T) {
 			s.t = t
 			claim := s.withBytes(fmt.Sprintf("bytes-%d", i), s.deviceName(i), tc.parameters, tc.foreign)
 			before := claim.DeepCopy()
-			if _, err := node.Prepare(t.Context(), claim); err != nil {
-				t.Fatal(err)
-			}
+			_, err := node.Prepare(t.Context(), claim)
+			must.NoError(t, err)
 			drivertest.Eventually(t, func() error {
 				must.False(t, driver.HasEnded(), must.Sprint("the driver has ended"))
 				var err error

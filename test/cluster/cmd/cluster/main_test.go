@@ -60,7 +60,7 @@ func TestNotRunning(t *testing.T) {
 func TestExitCode(t *testing.T) {
 	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 137} {
 		err := exec.Command("/bin/sh", "-c", script).Run()
-		test.Eq(t, want, exitCode(fmt.Errorf("run: %w", err), os.Stderr), test.Sprintf("%s", script))
+		test.Eq(t, want, exitCode(fmt.Errorf("run: %w", err), os.Stderr), test.Sprint(script))
 	}
 	test.Eq(t, 0, exitCode(nil, os.Stderr), test.Sprint("no"))
 }

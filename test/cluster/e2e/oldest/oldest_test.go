@@ -8,7 +8,6 @@ import (
 
 	"github.com/shoenig/test"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -34,7 +33,7 @@ func TestVersion(t *testing.T) {
 		"kubelet":    {"get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"},
 		"API server": {"get", "--raw", "/version"},
 	} {
-		test.StrContains(t, bed.Kubectl(t, args...), "v1.34.", test.Sprintf("%s", what))
+		test.StrContains(t, bed.Kubectl(t, args...), "v1.34.", test.Sprint(what))
 	}
 }
 
@@ -67,12 +66,6 @@ func TestOldPodWaits(t *testing.T) {
 	if out := n.Kubectl("get", "resourceclaims", "-o", "name"); strings.TrimSpace(out) != "" {
 		t.Errorf("there are claims: %s", out)
 	}
-}
-
-// TestKubeletRestart: a restart of this version's kubelet disturbs nobody.
-func TestKubeletRestart(t *testing.T) {
-	needs.Long(t, "TestKubeletRestart of test/cluster/e2e/promises restarts the newest one")
-	bed.KubeletRestart(t)
 }
 
 // TestAlignment: alignment needs nothing that the oldest version lacks.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -21,27 +20,6 @@ func TestHelmTest(t *testing.T) {
 		n.Ready("greedy")
 		fails(t, "the driver is ready on 1 node", "the test pod is not scheduled", "cannot allocate all claims",
 			"kubectl rdma claims")
-	})
-	t.Run("the hook cannot raise the limit", func(t *testing.T) {
-		needs.Long(t, "TestContainer of internal/kube/installcheck has the words")
-		bed.Configure(t, "lockedMemory: {limit: 8388607Ti}\n"+testbed.HGXValues) // more than any kernel allows but unlimited
-		if testbed.RaisedLimit(t) == "unlimited" {
-			t.Skip("here the hook can raise the limit to any value")
-		}
-		fails(t, "published on 1 node", "failed: \"locked memory is limited to", "want 8388607Ti", "LimitMEMLOCK=infinity")
-	})
-	t.Run("the driver crashes", func(t *testing.T) {
-		needs.Long(t, "TestJudge of internal/kube/installcheck has the words; TestBadInput has a driver that crashes")
-		kubectl := func(args ...string) { bed.Kubectl(t, append([]string{"--namespace", deploy.Namespace}, args...)...) }
-		kubectl("patch", testbed.DaemonSet, "--type=json", "-p",
-			`[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--on-denied=never"}]`)
-		t.Cleanup(func() {
-			kubectl("rollout", "undo", testbed.DaemonSet)
-			kubectl("rollout", "status", testbed.DaemonSet, "--timeout="+testbed.Patience.String())
-		})
-		kubectl("delete", "pods", "--selector=app.kubernetes.io/name="+deploy.Release)
-		fails(t, "the driver is ready on 0 of 1 node", "exit code 2", "--on-denied: want clamp, fail or ignore",
-			"kubectl --namespace "+deploy.Namespace+" logs")
 	})
 	bed.Configure(t, "lockedMemory: {limit: '"+testbed.RaisedLimit(t)+"'}\n"+testbed.HGXValues)
 	passes(t)

@@ -120,9 +120,8 @@ func TestPolicyTest(t *testing.T) {
 	must.Eq(t, 2, len(roles), must.Sprint("roles in the document"))
 	for i, binding := range []string{"clusterrolebinding/kubectl-rdma", "rolebinding/kubectl-rdma-policy"} {
 		manifest, _, _ := strings.Cut(roles[i], "```")
-		if out, err := bed.KubectlInput(t, manifest, "create", "-f", "-"); err != nil {
-			t.Fatalf("create the role: %v: %s", err, out)
-		}
+		out, err := bed.KubectlInput(t, manifest, "create", "-f", "-")
+		must.NoError(t, err, must.Sprintf("create the role: %s", out))
 		kind, name, _ := strings.Cut(binding, "/")
 		role := strings.TrimSuffix(kind, "binding")
 		args := []string{"create", kind, name, "--" + role + "=" + name, "--user=jane", "--namespace=" + deploy.Namespace}

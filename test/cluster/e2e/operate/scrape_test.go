@@ -36,9 +36,8 @@ func TestServiceMonitor(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString
 	secret := fmt.Sprintf(`{apiVersion: v1, kind: Secret, type: kubernetes.io/tls, metadata: {name: rdma-tls, namespace: %s},
 data: {tls.crt: %s, tls.key: %s, ca.crt: %[2]s}}`, deploy.Namespace, encoded(certificate), encoded(key))
-	if out, err := bed.KubectlInput(t, secret, "create", "-f", "-"); err != nil {
-		t.Fatalf("create the Secret: %v: %s", err, out)
-	}
+	out, err := bed.KubectlInput(t, secret, "create", "-f", "-")
+	must.NoError(t, err, must.Sprintf("create the Secret: %s", out))
 	t.Cleanup(func() { bed.Kubectl(t, "--namespace", deploy.Namespace, "delete", "secret", "rdma-tls") })
 	bed.Configure(t, scraped("rdma-tls"))
 	token := scraperToken(t)

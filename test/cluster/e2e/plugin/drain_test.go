@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // foreign is a rule of somebody else for a device that the test drains.
@@ -24,9 +25,9 @@ func at(address string) string {
 
 // drains are pods that want a drained HCA, each in another form.
 var drains = map[string]waiting{
-	"late-share": {claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.0")), "")},
-	"late-vf":    {claim: devices(request("nic", "vf.hca.rdma.dev", at("0000:3b:00.2")), "")},
-	"late-whole": {claim: devices(request("nic", "hca.rdma.dev", at("0000:19:00.0")), "")},
+	"late-share": {Claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.0")), "")},
+	"late-vf":    {Claim: devices(request("nic", "vf.hca.rdma.dev", at("0000:3b:00.2")), "")},
+	"late-whole": {Claim: devices(request("nic", "hca.rdma.dev", at("0000:19:00.0")), "")},
 }
 
 // TestDrain: a drained HCA gets no new claim in any form, its pods stay until --evict, and undrain brings it back. The
@@ -35,7 +36,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "", "exclusive", "shared")
 	b.roles()
-	holder := waiting{claim: drains["late-share"].claim}
+	holder := waiting{Claim: drains["late-share"].Claim}
 	b.apply(holder.manifest("holder") + foreign)
 	b.scheduled("holder")
 	before := b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}")
@@ -97,7 +98,7 @@ var tolerant = map[string]struct {
 func (b *bed) evictions() {
 	b.Helper()
 	for name, w := range tolerant {
-		claim := waiting{claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.1")+", tolerations: ["+w.tolerations+"]"), "")}
+		claim := waiting{Claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.1")+", tolerations: ["+w.tolerations+"]"), "")}
 		b.apply(claim.manifest(name))
 	}
 	for name := range tolerant {
@@ -158,9 +159,7 @@ func (b *bed) roles() {
 	var list struct {
 		Items []struct{ Metadata struct{ Name string } }
 	}
-	if err := json.Unmarshal([]byte(b.run("kubectl", "get", "clusterroles", "-l", "app.kubernetes.io/name=dra-driver-rdma", "-o", "json")), &list); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, json.Unmarshal([]byte(b.run("kubectl", "get", "clusterroles", "-l", "app.kubernetes.io/name=dra-driver-rdma", "-o", "json")), &list))
 	for _, role := range list.Items {
 		_, user, _ := strings.Cut(role.Metadata.Name, "dra-driver-rdma-")
 		if i := strings.LastIndex(user, "-"); i >= 0 {

@@ -48,9 +48,6 @@ func newBed(t *testing.T, version string, nodes ...string) *bed {
 var programs string
 
 func TestMain(m *testing.M) {
-	if os.Getenv(measureVariable) != "" {
-		os.Exit(runMeasured(os.Args[1:]))
-	}
 	dir, err := os.MkdirTemp("", "kubectl-rdma-")
 	if err != nil {
 		panic(err)
@@ -87,12 +84,8 @@ func (b *bed) nodes(file string) {
 		}
 	}
 	data, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(data, &list)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
+	must.NoError(b, json.Unmarshal(data, &list))
 	for _, o := range list.Items {
 		if o.Kind == "Node" {
 			b.run("kubectl", "patch", "node", o.Metadata.Name, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status": %s}`, o.Status))
@@ -115,9 +108,7 @@ func (b *bed) run(args ...string) string {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		b.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, &stderr)
-	}
+	must.NoError(b, err, must.Sprintf("%s\n%s%s", strings.Join(args, " "), out, &stderr))
 	return string(out)
 }
 
@@ -127,9 +118,8 @@ func (b *bed) apply(manifest string) {
 	b.Helper()
 	cmd := b.command("kubectl", "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("apply: %v\n%s\n%s", err, out, manifest)
-	}
+	out, err := cmd.CombinedOutput()
+	must.NoError(b, err, must.Sprintf("apply\n%s\n%s", out, manifest))
 }
 
 // until waits for a condition.
@@ -165,9 +155,7 @@ type answer struct {
 func (b *bed) why(pod string) (a answer) {
 	b.Helper()
 	// Without kubectl, which does nothing but start it.
-	if err := json.Unmarshal([]byte(b.run("kubectl-rdma", "why", pod, "-o", "json")), &a); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, json.Unmarshal([]byte(b.run("kubectl-rdma", "why", pod, "-o", "json")), &a))
 	return a
 }
 

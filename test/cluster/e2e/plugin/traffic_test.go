@@ -33,10 +33,8 @@ func TestTraffic(t *testing.T) {
 	b := newBed(t, "", "exclusive")
 	file := filepath.Join(t.TempDir(), "second.json")
 	data, err := os.ReadFile(objects + "exclusive.json")
-	if err == nil {
-		err = os.WriteFile(file, []byte(strings.ReplaceAll(strings.ReplaceAll(string(data), `"train"`, `"second"`), `-train"`, `-second"`)), 0o644)
-	}
 	must.NoError(t, err)
+	must.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(strings.ReplaceAll(string(data), `"train"`, `"second"`), `-train"`, `-second"`)), 0o644))
 	b.nodes(file)
 	const in = "rdma-test"
 	checkout, err := deploy.FindCheckout()
@@ -58,7 +56,7 @@ func TestTraffic(t *testing.T) {
 	b.nothingLeft(in, "a test whose pods do not run")
 
 	// A pod that waits for a device goes first.
-	w := waiting{claim: devices(request("nic", "hca.rdma.dev", selector("false")), "")}
+	w := waiting{Claim: devices(request("nic", "hca.rdma.dev", selector("false")), "")}
 	b.apply(w.manifest("first"))
 	out, err = b.command(args()...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "1 pod waits for RDMA devices: default/first; nothing was created") {
@@ -107,14 +105,10 @@ func (b *bed) leastRights(args []string, in string) {
 	roles := []string{"clusterrole/rdma-test", "role/rdma-test"}
 	for _, name := range roles {
 		var role struct{ Rules []rbacv1.PolicyRule }
-		if err := json.Unmarshal([]byte(b.run("kubectl", "get", name, "-n", in, "-o", "json")), &role); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, json.Unmarshal([]byte(b.run("kubectl", "get", name, "-n", in, "-o", "json")), &role))
 		patch := func(rules []rbacv1.PolicyRule) {
 			text, err := json.Marshal(map[string]any{"rules": rules})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			b.run("kubectl", "patch", name, "-n", in, "--type=merge", "-p", string(text))
 		}
 		rights := single(role.Rules)
@@ -158,13 +152,9 @@ func single(rules []rbacv1.PolicyRule) (out []rbacv1.PolicyRule) {
 // endPods removes the deleted pods of a namespace, as their kubelets would.
 func (b *bed) endPods(namespace string) {
 	config, err := drivertest.ConfigOf(b.kubeconfig)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	ctx := b.Context()
 	go func() {
 		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,113 +11,69 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test/must"
+	"sigs.k8s.io/yaml"
 )
 
 // waiting is a pod that waits.
 type waiting struct {
-	// claim is the spec of its claim, in flow style; pod is more of the pod's spec.
-	claim, pod string
-	// class and container stand for pods without a claim of that kind.
-	source, container string
-	verdict           string
-	reasons           []string
-	// newer needs a feature that 1.34 has not.
-	newer bool
-	// event is what the pod waits for, if the scheduler does not look at it.
-	event string
-	// quiet marks a pod that nobody says anything about.
-	quiet bool
+	// Claim is the spec of its claim, in flow style; Pod is more of the pod's spec.
+	Claim flow
+	Pod   string
+	// Source and Container stand for pods without a claim of that kind.
+	Source, Container string
+	Verdict           string
+	Reasons           []string
+	// Newer needs a feature that 1.34 has not.
+	Newer bool
+	// Event is what the pod waits for, if the scheduler does not look at it.
+	Event string
+	// Quiet marks a pod that nobody says anything about.
+	Quiet bool
 }
 
-const rate = `device.attributes["rdma.dev"].?rateGbps.orValue(0)`
+// flow is YAML in flow style.
+type flow string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *flow) UnmarshalJSON(text []byte) error {
+	*f = flow(text)
+	return nil
+}
 
 func request(name, class, more string) string {
 	return fmt.Sprintf("{name: %s, exactly: {deviceClassName: %s%s}}", name, class, more)
 }
 
-func devices(requests, more string) string {
-	return fmt.Sprintf("{devices: {requests: [%s]%s}}", requests, more)
+func devices(requests, more string) flow {
+	return flow(fmt.Sprintf("{devices: {requests: [%s]%s}}", requests, more))
 }
 
 func selector(expression string) string {
 	return fmt.Sprintf(", selectors: [{cel: {expression: '%s'}}]", expression)
 }
 
-var pods = map[string]waiting{
-	"selector": {
-		claim: devices(request("nic", "hca.rdma.dev", selector(rate+" >= 1600")), ""), verdict: "unallocated",
-		reasons: []string{"ruled out: selector", "would help: selector", "NeverFits"},
-	},
-	"count": {
-		claim: devices(request("nics", "hca.rdma.dev", ", count: 20"+selector(rate+" >= 400")), ""), verdict: "unallocated",
-		reasons: []string{"NotEnoughDevices", "would help: count"},
-	},
-	"constraint": {
-		claim: devices(
-			request("a", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].ibdev == "mlx5_2"`))+", "+request("b", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].ibdev == "mlx5_3"`)),
-			", constraints: [{matchAttribute: resource.kubernetes.io/pcieRoot}]"), verdict: "unallocated",
-		reasons: []string{"would help: constraint"},
-	},
-	"class-missing": {claim: devices(request("nic", "hca.example.com", ""), ""), verdict: "broken", reasons: []string{"ClassMissing"}},
-	"class-empty":   {claim: devices(request("nic", "empty.example.com", ""), ""), verdict: "unallocated", reasons: []string{"ClassEmpty"}},
-	"expression": {
-		claim:   devices(request("nic", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].noSuchName == "x"`)), ""),
-		verdict: "broken", reasons: []string{"SelectorError"},
-	},
-	"node": {
-		claim: devices(request("nic", "hca.rdma.dev", ""), ""), pod: "nodeSelector: {kubernetes.io/hostname: elsewhere}", verdict: "unallocated",
-		reasons: []string{"ruled out: node", "would help: nodes"},
-	},
-	"template-missing": {source: "resourceClaimTemplateName: nowhere", verdict: "broken", reasons: []string{"TemplateMissing"}, event: "FailedResourceClaimCreation"},
-	"claim-missing":    {source: "resourceClaimName: nowhere", verdict: "broken", reasons: []string{"ClaimMissing"}, quiet: true},
-	"admin": {
-		claim:   devices(request("all", "hca.rdma.dev", ", adminAccess: true"), ""),
-		verdict: "broken", reasons: []string{"AdminAccessForbidden"}, event: "FailedResourceClaimCreation",
-	},
-	"extended-unknown": {container: "rdma/nobody", verdict: "broken", reasons: []string{"ExtendedResourceUnknown"}},
-	"gated":            {claim: devices(request("nic", "hca.rdma.dev", ""), ""), pod: "schedulingGates: [{name: example.com/quota}]", verdict: "broken", reasons: []string{"SchedulingGated"}},
-	"memory": {
-		claim: devices(request("nic", "hca.rdma.dev", ""), ""), container: "memory", verdict: "schedulable",
-	},
-	"taint": {
-		claim: devices(request("nic", "hca.rdma.dev", selector(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:90:00.0"`)), ""), verdict: "unallocated",
-		reasons: []string{"ruled out: taint", "would help: toleration"}, newer: true,
-	},
-	"taint-rule": {
-		claim: devices(request("nic", "hca.rdma.dev", selector(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:7e:00.0"`)), ""), verdict: "unallocated",
-		reasons: []string{"ruled out: taint", "would help: toleration"}, newer: true,
-	},
-	"allocated": {
-		claim: devices(request("nics", "hca.rdma.dev", ", count: 2"+selector(`device.attributes["rdma.dev"].ibdev in ["mlx5_0", "mlx5_1"]`)), ""), verdict: "unallocated",
-		reasons: []string{"ruled out: allocated", "would help: end"},
-	},
-	"capacity": {
-		claim: devices(request("share", "shared.hca.rdma.dev", ", capacity: {requests: {shares: 3}}"+selector(`device.attributes["rdma.dev"].ibdev == "mlx5_1"`)), ""), verdict: "unallocated",
-		reasons: []string{"ruled out: capacity", "would help: capacity", "would help: end"}, newer: true,
-	},
-	"counters": {
-		claim: devices(request("whole", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].ibdev == "mlx5_1" && device.attributes["rdma.dev"].protocol == "roce" && device.attributes["resource.kubernetes.io"].pciBusID == "0000:3b:00.1"`)), ""), verdict: "unallocated",
-		reasons: []string{"ruled out: counters", "would help: end"}, newer: true,
-	},
-	"extended-short": {container: "rdma/hca", verdict: "unallocated", reasons: []string{"NotEnoughDevices"}, newer: true},
-}
+//go:embed testdata/waiting.yaml
+var waitingFile []byte
 
-// holders are pods that are scheduled, and have what others wait for.
-var holders = map[string]waiting{
-	"holder-nic": {claim: devices(request("nic", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].ibdev == "mlx5_0" && device.attributes["resource.kubernetes.io"].pciBusID == "0000:19:00.0"`)), "")},
-	"holder-share": {
-		claim: devices(request("share", "shared.hca.rdma.dev", ", capacity: {requests: {shares: 2}}"+selector(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:3b:00.1"`)), ""), newer: true,
-	},
-}
+// pods wait, and holders are scheduled and have what pods wait for.
+var pods, holders = func() (pods, holders map[string]waiting) {
+	var file struct{ Pods, Holders map[string]waiting }
+	if err := yaml.UnmarshalStrict(waitingFile, &file); err != nil {
+		panic(err)
+	}
+	return file.Pods, file.Holders
+}()
 
 func (w waiting) manifest(name string) string {
-	source := w.source
+	source := w.Source
 	text := ""
-	if w.claim != "" {
+	if w.Claim != "" {
 		source = "resourceClaimTemplateName: " + name
-		text = fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: %s}\nspec: {spec: %s}\n---\n", name, w.claim)
+		text = fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: %s}\nspec: {spec: %s}\n---\n", name, w.Claim)
 	}
-	spec := w.pod
+	spec := w.Pod
 	if spec == "" {
 		spec = "restartPolicy: Never"
 	}
@@ -126,10 +83,10 @@ func (w waiting) manifest(name string) string {
 		resources = "claims: [{name: devices}]"
 	}
 	switch {
-	case w.container == "memory":
+	case w.Container == "memory":
 		resources += ", requests: {memory: 4Ti}"
-	case w.container != "":
-		resources = fmt.Sprintf("limits: {%s: 30}", w.container)
+	case w.Container != "":
+		resources = fmt.Sprintf("limits: {%s: 30}", w.Container)
 	}
 	return text + fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  %s\n  containers: [{name: main, image: busybox, resources: {%s}}]\n---\n", name, spec, resources)
 }
@@ -170,7 +127,7 @@ func TestWhy(t *testing.T) {
 			b.hold(newer)
 			b.wait(newer)
 			for name, w := range pods {
-				if newer || !w.newer {
+				if newer || !w.Newer {
 					b.explained(name, w)
 				}
 			}
@@ -191,7 +148,7 @@ func TestWhy(t *testing.T) {
 // hold makes the pods that have what others wait for.
 func (b *bed) hold(newer bool) {
 	for name, w := range holders {
-		if newer || !w.newer {
+		if newer || !w.Newer {
 			b.apply(w.manifest(name))
 			b.scheduled(name)
 		}
@@ -220,18 +177,18 @@ func (b *bed) wait(newer bool) {
 			all.WriteString(pod)
 			continue
 		}
-		if newer || !w.newer {
+		if newer || !w.Newer {
 			all.WriteString(w.manifest(name))
 		}
 	}
 	b.apply(all.String())
 	for name, w := range pods {
-		if w.newer && !newer || w.quiet {
+		if w.Newer && !newer || w.Quiet {
 			continue
 		}
-		if w.event != "" {
-			b.until("an event "+w.event+" of "+name, func() bool {
-				return strings.Contains(b.run("kubectl", "get", "events", "--field-selector", "involvedObject.name="+name+",reason="+w.event, "-o", "name"), "event/")
+		if w.Event != "" {
+			b.until("an event "+w.Event+" of "+name, func() bool {
+				return strings.Contains(b.run("kubectl", "get", "events", "--field-selector", "involvedObject.name="+name+",reason="+w.Event, "-o", "name"), "event/")
 			})
 			continue
 		}
@@ -244,13 +201,13 @@ func (b *bed) explained(name string, w waiting) {
 	b.Helper()
 	a := b.why(name)
 	got := a.reasons()
-	if a.Verdict != w.verdict {
-		b.Errorf("%s: %s (%s), want %s", name, a.Verdict, a.Summary, w.verdict)
+	if a.Verdict != w.Verdict {
+		b.Errorf("%s: %s (%s), want %s", name, a.Verdict, a.Summary, w.Verdict)
 	}
 	if len(a.Unread) > 0 { // an administrator reads everything, also where DeviceTaintRules are not served
 		b.Errorf("%s: not known: %q", name, a.Unread)
 	}
-	for _, reason := range w.reasons {
+	for _, reason := range w.Reasons {
 		if !got[reason] {
 			b.Errorf("%s: %q is not among %v:\n%s", name, reason, got, b.run("kubectl", "rdma", "why", name, "-o", "wide"))
 		}
@@ -263,14 +220,12 @@ func (b *bed) planned(newer bool) {
 	b.Helper()
 	var all strings.Builder
 	for name, w := range pods {
-		if newer || !w.newer {
+		if newer || !w.Newer {
 			all.WriteString(w.manifest(name))
 		}
 	}
 	file := filepath.Join(b.TempDir(), "pods.yaml")
-	if err := os.WriteFile(file, []byte(all.String()), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, os.WriteFile(file, []byte(all.String()), 0o644))
 	var list struct{ Items []answer }
 	out, err := b.command("kubectl", "rdma", "why", "-f", file, "-o", "json").Output() // it fails, since most do not fit
 	if err == nil || json.Unmarshal(out, &list) != nil {
@@ -278,10 +233,10 @@ func (b *bed) planned(newer bool) {
 	}
 	for _, a := range list.Items {
 		w := pods[a.Pod]
-		if a.Phase != "Planned" || a.Verdict != w.verdict || len(a.Unread) > 0 {
-			b.Errorf("%s, planned: %s (%s), not known %q; want %s", a.Pod, a.Verdict, a.Summary, a.Unread, w.verdict)
+		if a.Phase != "Planned" || a.Verdict != w.Verdict || len(a.Unread) > 0 {
+			b.Errorf("%s, planned: %s (%s), not known %q; want %s", a.Pod, a.Verdict, a.Summary, a.Unread, w.Verdict)
 		}
-		for _, reason := range w.reasons {
+		for _, reason := range w.Reasons {
 			if got := a.reasons(); !got[reason] {
 				b.Errorf("%s, planned: %q is not among %v", a.Pod, reason, got)
 			}
@@ -353,15 +308,11 @@ func (b *bed) rules() {
 func (b *bed) watch(args ...string) func() string {
 	b.Helper()
 	out, err := os.Create(filepath.Join(b.TempDir(), "output"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	ctx, stop := context.WithCancel(b.Context())
 	cmd := exec.CommandContext(ctx, "/usr/bin/env", args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = b.env, out, out
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, cmd.Start())
 	b.Cleanup(func() {
 		stop()
 		_ = cmd.Wait() // it was killed
@@ -369,9 +320,7 @@ func (b *bed) watch(args ...string) func() string {
 	})
 	return func() string {
 		text, err := os.ReadFile(out.Name())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		return string(text)
 	}
 }
@@ -386,9 +335,7 @@ func (b *bed) completes() {
 // rights: the role in the document is enough for everything.
 func (b *bed) rights() {
 	doc, err := os.ReadFile("../../../../docs/kubectl-rdma.md")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	_, role, _ := strings.Cut(string(doc), "## Rights\n")
 	_, role, _ = strings.Cut(role, "```yaml\n")
 	role, _, _ = strings.Cut(role, "```")

@@ -35,9 +35,8 @@ func TestRelease(t *testing.T) {
 	}
 	bed.Configure(t, "logVerbosity: 4")
 	untouched("helm upgrade")
-	if out, err := helm("rollback", deploy.Release, "--wait", "--timeout", "120s"); err != nil {
-		t.Fatalf("helm rollback: %v: %s", err, out)
-	}
+	out, err := helm("rollback", deploy.Release, "--wait", "--timeout", "120s")
+	must.NoError(t, err, must.Sprintf("helm rollback: %s", out))
 	untouched("helm rollback")
 
 	if out, err := helm("uninstall", deploy.Release, "--timeout", "120s"); err == nil || !strings.Contains(err.Error(), deploy.Release+"-uninstall failed") {
@@ -53,9 +52,8 @@ func TestRelease(t *testing.T) {
 	if err != nil || revision == nil {
 		t.Fatalf("helm history: %v: %s", err, history)
 	}
-	if out, err := helm("rollback", deploy.Release, revision[1], "--wait", "--timeout", "120s"); err != nil {
-		t.Fatalf("helm rollback after a refused uninstallation: %v: %s", err, out)
-	}
+	out, err = helm("rollback", deploy.Release, revision[1], "--wait", "--timeout", "120s")
+	must.NoError(t, err, must.Sprintf("helm rollback after a refused uninstallation: %s", out))
 	bed.Configure(t, "logVerbosity: 3")
 	untouched("helm upgrade after a refused uninstallation")
 	n.RestartContainer("app") // with the hook of its spec
@@ -83,9 +81,8 @@ func TestRelease(t *testing.T) {
 	device = n.ClaimOf("again").Results()[0].Device
 
 	// The way to force it: the pod goes on, and ends when there is a driver again.
-	if out, err := helm("uninstall", deploy.Release, "--no-hooks", "--wait", "--timeout", "120s"); err != nil {
-		t.Fatalf("helm uninstall --no-hooks: %v: %s", err, out)
-	}
+	out, err = helm("uninstall", deploy.Release, "--no-hooks", "--wait", "--timeout", "120s")
+	must.NoError(t, err, must.Sprintf("helm uninstall --no-hooks: %s", out))
 	n.Expect("again", "app", device)
 	n.Kubectl("delete", "pod", "again", "--wait=false")
 	bed.Configure(t, "{}")

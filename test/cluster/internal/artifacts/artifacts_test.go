@@ -55,9 +55,8 @@ func TestEnsureAfterABrokenBuild(t *testing.T) {
 	}
 	write(t, filepath.Join(s.Cache, "bin/.build-hello/hello"), "half a program")
 	write(t, filepath.Join(s.Source, "build/hello/main.go"), "package main\n\nfunc main() {}\n")
-	if _, err := s.EnsureOne(t.Context(), hello); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.EnsureOne(t.Context(), hello)
+	must.NoError(t, err)
 	entries, err := filepath.Glob(filepath.Join(s.Cache, "bin/.build-*"))
 	if err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v %v", entries, err)

@@ -26,7 +26,7 @@ func TestWriteArchive(t *testing.T) {
 		tag, err := name.NewTag(ref)
 		must.NoError(t, err)
 		img, err := tarball.ImageFromPath(path, &tag)
-		must.NoError(t, err, must.Sprintf("%s", ref))
+		must.NoError(t, err, must.Sprint(ref))
 		config, err := img.ConfigFile()
 		if err != nil || config.Config.Entrypoint[0] != entrypoint || config.OS != "linux" {
 			t.Errorf("%s: config %+v, %v", ref, config, err)

@@ -2,9 +2,7 @@ package testbed
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -70,21 +68,6 @@ func (b *Bed) RestartKubelet(t *testing.T) time.Duration {
 	return away
 }
 
-// KubeletRestart is the test that a running pod keeps its HCA when the kubelet is
-// restarted, also when its container starts again after that, and that another pod gets one.
-func (b *Bed) KubeletRestart(t *testing.T) {
-	n := b.Namespace(t)
-	c := n.Running("app")
-	b.RestartKubelet(t)
-	n.RestartContainer("app")
-	n.Expect("app", "app", c.Results()[0].Device)
-	n.Apply(Pod("new", "resourceClaimTemplateName: one"))
-	n.Ready("new")
-	n.Expect("new", "app", n.ClaimOf("new").Results()[0].Device)
-	n.Delete("app")
-	b.Gone(t, c.Spec())
-}
-
 // Reboot does to the node what a reboot does, as far as pods, kubelet and driver see it:
 // all containers end, what is kept in memory is gone, the kernel numbers its devices anew
 // (meanwhile). The boot ID cannot be changed; what is written with it is kept in memory.
@@ -112,35 +95,6 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 	}
 	// A kubelet that finds containerd not ready to serve it ends, and a node starts it again.
 	Eventually(t, "start of the kubelet", func() error { return b.Start(ctx, cluster.Kubelet) })
-}
-
-// RestoreEtcd gives the API server the data from before meanwhile, as the restoration of a backup does. All that talks
-// to it restarts, but for the driver.
-func (b *Bed) RestoreEtcd(t *testing.T, meanwhile func()) {
-	t.Helper()
-	ctx := t.Context()
-	data := filepath.Join(b.options.StateDir, "etcd")
-	saved := filepath.Join(t.TempDir(), "etcd")
-	stopped := func(during func() error) {
-		t.Helper()
-		for _, step := range []func() error{
-			func() error { return b.Stop(ctx, cluster.APIServer, syscall.SIGTERM) },
-			func() error { return b.Stop(ctx, cluster.Etcd, syscall.SIGTERM) },
-			during,
-		} {
-			must.NoError(t, step())
-		}
-		// Each is ready only with the other.
-		etcd := make(chan error, 1)
-		go func() { etcd <- b.Start(ctx, cluster.Etcd) }()
-		must.NoError(t, errors.Join(b.Start(ctx, cluster.APIServer), <-etcd))
-		for _, name := range []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kubelet} {
-			must.NoError(t, b.Restart(ctx, name))
-		}
-	}
-	stopped(func() error { return os.CopyFS(saved, os.DirFS(data)) })
-	meanwhile()
-	stopped(func() error { return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(saved))) })
 }
 
 // DriverProcess returns the ID of the driver's process. Other clusters of the machine may have one of that name: the

@@ -38,16 +38,10 @@ func (b *Bed) swapUverbs(t *testing.T, one, other string) {
 		now := filepath.Join(filepath.Dir(dir), names[1-i])
 		link := filepath.Join(class, names[1-i])
 		target, err := filepath.Rel(class, now)
-		if err == nil {
-			err = os.Rename(dir, now)
-		}
-		if err == nil {
-			err = os.Remove(link)
-		}
-		if err == nil {
-			err = os.Symlink(target, link)
-		}
 		must.NoError(t, err)
+		must.NoError(t, os.Rename(dir, now))
+		must.NoError(t, os.Remove(link))
+		must.NoError(t, os.Symlink(target, link))
 	}
 	b.LinkEvent(t, one)
 	b.LinkEvent(t, other)

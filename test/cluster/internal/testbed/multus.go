@@ -63,9 +63,8 @@ ln -sf sriov /opt/cni/bin/ib-sriov`, dir, recorder)
 
 func (b *Bed) apply(t *testing.T, manifest string) {
 	t.Helper()
-	if out, err := b.KubectlInput(t, manifest, "apply", "-f", "-"); err != nil {
-		t.Fatalf("apply: %v: %s", err, out)
-	}
+	out, err := b.KubectlInput(t, manifest, "apply", "-f", "-")
+	must.NoError(t, err, must.Sprintf("apply: %s", out))
 }
 
 // Network is what a CNI plugin was told.
@@ -79,9 +78,8 @@ func (b *Bed) Seen(t *testing.T, pod string) Network {
 	t.Helper()
 	var n Network
 	text := b.Inside(t, "cat", "/run/cni-seen/"+pod)
-	if err := json.Unmarshal([]byte(text), &n); err != nil {
-		t.Fatalf("configuration of the network of pod %s: %v\n%s", pod, err, text)
-	}
+	must.NoError(t, json.Unmarshal([]byte(text), &n),
+		must.Sprintf("configuration of the network of pod %s\n%s", pod, text))
 	return n
 }
 

@@ -64,9 +64,8 @@ func (n *Namespace) Kubectl(args ...string) string {
 // Apply applies a manifest given as text.
 func (n *Namespace) Apply(manifest string) {
 	n.t.Helper()
-	if out, err := n.KubectlInput(n.t, manifest, "--namespace", n.Name, "apply", "-f", "-"); err != nil {
-		n.t.Fatalf("apply: %v: %s\n%s", err, out, manifest)
-	}
+	out, err := n.KubectlInput(n.t, manifest, "--namespace", n.Name, "apply", "-f", "-")
+	must.NoError(n.t, err, must.Sprintf("apply: %s\n%s", out, manifest))
 }
 
 // Example applies an example manifest as it is in the checkout.

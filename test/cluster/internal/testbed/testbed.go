@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -46,11 +45,10 @@ type Bed struct {
 	// HostRoot has the host's sys and, inside the cluster, its dev.
 	HostRoot string
 
-	options  cluster.Options
-	kubectl  kubectl.Client
-	dir      string
-	values   string
-	stopGPUs func() // ends the GPU driver and waits for its end
+	options cluster.Options
+	kubectl kubectl.Client
+	dir     string
+	values  string
 }
 
 // Main is TestMain: it sets *bed up, runs the tests and takes everything down.
@@ -166,38 +164,21 @@ func (b *Bed) PluginDir(elem ...string) string {
 
 func (b *Bed) gpuDriver() string { return filepath.Join(b.dir, "gpudriver") }
 
-// startGPUs starts the GPU driver, as a process on the node, and makes its class. It
-// ends with the cluster, or by stopGPUs.
+// startGPUs starts the GPU driver, as a process on the node that ends with the cluster, and makes its class.
 func (b *Bed) startGPUs(ctx context.Context, hostRoot string) error {
 	log, err := os.Create(filepath.Join(b.dir, "gpudriver-"+b.node()+".log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	lives, stop := context.WithCancel(context.WithoutCancel(ctx))
-	cmd := b.Command(lives, b.gpuDriver(), "--node", b.node(), "--host-root", hostRoot, "--kubelet-dir", b.kubeletDir())
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd := b.Command(context.WithoutCancel(ctx), b.gpuDriver(), "--node", b.node(), "--host-root", hostRoot,
+		"--kubelet-dir", b.kubeletDir())
 	cmd.Stdout, cmd.Stderr = log, log
-	wait, err := b.Begin(cmd)
-	if err != nil {
-		stop()
+	if _, err := b.Begin(cmd); err != nil {
 		return fmt.Errorf("start the GPU driver: %w", err)
 	}
-	b.stopGPUs = func() { stop(); _ = wait() } // it ends by the signal
 	_, err = b.Cluster.Output(ctx, "kubectl", "apply", "-f", b.Checkout.Path("test", "gpudriver", "deviceclass.yaml"))
 	return err
-}
-
-// SwitchGPUs has the GPU driver publish the GPUs of the present host until the test ends. Call it after SwitchHost.
-func (b *Bed) SwitchGPUs(t *testing.T) {
-	t.Helper()
-	first := filepath.Join(b.dir, "host")
-	t.Cleanup(func() {
-		b.stopGPUs()
-		test.NoError(t, b.startGPUs(context.Background(), first))
-	})
-	b.stopGPUs()
-	must.NoError(t, b.startGPUs(t.Context(), b.HostRoot))
 }
 
 // Output runs a program in the cluster's namespaces, and kubectl as ask does.

@@ -2,13 +2,10 @@ package scale
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/shoenig/test/must"
 )
 
 // group are the jobs of one size that were placed in one way.
@@ -57,7 +54,7 @@ func (g group) waits() string {
 	return fmt.Sprintf("%.1f, %.1f", took[len(took)/2].Seconds(), took[len(took)-1].Seconds())
 }
 
-// publishPlacement writes the table and the picture.
+// publishPlacement writes the tables.
 func publishPlacement(t testing.TB, version string, results []placement) {
 	t.Helper()
 	var out strings.Builder
@@ -132,10 +129,6 @@ func publishPlacement(t testing.TB, version string, results []placement) {
 		out.WriteString("\n")
 	}
 	publish(t, "placement.md", out.String())
-	if *report == "" {
-		return
-	}
-	must.NoError(t, os.WriteFile(*report+"/placement.svg", []byte(picture(results)), 0o644))
 }
 
 func waysOf(results []placement) (names []string) {
@@ -143,49 +136,4 @@ func waysOf(results []placement) (names []string) {
 		names = append(names, r.way)
 	}
 	return names
-}
-
-// picture draws the mean number of leaves, by size and way, beside the least.
-func picture(results []placement) string {
-	const width, height, left, top, bar = 720, 360, 50, 50, 26
-	colors := []string{"#b0b7c3", "#4c78a8", "#f58518", "#54a24b"}
-	most := 1.0
-	for _, r := range results {
-		for _, size := range jobSizes {
-			most = max(most, r.of(size.nodes).whole().leaves())
-		}
-	}
-	var out strings.Builder
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" `+
-		`font-size="12">`+"\n", width, height+top+60)
-	fmt.Fprintf(&out, `<rect width="%d" height="%d" fill="white"/>`+"\n", width, height+top+60)
-	out.WriteString(`<text x="10" y="20" font-size="14">Leaf switches of a job, mean, by its nodes</text>` + "\n")
-	draw := func(x, value float64, color, tip string) {
-		h := value / most * height
-		fmt.Fprintf(&out, `<rect x="%.0f" y="%.1f" width="%d" height="%.1f" fill="%s"><title>%s</title></rect>`+"\n",
-			x, top+height-h, bar-2, h, color, tip)
-		fmt.Fprintf(&out, `<text x="%.0f" y="%.1f" text-anchor="middle" font-size="10">%s</text>`+"\n",
-			x+bar/2-1, top+height-h-3, number(value))
-	}
-	x := float64(left)
-	for _, size := range jobSizes {
-		g := results[0].of(size.nodes)
-		if len(g) == 0 {
-			continue
-		}
-		draw(x, float64(g[0].least), colors[0], "least")
-		for i, r := range results {
-			draw(x+float64(bar*(i+1)), r.of(size.nodes).whole().leaves(), colors[i+1], r.way)
-		}
-		fmt.Fprintf(&out, `<text x="%.0f" y="%d" text-anchor="middle">%d nodes</text>`+"\n",
-			x+bar*float64(len(results)+1)/2, top+height+18, size.nodes)
-		x += bar*float64(len(results)+1) + 24
-	}
-	fmt.Fprintf(&out, `<line x1="%d" y1="%d" x2="%.0f" y2="%d" stroke="black"/>`+"\n", left-6, top+height, x, top+height)
-	for i, name := range append([]string{"least, on an empty cluster"}, waysOf(results)...) {
-		fmt.Fprintf(&out, `<rect x="%d" y="%d" width="12" height="12" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",
-			left+i*170, top+height+36, colors[i], left+i*170+17, top+height+46, name)
-	}
-	out.WriteString("</svg>\n")
-	return out.String()
 }
