@@ -165,15 +165,13 @@ func checkForged(t *testing.T, what, shown string, quoted bool) {
 
 // TestForgedWhy: whatever the objects of a cluster say, the explanation of a pod is in our words.
 func TestForgedWhy(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			base := fleet.New(t)
-			question := s.make(base)
-			whole := cluster(base)
-			for _, f := range forgeries(namesOf(whole, &question)) {
-				c, q := clone(whole), clone(&question)
-				if c.Unread = slices.Clone(s.unread); !f.quoted {
+			whole := s.cluster(t)
+			for _, f := range forgeries(namesOf(whole, &s.Question)) {
+				c, q := clone(whole), clone(&s.Question)
+				if !f.quoted {
 					c.Unread = append(c.Unread, inspect.Unread{Kind: inspect.Pods, Why: "pods is forbidden: " + forgedLines})
 				}
 				ctx, stop := context.WithCancel(t.Context())
