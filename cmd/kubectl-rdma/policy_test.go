@@ -20,6 +20,14 @@ import (
 
 const policyHeader = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 
+// write writes a file of a test, and returns its name.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	must.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	return file
+}
+
 // drivers is a kubectl in PATH whose exec answers as dra-driver slices does in the pods of nodes with one machine.
 // Tests of cmd/dra-driver show that the driver answers so, and those on a real cluster have the real kubectl.
 type drivers struct {
