@@ -3,7 +3,6 @@ package inspect_test
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 )
 
 // sickCluster is a cluster with a card that became slow, as slices, claims and events of its node tell.
@@ -25,9 +24,7 @@ func sickCluster(t *testing.T) *inspect.Cluster {
 		Claim  []resourceapi.AllocatedDeviceStatus
 		Events []corev1.Event
 	}
-	data, err := os.ReadFile("testdata/history.yaml")
-	must.NoError(t, err)
-	must.NoError(t, yaml.UnmarshalStrict(data, &tell))
+	patch.File(t, "testdata/history.yaml", &tell)
 	f := fleet.Mixed(t)
 	f.Taint("node1", "pci-0000-18-00-0", "rdma.dev/port-slow", "None").TimeAdded =
 		&metav1.Time{Time: time.Date(2026, 11, 21, 2, 13, 0, 0, time.UTC)}

@@ -2,11 +2,9 @@ package inspect
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -16,13 +14,13 @@ import (
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
-	"github.com/tidwall/sjson"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
-	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 )
 
 // input is what the scheduler knows of a pod and its cluster.
@@ -32,35 +30,12 @@ type input struct {
 	Features structured.Features
 }
 
-// patches are what is set at paths of an input. Null removes what is there.
-type patches map[string]any
-
 // newInput returns the input of testdata/input/base.yaml after some patches.
-func newInput(t *testing.T, some ...patches) *input {
+func newInput(t *testing.T, some ...patch.Patches) *input {
 	t.Helper()
-	var base json.RawMessage
-	readInput(t, "base", &base)
-	for _, c := range some {
-		for _, path := range slices.Sorted(maps.Keys(c)) {
-			changed, err := sjson.SetBytes(base, path, c[path])
-			if c[path] == nil {
-				changed, err = sjson.DeleteBytes(base, path)
-			}
-			must.NoError(t, err, must.Sprint(path))
-			base = changed
-		}
-	}
 	in := &input{}
-	must.NoError(t, yaml.UnmarshalStrict(base, in))
+	patch.File(t, "testdata/input/base.yaml", in, some...)
 	return in
-}
-
-// readInput reads a file of testdata/input.
-func readInput(t *testing.T, name string, to any) {
-	t.Helper()
-	data, err := os.ReadFile("testdata/input/" + name + ".yaml")
-	must.NoError(t, err)
-	must.NoError(t, yaml.UnmarshalStrict(data, to), must.Sprint(name))
 }
 
 // scheduler reports whether the scheduler's allocator serves the claims of the pod on some node, with the slices of the
@@ -134,7 +109,7 @@ type inputRow struct {
 	// Fields are those of the API or of the allocator's parameters that it is about.
 	Fields []string
 	// With the patches of Waits, the pod must wait. With those of Fits on top, it must be scheduled; there may be none.
-	Waits, Fits patches
+	Waits, Fits patch.Patches
 	// Feature is a feature that must be on. It must change an answer of the allocator.
 	Feature string
 	// Beside is set where other parts of the scheduler look at it, and not the allocator.
@@ -147,7 +122,7 @@ type inputRow struct {
 
 func inputRows(t *testing.T) (rows []inputRow) {
 	t.Helper()
-	readInput(t, "rows", &rows)
+	patch.File(t, "testdata/input/rows.yaml", &rows)
 	return rows
 }
 
@@ -234,7 +209,7 @@ func TestInputFields(t *testing.T) {
 		got.Insert(r.Fields...)
 	}
 	decidesNothing := map[string]string{}
-	readInput(t, "decides-nothing", &decidesNothing)
+	patch.File(t, "testdata/input/decides-nothing.yaml", &decidesNothing)
 	for field, reason := range decidesNothing {
 		if got.Has(field) || reason == "" {
 			t.Errorf("%s has a row, or no reason", field)
@@ -319,7 +294,7 @@ func TestEvicts(t *testing.T) {
 }
 
 // denied returns the input after some patches, without the kinds of object that a user may not list.
-func denied(t *testing.T, c patches, kinds ...Kind) *input {
+func denied(t *testing.T, c patch.Patches, kinds ...Kind) *input {
 	in := newInput(t, c)
 	in.Now = time.Unix(1_700_000_000, 0)
 	for _, kind := range kinds {
@@ -345,8 +320,8 @@ func denied(t *testing.T, c patches, kinds ...Kind) *input {
 func TestDenied(t *testing.T) {
 	absent := regexp.MustCompile(`not exist|no DeviceClass|no driver|there are no|selects none|no node offers|No taint|No event|` +
 		`Missing|NothingPublished|install|asks for no device|: it has its devices|nothing is known`)
-	var pods struct{ Claims, Extended patches }
-	readInput(t, "denied", &pods)
+	var pods struct{ Claims, Extended patch.Patches }
+	patch.File(t, "testdata/input/denied.yaml", &pods)
 	kinds := []Kind{Classes, Slices, Nodes, Claims, OwnClaims, Rules, Pods, NodeEvents}
 	for set := 1; set < 1<<len(kinds); set++ {
 		var none []Kind

@@ -1,15 +1,14 @@
 package inspect_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 )
 
@@ -19,9 +18,7 @@ func TestWiring(t *testing.T) {
 		Slices []resourceapi.ResourceSlice
 		Plan   v1alpha1.LinkTable
 	}
-	data, err := os.ReadFile("testdata/wiring/cluster.yaml")
-	must.NoError(t, err)
-	must.NoError(t, yaml.UnmarshalStrict(data, &in))
+	patch.File(t, "testdata/wiring/cluster.yaml", &in)
 	must.NoError(t, in.Plan.Check(true))
 	c := &inspect.Cluster{Slices: in.Slices}
 	planned := c.Wiring(&in.Plan)
