@@ -66,12 +66,8 @@ func TestVersionAndHelp(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q", ask, code, stdout)
 		}
 	}
-	code, stdout, _ := invoke(t, nil, "--help")
-	for _, flag := range []string{"--node-name", "--pod-uid", "--host-root", "--kubelet-dir", "--cdi-dir", "--kubeconfig",
-		"--memlock", "--runtime-cdi-enabled", "--config", "--hook-dir", "-v, --v", "Exit codes"} {
-		if code != exitOK || !strings.Contains(stdout, flag) {
-			t.Errorf("help: exit code %d, and nothing of %s", code, flag)
-		}
+	if code, stdout, _ := invoke(t, nil, "--help"); code != exitOK || !strings.Contains(stdout, "Exit codes") {
+		t.Errorf("--help: exit code %d, %q", code, stdout)
 	}
 }
 
