@@ -229,7 +229,8 @@ func TestExplainBlocks(t *testing.T) {
 		"rail1    10.81.0.0/16   -       mlx5_1",
 		"name the node (--node-name)")
 	args = append(args, "--node-name", drivertest.NodeName, "--kubeconfig", api.Kubeconfig(t))
-	of(exitUnapplied, "node node1 has no pod CIDR (spec.podCIDRs)", "node node1 has no label node-restriction.kubernetes.io/block")
+	of(exitUnapplied, "node node1 has no pod CIDR (spec.podCIDRs)",
+		"node node1 has no label node-restriction.kubernetes.io/block")
 	api.ChangeNode(func(n *corev1.Node) {
 		n.Spec.PodCIDRs = []string{"10.244.7.0/24"}
 		n.Labels = map[string]string{"node-restriction.kubernetes.io/block": "9"}

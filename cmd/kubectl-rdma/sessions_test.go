@@ -67,9 +67,10 @@ func crowded(t *testing.T) *fleet.Fleet {
 	f.Allocate("node4", "grouped", controlplane.Claim(controlplane.Want("all", "group")))
 	tolerant := f.Allocate("node4", "tolerant", controlplane.Claim(controlplane.Want("share", "shared.hca.rdma.dev",
 		fleet.RDMA+`.ibdev == "mlx5_0"`)))
-	tolerant.Status.Allocation.Devices.Results[0].Tolerations = []resourceapi.DeviceToleration{
-		{Key: inspect.DrainKey, Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoExecute},
-	}
+	tolerant.Status.Allocation.Devices.Results[0].Tolerations = []resourceapi.DeviceToleration{{
+		Key: inspect.DrainKey, Operator: resourceapi.DeviceTolerationOpExists,
+		Effect: resourceapi.DeviceTaintEffectNoExecute,
+	}}
 	// The scheduler takes a toleration without effect for one of all effects, and the controller that evicts for none.
 	f.Claims["vf"].Status.Allocation.Devices.Results[0].Tolerations = []resourceapi.DeviceToleration{
 		{Operator: resourceapi.DeviceTolerationOpExists},

@@ -2,7 +2,6 @@ package inspect_test
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +66,6 @@ func TestHistoryIsBounded(t *testing.T) {
 	var b bytes.Buffer
 	must.NoError(t, h.WriteText(&b))
 	if strings.Contains(b.String(), "\x1b") || b.Len() > 64<<10 {
-		t.Errorf("the text has %d bytes, or characters on which a terminal acts: %s", b.Len(), fmt.Sprintf("%.200q", b.String()))
+		t.Errorf("the text has %d bytes, or characters on which a terminal acts: %.200q", b.Len(), b.String())
 	}
 }

@@ -53,7 +53,8 @@ func (in *input) manifest() (*Manifest, bool) {
 	template := resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claim.Spec}}
 	template.Namespace, template.Name = claim.Namespace, "of-claim"
 	pod := *in.Pod.DeepCopy()
-	pod.Spec.ResourceClaims[0].ResourceClaimName, pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil, new("of-claim")
+	ref := &pod.Spec.ResourceClaims[0]
+	ref.ResourceClaimName, ref.ResourceClaimTemplateName = nil, new("of-claim")
 	return &Manifest{
 		Pods: []PlannedPod{{Of: "Job/run", Pod: pod}}, Templates: []resourceapi.ResourceClaimTemplate{template},
 	}, true

@@ -34,7 +34,9 @@ func count(name, class string, n int64, selectors ...string) controlplane.Reques
 // cluster is what was read of a fleet.
 func cluster(f *fleet.Fleet) *inspect.Cluster {
 	l := f.Lists()
-	return &inspect.Cluster{Nodes: l.Nodes, Pods: l.Pods, Slices: l.Slices, Claims: l.Claims, Classes: l.Classes, Rules: l.Rules}
+	return &inspect.Cluster{
+		Nodes: l.Nodes, Pods: l.Pods, Slices: l.Slices, Claims: l.Claims, Classes: l.Classes, Rules: l.Rules,
+	}
 }
 
 // scenario is a pod to explain, as an archive below testdata/why has it: question.yaml is the question, cluster.yaml
@@ -131,7 +133,8 @@ func (s *scenario) cluster(t testing.TB) *inspect.Cluster {
 	return c
 }
 
-// TestWhy explains the pod of each scenario, and has status list it. The words that programs read stand before the text.
+// TestWhy explains the pod of each scenario, and has status list it. The words that programs read stand before the
+// text.
 func TestWhy(t *testing.T) {
 	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
