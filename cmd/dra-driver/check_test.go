@@ -12,34 +12,23 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 )
 
 // TestInstallCheck: the check waits until the test pod has ended, and counts no pod of an earlier test.
 func TestInstallCheck(t *testing.T) {
-	meta := func(name string, owner types.UID) metav1.ObjectMeta {
-		controller := true
-		return metav1.ObjectMeta{Namespace: "rdma", Name: name, UID: types.UID("uid-of-" + name),
-			OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: &controller}}}
+	var in struct {
+		Drivers                    appsv1.DaemonSet
+		Slice                      resourceapi.ResourceSlice
+		Test                       appsv1.ReplicaSet
+		Earlier, Succeeded, Failed corev1.Pod
 	}
-	set := &appsv1.DaemonSet{ObjectMeta: meta("driver", "")}
-	set.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, CurrentNumberScheduled: 1, NumberReady: 1,
-		UpdatedNumberScheduled: 1}
-	node := "node1"
-	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice"}}
-	slice.Spec = resourceapi.ResourceSliceSpec{NodeName: &node, Devices: make([]resourceapi.Device, 2)}
-	ended := func(name string, owner types.UID, code int32, message string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: meta(name, owner), Spec: corev1.PodSpec{NodeName: node}}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}}}
-		return p
-	}
-	objects := []runtime.Object{set, slice, &appsv1.ReplicaSet{ObjectMeta: meta("test", "")},
-		ended("test-0", "uid-of-earlier", 0, "uverbs9")}
+	patch.File(t, "testdata/install-check.yaml", &in)
+	objects := []runtime.Object{&in.Drivers, &in.Slice, &in.Test, &in.Earlier}
 	flags := installFlags{namespace: "rdma", drivers: "driver", test: "test", timeout: time.Minute}
 
 	client := fake.NewClientset(objects...)
@@ -47,20 +36,17 @@ func TestInstallCheck(t *testing.T) {
 	var out bytes.Buffer
 	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if reads++; reads == 2 {
-			return false, nil, client.Tracker().Add(ended("test-1", "uid-of-test", 0, "uverbs0\n"))
+			return false, nil, client.Tracker().Add(&in.Succeeded)
 		}
 		return false, nil, nil
 	})
-	if err := flags.check(t.Context(), client, &out); err != nil || reads != 2 {
-		t.Errorf("%v after %d reads", err, reads)
-	}
-	if got, want := out.String(), "ok: the driver is ready on 1 node\nok: 2 devices published on 1 node\n"+
-		"ok: the test pod on node node1 has an HCA: uverbs0\n"; got != want {
-		t.Errorf("output %q, want %q", got, want)
-	}
+	test.NoError(t, flags.check(t.Context(), client, &out))
+	test.Eq(t, 2, reads, test.Sprint("reads of the pods"))
+	test.Eq(t, "ok: the driver is ready on 1 node\nok: 2 devices published on 1 node\n"+
+		"ok: the test pod on node node1 has an HCA: uverbs0\n", out.String())
 
 	out.Reset()
-	client = fake.NewClientset(append(objects, ended("test-1", "uid-of-test", 1, "no uverbs node"))...)
+	client = fake.NewClientset(append(objects, &in.Failed)...)
 	if err := flags.check(t.Context(), client, &out); err == nil || !strings.Contains(err.Error(), "no uverbs node") ||
 		strings.Count(out.String(), "ok:") != 2 {
 		t.Errorf("%v, %s", err, &out)

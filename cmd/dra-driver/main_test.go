@@ -66,12 +66,8 @@ func TestVersionAndHelp(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q", ask, code, stdout)
 		}
 	}
-	code, stdout, _ := invoke(t, nil, "--help")
-	for _, flag := range []string{"--node-name", "--pod-uid", "--host-root", "--kubelet-dir", "--cdi-dir", "--kubeconfig",
-		"--memlock", "--runtime-cdi-enabled", "--config", "--hook-dir", "-v, --v", "Exit codes"} {
-		if code != exitOK || !strings.Contains(stdout, flag) {
-			t.Errorf("help: exit code %d, and nothing of %s", code, flag)
-		}
+	if code, stdout, _ := invoke(t, nil, "--help"); code != exitOK || !strings.Contains(stdout, "Exit codes") {
+		t.Errorf("--help: exit code %d, %q", code, stdout)
 	}
 }
 
@@ -233,7 +229,8 @@ func TestExplainBlocks(t *testing.T) {
 		"rail1    10.81.0.0/16   -       mlx5_1",
 		"name the node (--node-name)")
 	args = append(args, "--node-name", drivertest.NodeName, "--kubeconfig", api.Kubeconfig(t))
-	of(exitUnapplied, "node node1 has no pod CIDR (spec.podCIDRs)", "node node1 has no label node-restriction.kubernetes.io/block")
+	of(exitUnapplied, "node node1 has no pod CIDR (spec.podCIDRs)",
+		"node node1 has no label node-restriction.kubernetes.io/block")
 	api.ChangeNode(func(n *corev1.Node) {
 		n.Spec.PodCIDRs = []string{"10.244.7.0/24"}
 		n.Labels = map[string]string{"node-restriction.kubernetes.io/block": "9"}

@@ -20,6 +20,14 @@ import (
 
 const policyHeader = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 
+// write writes a file of a test, and returns its name.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	must.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	return file
+}
+
 // drivers is a kubectl in PATH whose exec answers as dra-driver slices does in the pods of nodes with one machine.
 // Tests of cmd/dra-driver show that the driver answers so, and those on a real cluster have the real kubectl.
 type drivers struct {
@@ -71,7 +79,9 @@ func (d *drivers) say(machine, file string, code int, said string) {
 			d.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"answer": string(answer), "code": fmt.Sprint(code), "error": said, "asked": ""} {
+	for name, text := range map[string]string{
+		"answer": string(answer), "code": fmt.Sprint(code), "error": said, "asked": "",
+	} {
 		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o644); err != nil {
 			d.Fatal(err)
 		}
@@ -104,8 +114,10 @@ func TestPolicyTest(t *testing.T) {
 		t.Errorf("a file that says what is: %+v", r)
 	}
 	test.Eq(t, policyHeader+"# as it is\n", d.read("file"), test.Sprint("the driver reads"))
-	for i, want := range []string{"node1 --container=driver -- dra-driver slices --config=- --output=json --kubelet-dir=/elsewhere",
-		"node2 --container=driver -- dra-driver slices --config=- --output=json"} {
+	for i, want := range []string{
+		"node1 --container=driver -- dra-driver slices --config=- --output=json --kubelet-dir=/elsewhere",
+		"node2 --container=driver -- dra-driver slices --config=- --output=json",
+	} {
 		want = "--kubeconfig=" + s.kubeconfig + " exec -i --quiet --namespace=dra-driver-rdma dra-driver-rdma-" + want
 		test.Eq(t, want, strings.Split(d.read("asked"), "\n")[i], test.Sprint("kubectl gets"))
 	}
@@ -117,10 +129,9 @@ func TestPolicyTest(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	golden.Bytes(t, "policy-test.txt", []byte(r.stdout))
-	if r := c("", "node2", "-o", `jsonpath={.kind} {.items[*].node} {.items[*].devices} {.items[*].removed[*].claims}`); r.code != exitOK ||
-		r.stdout != `PolicyTestList node2 4 ["default/vf"]` {
-		t.Errorf("one node, for programs: %+v", r)
-	}
+	const fields = `jsonpath={.kind} {.items[*].node} {.items[*].devices} {.items[*].removed[*].claims}`
+	r = c("", "node2", "-o", fields)
+	test.Eq(t, result{exitOK, `PolicyTestList node2 4 ["default/vf"]`, warned}, r, test.Sprint("one node, for programs"))
 	d.say("", "", driverRefuses, "dra-driver: read configuration \"-\": line 3: rules[0].publish: want none\n")
 	if r := c(""); r.code != exitError ||
 		r.stdout != "Node node1: read configuration \"-\": line 3: rules[0].publish: want none\n" ||
@@ -128,22 +139,24 @@ func TestPolicyTest(t *testing.T) {
 		strings.Count(d.read("asked"), "\n") != 1 {
 		t.Errorf("a bad file: %+v after %s", r, d.read("asked"))
 	}
-	d.say("roce-sriov", "", driverUnapplied, "dra-driver: the configuration does not apply on this node: rule all numbers 3 cards\n")
-	if r := c(""); r.code != exitError || r.stdout != "Nodes node1, node2: the configuration does not apply on this node: "+
-		"rule all numbers 3 cards\n  With it, the node publishes 10 devices, now 10: nothing changes\n" ||
-		r.stderr != warned+"error: the configuration is not right for 2 of 2 nodes, or nobody can tell\n" {
-		t.Errorf("rails that do not apply: %+v", r)
-	}
+	d.say("roce-sriov", "", driverUnapplied,
+		"dra-driver: the configuration does not apply on this node: rule all numbers 3 cards\n")
+	test.Eq(t, result{
+		exitError, "Nodes node1, node2: the configuration does not apply on this node: rule all numbers 3 cards\n" +
+			"  With it, the node publishes 10 devices, now 10: nothing changes\n",
+		warned + "error: the configuration is not right for 2 of 2 nodes, or nobody can tell\n",
+	}, c(""), test.Sprint("rails that do not apply"))
 	d.say("", "", driverRefuses, "dra-driver: unknown argument \"slices\"; see dra-driver --help\n")
 	if r := c(""); r.code != exitError ||
 		!strings.HasPrefix(r.stdout, "Node node1: its driver is too old to be asked: try the file by ") {
 		t.Errorf("an old driver: %+v", r)
 	}
 	d.say("roce-sriov", "", 0, "")
-	if r := c("", "node1", "--driver-namespace=tenant"); r.code != exitOK || !strings.Contains(d.read("asked"), "--namespace=tenant mine") ||
-		!strings.Contains(r.stderr, "dra-driver-rdma/dra-driver-rdma-node1") || strings.Contains(d.read("asked"), "driver-namespace=") {
-		t.Errorf("a user says who the driver is: %+v after %s", r, d.read("asked"))
-	}
+	r = c("", "node1", "--driver-namespace=tenant")
+	test.Eq(t, exitOK, r.code, test.Sprint("a user says who the driver is"))
+	test.StrContains(t, r.stderr, "dra-driver-rdma/dra-driver-rdma-node1")
+	test.StrContains(t, d.read("asked"), "--namespace=tenant mine")
+	test.StrNotContains(t, d.read("asked"), "driver-namespace=")
 	d.say("", "", 1, "Error from server (Forbidden): pods \"x\" is forbidden\n")
 	if r := c(""); r.code != exitError ||
 		r.stdout != "Nodes node1, node2: Error from server (Forbidden): pods \"x\" is forbidden\n" {
@@ -161,9 +174,10 @@ func TestPolicyTestErrors(t *testing.T) {
 	file := write(t, "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n")
 	t.Setenv("PATH", t.TempDir())
 	for args, want := range map[string]string{
-		"policy test":                        `error: required flag(s) "filename" not set`,
-		"policy test -f none.yaml":           "error: read the configuration: ",
-		"policy test -f " + file + " node2":  "error: find the driver of node node2: it has no pod there; kubectl rdma nodes node2 says more",
+		"policy test":              `error: required flag(s) "filename" not set`,
+		"policy test -f none.yaml": "error: read the configuration: ",
+		"policy test -f " + file + " node2": "error: find the driver of node node2: it has no pod there; " +
+			"kubectl rdma nodes node2 says more",
 		"policy test -f " + file + " none":   `Error from server (NotFound): nodes "none" not found`,
 		"policy test -f " + file + " -l a=b": "error: find the drivers: no chosen node has a pod of the driver",
 		"policy test -f " + file:             "error: the configuration is not right for 2 of 2 nodes, or nobody can tell",
@@ -172,7 +186,6 @@ func TestPolicyTestErrors(t *testing.T) {
 			t.Errorf("kubectl rdma %s: %+v, want %q", args, r, want)
 		}
 	}
-	if r := s.run("policy", "test", "-f", file); !strings.Contains(r.stdout, "Node node1: run kubectl exec: exec: \"kubectl\": executable file not found") {
-		t.Errorf("without kubectl: %+v", r)
-	}
+	test.StrContains(t, s.run("policy", "test", "-f", file).stdout,
+		"Node node1: run kubectl exec: exec: \"kubectl\": executable file not found", test.Sprint("without kubectl"))
 }

@@ -2,8 +2,6 @@ package inspect_test
 
 import (
 	"bytes"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,51 +12,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 )
 
 // sickCluster is a cluster with a card that became slow, as slices, claims and events of its node tell.
 func sickCluster(t *testing.T) *inspect.Cluster {
-	const name = "pci-0000-18-00-0"
-	c := mixedCluster(t)
-	c.Now = time.Date(2026, 11, 21, 5, 30, 0, 0, time.UTC)
-	began := metav1.NewTime(time.Date(2026, 11, 21, 2, 13, 0, 0, time.UTC))
-	for i := range c.Slices {
-		for j := range c.Slices[i].Spec.Devices {
-			if d := &c.Slices[i].Spec.Devices[j]; d.Name == name {
-				d.Taints = []resourceapi.DeviceTaint{{Key: "rdma.dev/port-slow", Effect: "None", TimeAdded: &began}}
-			}
-		}
+	var tell struct {
+		Claim  []resourceapi.AllocatedDeviceStatus
+		Events []corev1.Event
 	}
-	for i := range c.Claims {
-		claim := &c.Claims[i]
-		if claim.Name != "train" {
-			continue
-		}
-		results := claim.Status.Allocation.Devices.Results
-		r := results[slices.IndexFunc(results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Device == name })]
-		claim.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
-			Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{
-				Type: "Healthy", Status: metav1.ConditionFalse, Reason: "RDMAPortSlow", LastTransitionTime: began,
-				Message: "mlx5_0: the rate is 200 Gb/s, and the policy's minRateGbps is 400",
-			}},
-		}}
-	}
-	event := func(after time.Duration, reason, message string, count int32) {
-		c.Events = append(c.Events, corev1.Event{
-			InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "node1"}, Source: corev1.EventSource{Component: "rdma.dev"},
-			Type: "Warning", Reason: reason, Message: message, Count: count,
-			FirstTimestamp: metav1.NewTime(began.Add(after - time.Hour)), LastTimestamp: metav1.NewTime(began.Add(after)),
-		})
-	}
-	event(0, "RDMAPortSlow", "RDMA device "+name+" (mlx5_0): the rate is 200 Gb/s, and the policy's minRateGbps is 400", 1)
-	event(time.Hour, "RDMAPortFlapping", "2 RDMA devices: pci-0000-29-00-0 (mlx5_1), "+name+
-		" (mlx5_0): the first: port 1 fell 3 times within 24h", 2)
-	event(2*time.Hour, "RDMAPortDown", "RDMA device "+name+"-sf-88 (mlx5_9): another one", 1)
-	event(3*time.Hour, "RDMAPortDown", "RDMA device pci-0000-29-00-0 (mlx5_1): another one", 1)
-	foreign := c.Events[0]
-	foreign.Source.Component = "someone"
-	c.Events = append(c.Events, foreign)
+	patch.File(t, "testdata/history.yaml", &tell)
+	f := fleet.Mixed(t)
+	f.Taint("node1", "pci-0000-18-00-0", "rdma.dev/port-slow", "None").TimeAdded =
+		&metav1.Time{Time: time.Date(2026, 11, 21, 2, 13, 0, 0, time.UTC)}
+	f.Claims["train"].Status.Devices = tell.Claim
+	c := cluster(f)
+	c.Now, c.Events = time.Date(2026, 11, 21, 5, 30, 0, 0, time.UTC), tell.Events
 	return c
 }
 
@@ -95,6 +66,6 @@ func TestHistoryIsBounded(t *testing.T) {
 	var b bytes.Buffer
 	must.NoError(t, h.WriteText(&b))
 	if strings.Contains(b.String(), "\x1b") || b.Len() > 64<<10 {
-		t.Errorf("the text has %d bytes, or characters on which a terminal acts: %s", b.Len(), fmt.Sprintf("%.200q", b.String()))
+		t.Errorf("the text has %d bytes, or characters on which a terminal acts: %.200q", b.Len(), b.String())
 	}
 }

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -165,15 +166,13 @@ func checkForged(t *testing.T, what, shown string, quoted bool) {
 
 // TestForgedWhy: whatever the objects of a cluster say, the explanation of a pod is in our words.
 func TestForgedWhy(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			base := fleet.New(t)
-			question := s.make(base)
-			whole := cluster(base)
-			for _, f := range forgeries(namesOf(whole, &question)) {
-				c, q := clone(whole), clone(&question)
-				if c.Unread = slices.Clone(s.unread); !f.quoted {
+			whole := s.cluster(t)
+			for _, f := range forgeries(namesOf(whole, &s.Question)) {
+				c, q := clone(t, whole), clone(t, &s.Question)
+				if !f.quoted {
 					c.Unread = append(c.Unread, inspect.Unread{Kind: inspect.Pods, Why: "pods is forbidden: " + forgedLines})
 				}
 				ctx, stop := context.WithCancel(t.Context())
@@ -198,46 +197,14 @@ func TestForgedWhy(t *testing.T) {
 	}
 }
 
-func clone[T any](v *T) *T {
-	out := reflect.New(reflect.TypeFor[T]())
-	deepCopy(out.Elem(), reflect.ValueOf(v).Elem())
-	return out.Interface().(*T)
-}
-
-// deepCopy copies what forge may change.
-func deepCopy(to, from reflect.Value) {
-	switch from.Kind() {
-	case reflect.Pointer:
-		if !from.IsNil() {
-			to.Set(reflect.New(from.Type().Elem()))
-			deepCopy(to.Elem(), from.Elem())
-		}
-	case reflect.Struct:
-		to.Set(from)
-		for i := range from.NumField() {
-			if from.Type().Field(i).IsExported() {
-				deepCopy(to.Field(i), from.Field(i))
-			}
-		}
-	case reflect.Slice:
-		if !from.IsNil() {
-			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
-			for i := range from.Len() {
-				deepCopy(to.Index(i), from.Index(i))
-			}
-		}
-	case reflect.Map:
-		if !from.IsNil() {
-			to.Set(reflect.MakeMap(from.Type()))
-			for it := from.MapRange(); it.Next(); {
-				value := reflect.New(from.Type().Elem()).Elem()
-				deepCopy(value, it.Value())
-				to.SetMapIndex(it.Key(), value)
-			}
-		}
-	default:
-		to.Set(from)
-	}
+// clone copies what an API server sends.
+func clone[T any](t *testing.T, v *T) *T {
+	t.Helper()
+	data, err := json.Marshal(v)
+	must.NoError(t, err)
+	out := new(T)
+	must.NoError(t, json.Unmarshal(data, out))
+	return out
 }
 
 // TestForgedTables: the same for all lists.
@@ -246,7 +213,7 @@ func TestForgedTables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, f := range forgeries(namesOf(whole)) {
-				c := clone(whole)
+				c := clone(t, whole)
 				forge(reflect.ValueOf(c), "", f.text)
 				tables, err := allTables(t, c)
 				if err != nil {
@@ -287,9 +254,9 @@ func allTables(t *testing.T, c *inspect.Cluster) (string, error) {
 func TestForgedIsForged(t *testing.T) {
 	whole := jobsCluster(t)
 	for _, f := range forgeries(namesOf(whole)) {
-		c := clone(whole)
+		c := clone(t, whole)
 		forge(reflect.ValueOf(c), "", f.text)
-		before, after := fmt.Sprintf("%+v", *clone(whole)), fmt.Sprintf("%+v", *c)
+		before, after := fmt.Sprintf("%+v", *clone(t, whole)), fmt.Sprintf("%+v", *c)
 		test.NotEq(t, after, before, test.Sprintf("%s: nothing is forged", f.name))
 		text, _ := allTables(t, c)
 		if shows := strings.Contains(text, "FORGED"); !shows && f.name == "names" {

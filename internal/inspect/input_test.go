@@ -16,86 +16,26 @@ import (
 	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
-)
 
-const inputDriver = "d.example.com"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
+)
 
 // input is what the scheduler knows of a pod and its cluster.
 type input struct {
 	Cluster
-	pod      corev1.Pod
-	features structured.Features
+	Pod      corev1.Pod
+	Features structured.Features
 }
 
-// Parts of the input that rows change.
-func (in *input) spec() *resourceapi.ResourceSliceSpec { return &in.Slices[0].Spec }
-func (in *input) device(i int) *resourceapi.Device     { return &in.Slices[0].Spec.Devices[i] }
-func (in *input) claim() *resourceapi.DeviceClaim      { return &in.Claims[0].Spec.Devices }
-func (in *input) request() *resourceapi.ExactDeviceRequest {
-	return in.Claims[0].Spec.Devices.Requests[0].Exactly
-}
-
-// newInput returns a node with two devices and a pod whose claim requests both. They can be had. So each device that
-// anything keeps away decides.
-func newInput() *input {
-	in := &input{features: structured.Features{ // those that are on in Kubernetes 1.37
-		AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
-		DeviceBindingAndStatus: true, ConsumableCapacity: true, FractionalCapacityRange: true,
-	}}
-	in.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"zone": "a"}}}}
-	in.Slices = []resourceapi.ResourceSlice{newSlice("slice", newDevice("a", 0), newDevice("b", 1))}
-	in.Classes = []resourceapi.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "class"}}}
-	in.Classes[0].Spec.Selectors = celSelector(`device.driver == "` + inputDriver + `"`)
-	in.Claims = []resourceapi.ResourceClaim{newClaim("claim")}
-	in.Claims[0].Spec.Devices.Requests = []resourceapi.DeviceRequest{newRequest("request", 2)}
-	in.pod = corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "pod"}}
-	in.pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "claim", ResourceClaimName: new("claim")}}
+// newInput returns the input of testdata/input/base.yaml after some patches.
+func newInput(t *testing.T, some ...patch.Patches) *input {
+	t.Helper()
+	in := &input{}
+	patch.File(t, "testdata/input/base.yaml", in, some...)
 	return in
-}
-
-func newSlice(name string, devices ...resourceapi.Device) resourceapi.ResourceSlice {
-	s := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	s.Spec.Driver, s.Spec.NodeName, s.Spec.Devices = inputDriver, new("node"), devices
-	s.Spec.Pool = resourceapi.ResourcePool{Name: "pool", Generation: 1, ResourceSliceCount: 1}
-	return s
-}
-
-func newDevice(name string, index int64) resourceapi.Device {
-	return resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-		"index": {IntValue: &index}, "group": {StringValue: new("same")},
-	}}
-}
-
-func newClaim(name string) resourceapi.ResourceClaim {
-	c := resourceapi.ResourceClaim{}
-	c.Namespace, c.Name, c.UID = "default", name, "uid-of-claim"
-	return c
-}
-
-func newRequest(name string, count int64) resourceapi.DeviceRequest {
-	return resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: "class", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
-	}}
-}
-
-func celSelector(expression string) []resourceapi.DeviceSelector {
-	return []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
-}
-
-// holds adds a claim of another pod that has a device.
-func (in *input) holds(device string) *resourceapi.DeviceRequestAllocationResult {
-	other := newClaim("other")
-	other.UID = "uid-of-other"
-	other.Status.Allocation = &resourceapi.AllocationResult{}
-	other.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{{
-		Request: "request", Driver: inputDriver, Pool: "pool", Device: device,
-	}}
-	in.Claims = append(in.Claims, other)
-	return &in.Claims[len(in.Claims)-1].Status.Allocation.Devices.Results[0]
 }
 
 // scheduler reports whether the scheduler's allocator serves the claims of the pod on some node, with the slices of the
@@ -138,10 +78,10 @@ func (in *input) scheduler(t *testing.T) bool {
 		byName[in.Classes[i].Name] = &in.Classes[i]
 	}
 	cache := cel.NewCache(10, cel.Features{
-		EnableConsumableCapacity: in.features.ConsumableCapacity, EnableListTypeAttributes: in.features.ListTypeAttributes,
+		EnableConsumableCapacity: in.Features.ConsumableCapacity, EnableListTypeAttributes: in.Features.ListTypeAttributes,
 	})
 	ctx := context.Background()
-	allocator, err := structured.NewAllocator(ctx, in.features, state, byName, all, cache)
+	allocator, err := structured.NewAllocator(ctx, in.Features, state, byName, all, cache)
 	must.NoError(t, err)
 	for i := range in.Nodes {
 		results, err := allocator.Allocate(ctx, &in.Nodes[i], claims)
@@ -158,46 +98,44 @@ func (in *input) scheduler(t *testing.T) bool {
 // why reports whether this package thinks so.
 func (in *input) why(t *testing.T) (bool, *Answer) {
 	t.Helper()
-	answer, err := in.Why(context.Background(), Question{Pod: in.pod})
+	answer, err := in.Why(context.Background(), Question{Pod: in.Pod})
 	must.NoError(t, err)
 	return answer.Verdict == VerdictSchedulable, answer
 }
 
-// inputRow is one thing that the scheduler looks at.
+// inputRow is one thing that the scheduler looks at: a row of testdata/input/rows.yaml.
 type inputRow struct {
-	name   string
-	fields string // of the API or of the allocator's parameters that it is in
-	// With no, the pod must wait, and with yes behind it the pod must be scheduled. yes may be nil.
-	no, yes func(*input)
-	// feature switches on a feature. It must change an answer of the allocator.
-	feature func(*structured.Features) *bool
-	// beside is set where other parts of the scheduler look at it, and not the allocator.
-	beside bool
-	// noted is set where the verdict stays the same, and only the text of the answer changes.
-	noted bool
-	// says is what the answer must name.
-	says string
+	Name string
+	// Fields are those of the API or of the allocator's parameters that it is about.
+	Fields []string
+	// With the patches of Waits, the pod must wait. With those of Fits on top, it must be scheduled; there may be none.
+	Waits, Fits patch.Patches
+	// Feature is a feature that must be on. It must change an answer of the allocator.
+	Feature string
+	// Beside is set where other parts of the scheduler look at it, and not the allocator.
+	Beside bool
+	// Noted is set where the verdict stays the same, and only the text of the answer changes.
+	Noted bool
+	// Says is what the answer must name.
+	Says string
 }
 
-func (r *inputRow) changed(alternative bool, changes ...func(*input)) *input {
-	in := newInput()
-	for _, change := range changes {
-		if change != nil {
-			change(in)
-		}
+func inputRows(t *testing.T) (rows []inputRow) {
+	t.Helper()
+	patch.File(t, "testdata/input/rows.yaml", &rows)
+	return rows
+}
+
+// feature switches the feature of the row.
+func (r *inputRow) feature(in *input, on bool) {
+	if r.Feature != "" {
+		reflect.ValueOf(&in.Features).Elem().FieldByName(r.Feature).SetBool(on)
 	}
-	if r.feature != nil {
-		*r.feature(&in.features) = true
-	}
-	if alternative {
-		in.alternative()
-	}
-	return in
 }
 
 // alternative makes of the first request a list of alternatives with one entry.
 func (in *input) alternative() {
-	r := &in.claim().Requests[0]
+	r := &in.Claims[0].Spec.Devices.Requests[0]
 	e := r.Exactly
 	r.Exactly, r.FirstAvailable = nil, []resourceapi.DeviceSubRequest{{
 		Name: "first", DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode,
@@ -208,10 +146,11 @@ func (in *input) alternative() {
 // TestInput: kubectl rdma why looks at everything at which the scheduler of Kubernetes 1.37 looks. Each row changes one
 // thing that decides: the scheduler's allocator, given what its plugin gives to it, and this package must agree.
 func TestInput(t *testing.T) {
-	for _, r := range inputRows {
-		t.Run(r.name, func(t *testing.T) {
+	for _, r := range inputRows(t) {
+		t.Run(r.Name, func(t *testing.T) {
 			r.check(t, false)
-			if strings.Contains(r.fields, "ExactDeviceRequest.") && !strings.Contains(r.fields, "AdminAccess") {
+			exactly := slices.ContainsFunc(r.Fields, func(f string) bool { return strings.HasPrefix(f, "ExactDeviceRequest.") })
+			if exactly && !slices.Contains(r.Fields, "ExactDeviceRequest.AdminAccess") {
 				r.check(t, true) // an alternative has the same fields
 			}
 		})
@@ -220,27 +159,31 @@ func TestInput(t *testing.T) {
 
 func (r *inputRow) check(t *testing.T, alternative bool) {
 	t.Helper()
-	matters := r.feature == nil
-	for _, c := range []struct {
-		in   *input
-		want bool
-	}{{r.changed(alternative, r.no), false}, {r.changed(alternative, r.no, r.yes), true}} {
-		if c.want && r.yes == nil {
+	matters := r.Feature == ""
+	for _, want := range []bool{false, true} {
+		if want && r.Fits == nil {
 			continue
 		}
-		if !r.beside && c.in.scheduler(t) != c.want {
-			t.Fatalf("alternative %t: the scheduler can serve the pod: %t, want %t", alternative, !c.want, c.want)
+		in := newInput(t, r.Waits)
+		if want {
+			in = newInput(t, r.Waits, r.Fits)
 		}
-		got, answer := c.in.why(t)
+		if r.feature(in, true); alternative {
+			in.alternative()
+		}
+		if !r.Beside && in.scheduler(t) != want {
+			t.Fatalf("alternative %t: the scheduler can serve the pod: %t, want %t", alternative, !want, want)
+		}
+		got, answer := in.why(t)
 		var text strings.Builder
 		must.NoError(t, answer.WriteText(&text, true))
-		named := r.says != "" && strings.Contains(text.String(), r.says)
-		if got != (c.want || r.noted) || named != (!c.want && r.says != "") {
-			t.Errorf("alternative %t: schedulable is %t, want %t and %q:\n%s", alternative, got, c.want, r.says, &text)
+		named := r.Says != "" && strings.Contains(text.String(), r.Says)
+		if got != (want || r.Noted) || named != (!want && r.Says != "") {
+			t.Errorf("alternative %t: schedulable is %t, want %t and %q:\n%s", alternative, got, want, r.Says, &text)
 		}
-		if r.feature != nil {
-			*r.feature(&c.in.features) = false
-			matters = matters || c.in.scheduler(t) != c.want
+		if r.Feature != "" {
+			r.feature(in, false)
+			matters = matters || in.scheduler(t) != want
 		}
 	}
 	test.True(t, matters, test.Sprint("the feature changes nothing"))
@@ -262,9 +205,11 @@ func TestInputFields(t *testing.T) {
 		addFields(want, root)
 	}
 	got := sets.Set[string]{}
-	for _, r := range inputRows {
-		got.Insert(strings.Fields(r.fields)...)
+	for _, r := range inputRows(t) {
+		got.Insert(r.Fields...)
 	}
+	decidesNothing := map[string]string{}
+	patch.File(t, "testdata/input/decides-nothing.yaml", &decidesNothing)
 	for field, reason := range decidesNothing {
 		if got.Has(field) || reason == "" {
 			t.Errorf("%s has a row, or no reason", field)
@@ -302,19 +247,6 @@ func addFields(to sets.Set[string], typ reflect.Type) {
 		} else if field.Anonymous {
 			addFields(to, field.Type)
 		}
-	}
-}
-
-// TestExtendedOfDevicePlugin: a pod on a node with a device plugin has its extended resource from there, whatever a
-// DeviceClass offers on other nodes.
-func TestExtendedOfDevicePlugin(t *testing.T) {
-	in := newInput()
-	in.onlyExtended("0", "2")
-	in.Nodes[0].Status.Allocatable = corev1.ResourceList{"example.com/nic": *quantity("2")}
-	in.Nodes = append(in.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "without"}})
-	in.pod.Spec.NodeName = "node"
-	if _, answer := in.why(t); answer.Verdict != VerdictNoClaims {
-		t.Errorf("verdict %s (%s), want %s", answer.Verdict, answer.Summary, VerdictNoClaims)
 	}
 }
 
@@ -361,18 +293,10 @@ func TestEvicts(t *testing.T) {
 	}
 }
 
-// denied returns a node with one HCA, which a claim of another namespace has, and a pod that wants it, without the kinds
-// of object that a user may not list.
-func denied(extended bool, kinds ...Kind) *input {
-	in := newInput()
+// denied returns the input after some patches, without the kinds of object that a user may not list.
+func denied(t *testing.T, c patch.Patches, kinds ...Kind) *input {
+	in := newInput(t, c)
 	in.Now = time.Unix(1_700_000_000, 0)
-	in.spec().Driver, in.spec().Devices, in.request().Count = driver, in.spec().Devices[:1], 1
-	in.Classes[0].Spec.Selectors = celSelector(`device.driver == "` + driver + `"`)
-	if extended {
-		in.onlyExtended("0", "1")
-	}
-	in.holds("a").Driver = driver
-	in.Claims[len(in.Claims)-1].Namespace = "other"
 	for _, kind := range kinds {
 		in.Unread = append(in.Unread, Unread{kind, string(kind) + " is forbidden"})
 		switch kind {
@@ -396,6 +320,8 @@ func denied(extended bool, kinds ...Kind) *input {
 func TestDenied(t *testing.T) {
 	absent := regexp.MustCompile(`not exist|no DeviceClass|no driver|there are no|selects none|no node offers|No taint|No event|` +
 		`Missing|NothingPublished|install|asks for no device|: it has its devices|nothing is known`)
+	var pods struct{ Claims, Extended patch.Patches }
+	patch.File(t, "testdata/input/denied.yaml", &pods)
 	kinds := []Kind{Classes, Slices, Nodes, Claims, OwnClaims, Rules, Pods, NodeEvents}
 	for set := 1; set < 1<<len(kinds); set++ {
 		var none []Kind
@@ -409,9 +335,9 @@ func TestDenied(t *testing.T) {
 			continue // who may list all may list those of a namespace
 		}
 		for _, said := range []string{
-			whySays(t, denied(false, none...), nil), whySays(t, denied(true, none...), nil),
-			whySays(t, denied(false, none...), &Planned{}), statusSays(denied(false, none...), own),
-			devicesSay(t, denied(false, none...), slice),
+			whySays(t, denied(t, pods.Claims, none...), nil), whySays(t, denied(t, pods.Extended, none...), nil),
+			whySays(t, denied(t, pods.Claims, none...), &Planned{}), statusSays(denied(t, pods.Claims, none...), own),
+			devicesSay(t, denied(t, pods.Claims, none...), slice),
 		} {
 			found := absent.FindString(said)
 			known := map[string]bool{"Missing": set&(1<<6) == 0, "No event": set&(1<<7) == 0, "No taint": set&(1<<5) == 0}
@@ -428,7 +354,7 @@ func TestDenied(t *testing.T) {
 
 func whySays(t *testing.T, in *input, planned *Planned) string {
 	t.Helper()
-	a, err := in.Why(t.Context(), Question{Pod: in.pod, Planned: planned})
+	a, err := in.Why(t.Context(), Question{Pod: in.Pod, Planned: planned})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +370,7 @@ func statusSays(in *input, without bool) string {
 	if without {
 		return ""
 	}
-	in.UserPods, in.Templates = []corev1.Pod{in.pod}, []resourceapi.ResourceClaimTemplate{}
+	in.UserPods, in.Templates = []corev1.Pod{in.Pod}, []resourceapi.ResourceClaimTemplate{}
 	pods := in.ListPods(context.Background())
 	var text strings.Builder
 	_ = in.Fleet(pods).WriteText(&text)

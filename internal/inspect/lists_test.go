@@ -3,13 +3,10 @@ package inspect_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,36 +50,6 @@ func TestDevices(t *testing.T) {
 	must.NoError(t, err)
 	both(t, "devices", inspect.DeviceTable(devices))
 	golden.JSON(t, "devices", devices[:1])
-}
-
-func TestDeviceFilter(t *testing.T) {
-	c := mixedCluster(t)
-	for _, tc := range []struct {
-		name   string
-		filter inspect.DeviceFilter
-		want   int
-		err    string
-	}{
-		{"node", inspect.DeviceFilter{Nodes: []string{"node1"}}, 12, ""},
-		{"no such node", inspect.DeviceFilter{Nodes: []string{"none"}}, 0, ""},
-		{"class", inspect.DeviceFilter{Class: "vf.hca.rdma.dev"}, 8, ""},
-		{"expression", inspect.DeviceFilter{Expression: fleet.RDMA + `.?rail.orValue(-1) == 3`}, 1, ""},
-		{"both", inspect.DeviceFilter{Nodes: []string{"node2"}, Class: "hca.rdma.dev", Expression: fleet.RDMA +
-			`.ibdev == "mlx5_1"`}, 1, ""},
-		{"no such class", inspect.DeviceFilter{Class: "nic"}, 0,
-			`find DeviceClass "nic": it does not exist; name one of: gpu, hca.rdma.dev`},
-		{"no expression", inspect.DeviceFilter{Expression: "1 +"}, 0, `compile "1 +"`},
-		{"fails on some", inspect.DeviceFilter{Expression: fleet.RDMA + `.netdev == "ib0"`}, 0, "no such key: netdev"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			devices, err := c.ListDevices(context.Background(), tc.filter)
-			if fmt.Sprint(err) != "<nil>" && (tc.err == "" || !strings.Contains(err.Error(), tc.err)) ||
-				err == nil && tc.err != "" {
-				t.Errorf("error %v, want %q", err, tc.err)
-			}
-			test.Eq(t, tc.want, len(devices), test.Sprint("devices"))
-		})
-	}
 }
 
 func TestClaims(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 // scheduler looks. The rows about what happened to an existing claim have no planned form.
 func TestPlannedInput(t *testing.T) {
 	asked := 0
-	for _, r := range inputRows {
-		for _, in := range []*input{r.changed(false, r.no), r.changed(false, r.no, r.yes)} {
+	for _, r := range inputRows(t) {
+		for _, in := range []*input{newInput(t, r.Waits), newInput(t, r.Waits, r.Fits)} {
+			r.feature(in, true)
 			m, ok := in.manifest()
 			if !ok {
 				continue
@@ -31,7 +32,7 @@ func TestPlannedInput(t *testing.T) {
 			must.NoError(t, err)
 			// What it is called differs.
 			if got.Phase != "Planned" || got.Of != "Job/run" || core(t, got) != core(t, want) {
-				t.Errorf("%s: planned:\n%s\nwhen it exists:\n%s", r.name, core(t, got), core(t, want))
+				t.Errorf("%s: planned:\n%s\nwhen it exists:\n%s", r.Name, core(t, got), core(t, want))
 			}
 		}
 	}
@@ -41,18 +42,19 @@ func TestPlannedInput(t *testing.T) {
 // manifest returns the pod of the input as one of a manifest, with a template of its claim. It reports whether that
 // says the same.
 func (in *input) manifest() (*Manifest, bool) {
-	if len(in.pod.Spec.ResourceClaims) != 1 || len(in.Claims) == 0 {
+	if len(in.Pod.Spec.ResourceClaims) != 1 || len(in.Claims) == 0 {
 		return nil, false
 	}
 	claim := in.Claims[0]
-	if ref := in.pod.Spec.ResourceClaims[0]; deref(ref.ResourceClaimName) != claim.Name || claim.Name != "claim" ||
+	if ref := in.Pod.Spec.ResourceClaims[0]; deref(ref.ResourceClaimName) != claim.Name || claim.Name != "claim" ||
 		len(claim.Status.ReservedFor) > 0 || claim.Status.Allocation != nil || claim.DeletionTimestamp != nil {
 		return nil, false
 	}
 	template := resourceapi.ResourceClaimTemplate{Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claim.Spec}}
 	template.Namespace, template.Name = claim.Namespace, "of-claim"
-	pod := *in.pod.DeepCopy()
-	pod.Spec.ResourceClaims[0].ResourceClaimName, pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil, new("of-claim")
+	pod := *in.Pod.DeepCopy()
+	ref := &pod.Spec.ResourceClaims[0]
+	ref.ResourceClaimName, ref.ResourceClaimTemplateName = nil, new("of-claim")
 	return &Manifest{
 		Pods: []PlannedPod{{Of: "Job/run", Pod: pod}}, Templates: []resourceapi.ResourceClaimTemplate{template},
 	}, true

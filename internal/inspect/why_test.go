@@ -2,80 +2,188 @@ package inspect_test
 
 import (
 	"bytes"
-	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
+var (
+	claim = controlplane.Claim
+	want  = controlplane.Want
+)
+
+func count(name, class string, n int64, selectors ...string) controlplane.Request {
+	return controlplane.Request{Name: name, Class: class, Count: n, Selectors: selectors}
+}
+
 // cluster is what was read of a fleet.
 func cluster(f *fleet.Fleet) *inspect.Cluster {
 	l := f.Lists()
-	return &inspect.Cluster{Nodes: l.Nodes, Pods: l.Pods, Slices: l.Slices, Claims: l.Claims, Classes: l.Classes, Rules: l.Rules}
+	return &inspect.Cluster{
+		Nodes: l.Nodes, Pods: l.Pods, Slices: l.Slices, Claims: l.Claims, Classes: l.Classes, Rules: l.Rules,
+	}
 }
 
-func (s *scenario) why(t *testing.T, f *fleet.Fleet, q inspect.Question) *inspect.Answer {
+// scenario is a pod to explain, as an archive below testdata/why has it: question.yaml is the question, cluster.yaml
+// the cluster, or else that of testdata/why/cluster.yaml. Its fields are the objects of Kubernetes, but for these.
+type scenario struct {
+	// name is that of the archive.
+	name    string
+	archive *golden.Archive
+
+	// Nodes are fixture machines, whose HCAs are published as the policy says.
+	Nodes []struct {
+		Machine, Policy string
+		corev1.Node
+	}
+	// Unpublished are nodes without slices.
+	Unpublished []string
+	// Classes replace those of the chart, or are added to them.
+	Classes []resourceapi.DeviceClass
+	// Claims have devices of their node, as the allocator of the scheduler chooses them, or are pending.
+	Claims []struct {
+		Node string
+		resourceapi.ResourceClaim
+	}
+	// Taints are those of single devices.
+	Taints []struct {
+		Node, Device, Key string
+		Effect            resourceapi.DeviceTaintEffect
+	}
+	Rules []resourceapi.DeviceTaintRule
+	// Templates are those of claims.
+	Templates []resourceapi.ResourceClaimTemplate
+	// Drivers replace the pods of the driver.
+	Drivers []corev1.Pod
+	// Unread is what the user may not read.
+	Unread   inspect.UnreadKinds
+	Question inspect.Question
+}
+
+func scenarios(t *testing.T) (all []*scenario) {
 	t.Helper()
-	c := cluster(f)
-	c.Unread = s.unread
-	answer, err := c.Why(context.Background(), q)
+	paths, err := filepath.Glob("testdata/why/*.txtar")
 	must.NoError(t, err)
-	return answer
+	for _, path := range paths {
+		s := &scenario{name: strings.TrimSuffix(filepath.Base(path), ".txtar"), archive: golden.Open(t, path)}
+		world, ok := s.archive.File("cluster.yaml")
+		if !ok {
+			world, err = os.ReadFile("testdata/why/cluster.yaml")
+			must.NoError(t, err)
+		}
+		must.NoError(t, yaml.UnmarshalStrict(world, s), must.Sprint(path))
+		question, _ := s.archive.File("question.yaml")
+		must.NoError(t, yaml.UnmarshalStrict(question, &s.Question), must.Sprint(path))
+		all = append(all, s)
+	}
+	return all
 }
 
-// TestWhy explains pods, one for each reason: the answer has the reason, and the
-// words are those of the golden file.
+func (s *scenario) cluster(t testing.TB) *inspect.Cluster {
+	f := fleet.New(t)
+	for i, n := range s.Nodes {
+		f.Node(n.Name, n.Machine, n.Policy)
+		f.Nodes[i].Spec = n.Spec
+	}
+	for _, class := range s.Classes {
+		f.Classes = slices.DeleteFunc(f.Classes, func(c resourceapi.DeviceClass) bool { return c.Name == class.Name })
+		f.Classes = append(f.Classes, class)
+	}
+	for _, c := range s.Claims {
+		made := f.Pending(c.Name, c.Spec.Devices)
+		if c.Node != "" {
+			made = f.Allocate(c.Node, c.Name, c.Spec.Devices)
+		}
+		made.DeletionTimestamp, made.Status.Devices = c.DeletionTimestamp, c.Status.Devices
+		if c.Status.ReservedFor != nil {
+			made.Status.ReservedFor = c.Status.ReservedFor
+		}
+	}
+	for _, taint := range s.Taints {
+		f.Taint(taint.Node, taint.Device, taint.Key, taint.Effect)
+	}
+	for _, node := range s.Unpublished {
+		f.Unpublish(node)
+	}
+	c := cluster(f)
+	c.Rules, c.Templates, c.Unread, c.Now = s.Rules, s.Templates, s.Unread, time.Unix(1_700_000_500, 0)
+	if s.Drivers != nil {
+		c.Pods = s.Drivers
+	}
+	for _, u := range s.Unread {
+		if u.Kind == inspect.Nodes {
+			c.Nodes = nil
+		}
+	}
+	return c
+}
+
+// TestWhy explains the pod of each scenario, and has status list it. The words that programs read stand before the
+// text.
 func TestWhy(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
-			b := fleet.New(t)
-			q := s.make(b)
-			answer := s.why(t, b, q)
-			test.Eq(t, s.verdict, answer.Verdict,
-				test.Sprintf("verdict %s (%s), want %s", answer.Verdict, answer.Summary, s.verdict))
-			s.check(t, answer)
+			c := s.cluster(t)
+			a, err := c.Why(t.Context(), s.Question)
+			must.NoError(t, err)
 			var text bytes.Buffer
-			must.NoError(t, answer.WriteText(&text, false))
-			golden.Bytes(t, "why/"+s.name+".txt", text.Bytes())
+			fmt.Fprintf(&text, "verdict: %s\n", a.Verdict)
+			for _, f := range a.Findings {
+				fmt.Fprintf(&text, "finding: %s\n", f.Reason)
+			}
+			for _, r := range rulings(a) {
+				fmt.Fprintf(&text, "ruled out for: %s\n", r)
+			}
+			for _, r := range a.Remedies {
+				fmt.Fprintf(&text, "remedy: %s\n", r.Change)
+			}
+			fmt.Fprintln(&text)
+			must.NoError(t, a.WriteText(&text, false))
+			s.archive.Bytes(t, "answer.txt", text.Bytes())
+
+			c.Nodes = nil // status does not read them
+			c.UserPods, c.Events = []corev1.Pod{s.Question.Pod}, s.Question.Events
+			if c.Templates == nil {
+				c.Templates = []resourceapi.ResourceClaimTemplate{}
+			}
+			text.Reset()
+			for _, p := range c.ListPods(t.Context()) {
+				fmt.Fprintf(&text, "%s: %q\n", p.Name, p.Problems)
+			}
+			s.archive.Bytes(t, "status.txt", text.Bytes())
+			if s.name == "mixed" || s.name == "prepare-failed" { // what programs read of an answer
+				golden.JSON(t, "why/"+s.name, a)
+			}
 		})
 	}
 }
 
-func (s *scenario) check(t *testing.T, answer *inspect.Answer) {
-	t.Helper()
-	for _, reason := range s.findings {
-		test.True(t, slices.ContainsFunc(answer.Findings, func(f inspect.Finding) bool { return f.Reason == reason }),
-			test.Sprintf("no finding %s in %+v", reason, answer.Findings))
-	}
-	for _, reason := range s.rulings {
-		found := false
-		for _, c := range answer.Claims {
-			for _, r := range c.Requests {
-				found = found || slices.ContainsFunc(r.RuledOut, func(r *inspect.Ruling) bool { return r.Reason == reason })
+// rulings are the reasons for which devices are ruled out, each once.
+func rulings(a *inspect.Answer) (reasons []inspect.Reason) {
+	for _, c := range a.Claims {
+		for _, r := range c.Requests {
+			for _, x := range r.RuledOut {
+				reasons = append(reasons, x.Reason)
 			}
 		}
-		test.True(t, found, test.Sprintf("nothing is ruled out for %s", reason))
 	}
-	for _, change := range s.changes {
-		test.True(t, slices.ContainsFunc(answer.Remedies, func(r inspect.Remedy) bool { return r.Change == change }),
-			test.Sprintf("no remedy %s in %+v", change, answer.Remedies))
-	}
-}
-
-// TestWhyJSON: what programs read of an answer.
-func TestWhyJSON(t *testing.T) {
-	for _, s := range scenarios {
-		if s.name == "mixed" || s.name == "prepare-failed" {
-			b := fleet.New(t)
-			golden.JSON(t, "why/"+s.name, s.why(t, b, s.make(b)))
-		}
-	}
+	slices.Sort(reasons)
+	return slices.Compact(reasons)
 }
 
 // TestAnyNode: devices that belong to no node can be had on each.
@@ -87,7 +195,7 @@ func TestAnyNode(t *testing.T) {
 	for i := range c.Slices {
 		c.Slices[i].Spec.NodeName, c.Slices[i].Spec.AllNodes = nil, new(true)
 	}
-	answer, err := c.Why(context.Background(), inspect.Question{Pod: fleet.Pod("nics")})
+	answer, err := c.Why(t.Context(), inspect.Question{Pod: fleet.Pod("nics")})
 	must.NoError(t, err)
 	test.Eq(t, "request nics wants 3 of hca.rdma.dev, and the best node, any, has 2", answer.Summary)
 }

@@ -162,18 +162,19 @@ func (f *Fleet) Class(name string, selectors ...string) *resourceapi.DeviceClass
 	return &f.Classes[len(f.Classes)-1]
 }
 
-// Taint sets a taint on a device.
-func (f *Fleet) Taint(node, device, key string, effect resourceapi.DeviceTaintEffect) {
+// Taint sets a taint on a device, and returns it.
+func (f *Fleet) Taint(node, device, key string, effect resourceapi.DeviceTaintEffect) *resourceapi.DeviceTaint {
 	f.Helper()
 	for _, s := range f.published[node].Slices() {
 		for i := range s.Spec.Devices {
 			if d := &s.Spec.Devices[i]; d.Name == device {
 				d.Taints = append(d.Taints, resourceapi.DeviceTaint{Key: key, Effect: effect})
-				return
+				return &d.Taints[len(d.Taints)-1]
 			}
 		}
 	}
 	f.Fatalf("node %s has no device %s", node, device)
+	return nil
 }
 
 // Rule adds a DeviceTaintRule, which selects all devices of a driver.
