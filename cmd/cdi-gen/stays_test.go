@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -61,61 +59,6 @@ func TestTwoProcesses(t *testing.T) {
 			}
 			cdigen(t, "validate", filepath.Join(dir, entries[0].Name())).expect(t, exitOK, "")
 		}
-	}
-}
-
-// TestWatchRepairs: what others do to the file, and a device that is gone although a
-// flag names it, does not end the program.
-func TestWatchRepairs(t *testing.T) {
-	root, dir := t.TempDir(), t.TempDir()
-	file, twin := filepath.Join(dir, "rdma.dev-hca.yaml"), filepath.Join(dir, "rdma.dev-hca.json")
-	become := func(machine string) {
-		t.Helper()
-		next := filepath.Join(root, "next")
-		if err := errors.Join(os.Symlink(filepath.Join(host(t, machine), "sys"), next),
-			os.Rename(next, filepath.Join(root, "sys"))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	feed := events{make(chan []byte)}
-	old := openUevents
-	openUevents = func() (io.ReadCloser, error) { return feed, nil }
-	defer func() { openUevents = old }()
-
-	become("roce-lag") // whose HCA is not the one
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan int)
-	var stderr bytes.Buffer
-	go func() {
-		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--to", dir, "--device", "mlx5_9"},
-			io.Discard, &stderr)
-	}()
-	has := func() bool {
-		data, err := os.ReadFile(file)
-		info, err2 := os.Stat(file)
-		_, err3 := os.Stat(twin)
-		return errors.Join(err, err2) == nil && strings.Contains(string(data), "name: mlx5_9\n") &&
-			info.Mode().Perm() == 0o644 && err3 != nil
-	}
-	for _, step := range []struct {
-		name string
-		do   func()
-		want func() bool
-	}{
-		{"the device comes", func() { become("roce-sriov") }, has},
-		{"mode", func() { os.Chmod(file, 0o600) }, has},
-		{"twin", func() { put(t, twin, oldSpec, 0o644) }, has},
-		{"the device goes, others stay", func() { become("roce-lag") }, func() bool { return !has() }},
-		{"the device comes again", func() { become("roce-sriov") }, has},
-	} {
-		step.do()
-		feed.messages <- []byte("add@/devices/x\x00SUBSYSTEM=infiniband\x00")
-		await(t, step.name, step.want)
-	}
-	cancel()
-	close(feed.messages)
-	if code := <-done; code != exitOK {
-		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 }
 

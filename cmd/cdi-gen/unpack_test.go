@@ -1,15 +1,13 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
 )
 
@@ -29,30 +27,13 @@ func TestUnpackRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			report, host := filepath.Join(dir, "r.tar.gz"), filepath.Join(dir, "host")
-			put(t, report, string(reportWith(t, tc.file, tc.content)), 0o600)
+			packed, err := archive.TarGz("cdi-gen-report", []archive.File{{Name: tc.file, Data: []byte(tc.content)}})
+			must.NoError(t, err)
+			put(t, report, string(packed), 0o600)
 			cdigen(t, "unpack", report, "--to", host).expect(t, exitInvalid, tc.says)
 			if _, err := os.Lstat(host); !os.IsNotExist(err) {
 				t.Errorf("the directory is there: %v", err)
 			}
 		})
 	}
-}
-
-func reportWith(t *testing.T, name, content string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	gz := gzip.NewWriter(&out)
-	w := tar.NewWriter(gz)
-	err := w.WriteHeader(&tar.Header{Name: "cdi-gen-report/" + name, Mode: 0o600, Size: int64(len(content))})
-	if err == nil {
-		_, err = w.Write([]byte(content))
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err == nil {
-		err = gz.Close()
-	}
-	must.NoError(t, err)
-	return out.Bytes()
 }

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
@@ -38,29 +37,6 @@ func TestBrokenPipe(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("the pipe is full") }
-
-// TestHelp: what a person sees who asks, and who does not know what to ask.
-func TestHelp(t *testing.T) {
-	for args, says := range map[string]string{
-		"":                "podman run --device rdma.dev/hca=mlx5_0 IMAGE",
-		"--help":          "cdi-gen exit-codes",
-		"help exit-codes": "Exit codes:",
-		"generate --help": "--allow-exclusive-netns",
-		"list --help":     "cdi-gen list -o name",
-		"validate --help": "cdi-gen validate /etc/cdi /var/run/cdi",
-		"remove --help":   "and no other file",
-		"help generate":   "--hook-path",
-		"help":            "Available Commands:",
-		"completion":      "cdi-gen completion [command]",
-		"completion bash": "bash completion V2 for cdi-gen",
-		"version":         "cdi-gen ",
-		"--version":       "cdi-gen ",
-	} {
-		r := cdigen(t, strings.Fields(args)...)
-		r.expect(t, exitOK, "")
-		test.StrContains(t, r.stdout, says, test.Sprintf("cdi-gen %s prints", args))
-	}
-}
 
 // TestSignals: a kernel that does not answer cannot keep the program from ending.
 func TestSignals(t *testing.T) {
