@@ -1,16 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
-	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
@@ -68,88 +65,6 @@ func newBundle(t *testing.T) string {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "config.json"), bundleConfig, 0o640)
 	return dir
-}
-
-// TestApply: the bundle gets node, rule, variable and hook, and keeps the rest; a second apply changes nothing.
-func TestApply(t *testing.T) {
-	root, dir := applyHost(t, "/usr/bin/rdma-hook"), newBundle(t)
-	file := filepath.Join(dir, "config.json")
-	if err := os.Chown(file, 7, 8); err != nil {
-		needs.Missing(t, err)
-	}
-	args := []string{"apply", dir, "--host-root", root, "--device", "mlx5_0"}
-	r := cdigen(t, append(args, "--dry-run")...)
-	r.expect(t, exitOK, "")
-	if !strings.Contains(r.stdout, `+					"path": "/usr/bin/rdma-hook"`) &&
-		!strings.Contains(r.stdout, `"/usr/bin/rdma-hook"`) || read(t, file) != bundleConfig {
-		t.Errorf("standard output %q; want the change, and an unchanged bundle", r.stdout)
-	}
-	cdigen(t, args...).expect(t, exitOK, "config.json written: 1 device node, 0 mounts, 1 hook more")
-	got := read(t, file)
-	checkGolden(t, "apply.json", got)
-	info, err := os.Stat(file)
-	must.NoError(t, err)
-	if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 7 || stat.Gid != 8 || info.Mode().Perm() != 0o640 {
-		t.Errorf("the file has owner %d:%d and mode %v", stat.Uid, stat.Gid, info.Mode())
-	}
-	cdigen(t, append(args, "--device", "rdma.dev/hca=mlx5_0")...).expect(t, exitOK, "has the devices already")
-	test.Eq(t, got, read(t, file), test.Sprint("a second apply changes the bundle"))
-	holds(t, dir, "config.json")
-}
-
-// TestApplyRefuses: whatever a user puts into a bundle, nothing outside of it is read or written, nothing waits, and
-// an error changes nothing.
-func TestApplyRefuses(t *testing.T) {
-	root, good := applyHost(t, "/hook"), newBundle(t)
-	secret := filepath.Join(t.TempDir(), "secret.json")
-	put(t, secret, bundleConfig, 0o600)
-	at := func(make func(config string) error) string {
-		dir := t.TempDir()
-		must.NoError(t, make(filepath.Join(dir, "config.json")))
-		return dir
-	}
-	text := func(text string) string {
-		return at(func(config string) error { return os.WriteFile(config, []byte(text), 0o644) })
-	}
-	linked := filepath.Join(t.TempDir(), "linked")
-	must.NoError(t, os.Symlink(good, linked))
-	for _, tc := range []struct {
-		dir  string
-		args []string
-		code int
-		says string
-	}{
-		{linked, nil, exitIO, "is a symbolic link, which is not followed: name the bundle by its real path"},
-		{filepath.Join(linked, "."), nil, exitIO, "is a symbolic link"},
-		{at(func(c string) error { return os.Symlink(secret, c) }), nil, exitIO, "it is a symbolic link"},
-		{at(func(c string) error { return syscall.Mkfifo(c, 0o644) }), nil, exitIO, "it is no regular file"},
-		{at(func(c string) error { return os.Mkdir(c, 0o755) }), nil, exitIO, "it is no regular file"},
-		{at(func(c string) error { return errors.Join(os.WriteFile(c, nil, 0o644), os.Truncate(c, 1<<40)) }), nil, exitIO,
-			"it is larger than 16 MiB"},
-		{t.TempDir(), nil, exitIO, "no such file or directory"},
-		{secret, nil, exitIO, "not a directory"},
-		{text("{"), nil, exitIO, "decode the configuration"},
-		{text("null"), nil, exitIO, "it has no ociVersion"},
-		{text("[]"), nil, exitIO, "is this a bundle of an OCI runtime?"},
-		{text("{} {}"), nil, exitIO, "decode the configuration"},
-		{good, []string{"--device", "mlx5_9"}, exitUnresolved, "rdma.dev/hca=mlx5_9 is in no CDI spec; cdi-gen devices"},
-		{good, []string{"--device", "mlx5_1"}, exitDrift, "rdma.dev/hca=mlx5_1 in \"/etc/cdi/rdma.dev-hca.yaml\": it is for " +
-			"pci-0000-3b-00-1, and uverbs0 belongs to pci-0000-3b-00-0 (mlx5_0) now"},
-		{good, []string{"--spec-dir", "/none"}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
-		{good, []string{"--host-root", t.TempDir()}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
-	} {
-		r := cdigen(t, append([]string{"apply", tc.dir, "--host-root", root, "--device", "mlx5_0"}, tc.args...)...)
-		r.expect(t, tc.code, tc.says)
-	}
-	cdigen(t, "apply", good, "--host-root", root).expect(t, exitUsage, "name the devices with --device")
-	cdigen(t, "apply", "--host-root", root).expect(t, exitUsage, "name the directory of one bundle")
-	must.NoError(t, os.Remove(filepath.Join(root, "dev/infiniband/uverbs0")))
-	cdigen(t, "apply", good, "--host-root", root, "--device", "mlx5_0").
-		expect(t, exitIO, "/dev/infiniband/uverbs0: no such file or directory; if devices have changed")
-	for _, file := range []string{secret, filepath.Join(good, "config.json")} {
-		test.Eq(t, bundleConfig, read(t, file), test.Sprintf("%s has changed", file))
-	}
-	holds(t, good, "config.json")
 }
 
 // TestApplyRuns: real runtimes start the bundle: the container opens the node, and has the memory of the hook, whatever

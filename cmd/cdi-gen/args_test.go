@@ -8,34 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
-
-// TestArgs: the flags for each launcher, and what they do not give.
-func TestArgs(t *testing.T) {
-	root := host(t, "roce-sriov")
-	for name := range launchers {
-		r := cdigen(t, "args", "--for", name, "--host-root", root, "mlx5_0", "0000:3b:00.1")
-		test.Eq(t, exitOK, r.code, test.Sprintf("%s: exit code %d: %s", name, r.code, r.stderr))
-		checkGolden(t, "args/"+name+".txt", r.stdout+"--\n"+r.stderr)
-	}
-	for args, says := range map[string]string{
-		"--for docker mlx5_0":       `--for "docker": want apptainer, enroot, systemd-nspawn`,
-		"mlx5_0":                    `--for "": want apptainer`,
-		"--for apptainer":           "name at least one HCA",
-		"--for apptainer mlx5_none": `no device matches "mlx5_none"`,
-	} {
-		cdigen(t, append([]string{"args", "--host-root", root}, strings.Fields(args)...)...).expect(t, exitUsage, says)
-	}
-	cdigen(t, "args", "--for", "enroot", "--host-root", host(t, "none"), "mlx5_0").expect(t, exitNothing, "no RDMA device")
-	test.StrContains(t, cdigen(t, "args", "--for", "enroot", "--host-root", host(t, "soft-pci"), "*").stderr, "exclusive network namespace mode",
-		test.Sprint("standard"))
-	test.StrContains(t, cdigen(t, "__completeNoDesc", "args", "--host-root", root, "mlx5_").stdout, "mlx5_0\n",
-		test.Sprint("completions"))
-}
 
 // TestArgsOfNspawn: a container of systemd-nspawn opens the nodes, and has no other HCA.
 func TestArgsOfNspawn(t *testing.T) {

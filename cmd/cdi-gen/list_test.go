@@ -48,23 +48,3 @@ func TestListFormats(t *testing.T) {
 		test.True(t, reflect.DeepEqual(fromJSON, fromYAML), test.Sprintf("%s: JSON and YAML differ", name))
 	}
 }
-
-// TestListNames: each name is one that a spec has.
-func TestListNames(t *testing.T) {
-	root := t.TempDir()
-	copyHost(t, "roce-sriov", root)
-	args := []string{"list", "--host-root", root, "-o", "name", "--kind", "example.com/nic", "--device", "mlx5_[01]"}
-	cdigen(t, args...).expect(t, exitUnresolved, "no spec in /etc/cdi or /var/run/cdi has example.com/nic=mlx5_0, ")
-	generate := []string{"generate", "--host-root", root, "--no-hook", "--kind", "example.com/nic", "--to",
-		filepath.Join(root, "etc/cdi")}
-	cdigen(t, append(generate, "--exclude", "mlx5_0")...).expect(t, exitOK, "written")
-	r := cdigen(t, args...)
-	r.expect(t, exitPartial, "has example.com/nic=mlx5_0; cdi-gen generate --to /etc/cdi writes one")
-	if r.stdout != "example.com/nic=mlx5_1\n" {
-		t.Errorf("names %q", r.stdout)
-	}
-	cdigen(t, generate...).expect(t, exitOK, "written")
-	r = cdigen(t, args...)
-	r.expect(t, exitOK, "")
-	test.Eq(t, "example.com/nic=mlx5_0\nexample.com/nic=mlx5_1\n", r.stdout, test.Sprint("names"))
-}

@@ -115,7 +115,7 @@ func checkGolden(t *testing.T, file, got string) {
 	}
 	want, err := os.ReadFile(file)
 	must.NoError(t, err, must.Sprint("write it with: go test . -update"))
-	test.Eq(t, string(want), got, test.Sprintf("%s", file))
+	test.Eq(t, string(want), got, test.Sprint(file))
 }
 
 // put makes a file, with its directory.
@@ -136,5 +136,5 @@ func holds(t testing.TB, dir string, want ...string) {
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
-	test.Eq(t, append([]string{}, want...), got, test.Sprintf("%s", dir))
+	test.Eq(t, append([]string{}, want...), got, test.Sprint(dir))
 }

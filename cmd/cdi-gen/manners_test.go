@@ -36,32 +36,6 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestSuggestions: a typo of a command or of a flag gets a suggestion, and something else gets none.
-func TestSuggestions(t *testing.T) {
-	for args, says := range map[string]string{
-		"genrate":                  `unknown argument "genrate", did you mean generate?; see cdi-gen --help`,
-		"help doctr":               `unknown command "doctr", did you mean doctor?; see cdi-gen --help`,
-		"generate --outptu x":      "unknown flag: --outptu, did you mean --output?; see cdi-gen generate --help",
-		"list --host-rot /":        "unknown flag: --host-rot, did you mean --host-root?; see cdi-gen list --help",
-		"configure docker --udno":  "unknown flag: --udno, did you mean --undo?",
-		"xyzzy":                    `unknown argument "xyzzy"; see`,
-		"generate --xyzzy-xyzzy 1": "unknown flag: --xyzzy-xyzzy; see",
-	} {
-		cdigen(t, strings.Fields(args)...).expect(t, exitUsage, says)
-	}
-}
-
-// TestStandardOutput: - is standard output, as without --to.
-func TestStandardOutput(t *testing.T) {
-	root := host(t, "roce-lag")
-	for _, format := range []string{"json", "yaml"} {
-		args := []string{"generate", "--no-hook", "--host-root", root, "--output", format}
-		if dash, none := cdigen(t, append(args, "--to", "-")...), cdigen(t, args...); dash != none || none.stdout == "" {
-			t.Errorf("%s: --to - gives %v, and nothing gives %v", format, dash, none)
-		}
-	}
-}
-
 // TestTablesFit: on a host of 40 HCAs no table is wider than 160 columns, and doctor prints no command that fills the
 // screen. Programs get it whole.
 func TestTablesFit(t *testing.T) {
@@ -79,13 +53,5 @@ func TestTablesFit(t *testing.T) {
 				t.Errorf("%q has a line of %d columns: %s", args, n, line)
 			}
 		}
-	}
-}
-
-// TestDoctorSaysOnce: the summary is on standard output, and standard error repeats nothing.
-func TestDoctorSaysOnce(t *testing.T) {
-	r := cdigen(t, "doctor", "--host-root", host(t, "soft-pci"))
-	if r.code != exitErrors || r.stderr != "" || strings.Count(r.stdout, "1 error") != 1 {
-		t.Errorf("exit code %d, standard error %q, standard output %q", r.code, r.stderr, r.stdout)
 	}
 }

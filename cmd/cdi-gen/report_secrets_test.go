@@ -100,7 +100,7 @@ func TestReportSecrets(t *testing.T) {
 	for name, text := range files {
 		for _, part := range []string{name, text} {
 			lower := strings.ToLower(part)
-			test.Less(t, 0, strings.Index(lower, "heim"), test.Sprintf("%s", name))
+			test.Less(t, 0, strings.Index(lower, "heim"), test.Sprint(name))
 		}
 	}
 	text := files["cdi-gen-report/specs/etc/cdi/site.yaml"]

@@ -19,7 +19,6 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
-	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -93,7 +92,7 @@ func startProcess(t *testing.T, image *rdmaimage.Image, nodes ...string) usable.
 func TestRunningContainers(t *testing.T) {
 	needs.Root(t, "root file systems of their own")
 	f := newFake(t, "hgx-h100")
-	f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Args[2] = "1Ki" }) // any machine's limit does
+	f.replace(specPath, "unlimited", "1Ki") // any machine's limit does
 	const node = "infiniband/uverbs0"
 	good := startProcess(t, rdmaimage.Debian("mlx5"), node)
 	bad := startProcess(t, rdmaimage.Debian("rxe"), node)
@@ -136,7 +135,8 @@ func TestRunningContainers(t *testing.T) {
 	}) {
 		t.Errorf("the container that was asked for: %v", r.Findings)
 	}
-	if !isEnded(fmt.Errorf("look: %w", fs.ErrNotExist)) || !isEnded(unix.ESRCH) || isEnded(nil) || isEnded(fs.ErrPermission) {
+	if !isEnded(fmt.Errorf("look: %w", fs.ErrNotExist)) || !isEnded(unix.ESRCH) || isEnded(nil) ||
+		isEnded(fs.ErrPermission) {
 		t.Error("which errors are those of containers that end?")
 	}
 }

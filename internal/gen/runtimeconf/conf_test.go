@@ -314,13 +314,13 @@ func TestElsewhere(t *testing.T) {
 		"/var/run/cdi": "docker does not read /var/run/cdi: /etc/docker/daemon.json names /opt/cdi for CDI specs",
 	} {
 		test.Eq(t, want, strings.Join(runtimeconf.Elsewhere(host, runtimeconf.User{}, dir), "\n"),
-			test.Sprintf("%s", dir))
+			test.Sprint(dir))
 	}
 	for dir, want := range map[string]string{
 		"/opt/cdi": "", "/run/cdi": "",
 		"/srv/cdi": "no container runtime here reads /srv/cdi: they read /etc/cdi and /var/run/cdi, or what their configuration names",
 	} {
-		test.Eq(t, want, runtimeconf.Unread(host, runtimeconf.User{}, dir), test.Sprintf("%s", dir))
+		test.Eq(t, want, runtimeconf.Unread(host, runtimeconf.User{}, dir), test.Sprint(dir))
 	}
 	if got := runtimeconf.Elsewhere(fstest.MapFS{}, runtimeconf.User{}, "/etc/cdi"); len(got) > 0 {
 		t.Errorf("a host without configuration: %q", got)

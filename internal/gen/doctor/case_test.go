@@ -1,0 +1,185 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+)
+
+// wantSection is the section of a case that has every line of the report that the healthy host's does not have, and
+// every line that is gone. -update writes it.
+const wantSection = "want"
+
+// newCase makes the host of a case: the healthy one of its machine, with the case's files, and after its commands. It
+// returns the report of the healthy host, too.
+func newCase(t *testing.T, c *txtar.Archive) (f *fake, healthy *Report) {
+	t.Helper()
+	title, commands, _ := strings.Cut(string(c.Comment), "\n")
+	must.StrHasPrefix(t, "# ", title)
+	machine := "hgx-h100"
+	if rest, ok := strings.CutPrefix(commands, "machine "); ok {
+		machine, commands, _ = strings.Cut(rest, "\n")
+	}
+	healthy = newFake(t, machine).diagnose()
+	f = newFake(t, machine)
+	for _, file := range c.Files {
+		f.file(file.Name, string(file.Data))
+	}
+	for command := range strings.Lines(commands) {
+		f.do(command)
+	}
+	return f, healthy
+}
+
+// TestFindings: each finding of the machines and of testdata/cases is whole, and documented with its severity.
+func TestFindings(t *testing.T) {
+	files, err := filepath.Glob("testdata/cases/*/*.txtar")
+	must.NoError(t, err)
+	seen := map[ID][]Severity{}
+	diagnosed := func(t *testing.T, r *Report) {
+		for _, finding := range r.Findings {
+			checkWhole(t, finding)
+			seen[finding.ID] = append(seen[finding.ID], finding.Severity)
+		}
+	}
+	for _, machine := range fixture.Names() {
+		t.Run(machine, func(t *testing.T) { diagnosed(t, checkMachine(t, machine)) })
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/cases/"), ".txtar"), func(t *testing.T) {
+			diagnosed(t, checkCase(t, file))
+		})
+	}
+	entries := documented(t)
+	for _, e := range entries {
+		for _, s := range e.severities {
+			test.True(t, slices.Contains(seen[e.id], s), test.Sprintf("no case is %s with severity %s", e.id, s))
+		}
+	}
+	for id, severities := range seen {
+		i := slices.IndexFunc(entries, func(e entry) bool { return e.id == id })
+		for _, s := range severities {
+			if i < 0 || !slices.Contains(entries[i].severities, s) {
+				t.Errorf("docs/doctor.md has no %s with severity %q", id, s)
+			}
+		}
+	}
+}
+
+// checkCase: what a host has makes exactly the findings that its case wants. A case without lines to want changes
+// nothing in the report.
+func checkCase(t *testing.T, file string) *Report {
+	t.Helper()
+	c, err := txtar.ParseFile(file)
+	must.NoError(t, err)
+	f, healthy := newCase(t, c)
+	r := f.diagnose()
+	i := slices.IndexFunc(c.Files, func(f txtar.File) bool { return f.Name == wantSection })
+	must.GreaterEq(t, 0, i, must.Sprintf("%s has no section %q", file, wantSection))
+	got := changes(t, healthy, r)
+	if *golden.Update {
+		c.Files[i].Data = []byte(got)
+		must.NoError(t, os.WriteFile(file, txtar.Format(c), 0o644))
+	}
+	test.Eq(t, string(c.Files[i].Data), got, test.Sprint(string(c.Comment)))
+	return r
+}
+
+// checkMachine: a healthy host of a machine has its golden report, and nothing to complain about. Without the kernel's
+// tables of modules it has lost no HCA either.
+func checkMachine(t *testing.T, machine string) *Report {
+	t.Helper()
+	f := newFake(t, machine)
+	r := f.diagnose()
+	golden.Bytes(t, "machines/"+machine+".txt", []byte(render(t, r)))
+	test.Eq(t, unhealthy[machine], troubles(r), test.Sprint(render(t, r)))
+	test.Len(t, 0, r.Unseen)
+	f.remove(modulesAlias)
+	for _, id := range troubles(f.diagnose()) {
+		test.False(t, id == "hca-lost" || id == "driver-missing", test.Sprint(id))
+	}
+	return r
+}
+
+// changes writes the lines in which a report differs from that of the healthy host.
+func changes(t *testing.T, healthy, r *Report) string {
+	t.Helper()
+	unified := diff.Diff("healthy", []byte(render(t, healthy)), "case", []byte(render(t, r)))
+	return string(regexp.MustCompile(`(?m)^(diff |--- |\+\+\+ |@@ | ).*\n`).ReplaceAll(unified, nil))
+}
+
+// troubles lists the IDs of errors and warnings, each once.
+func troubles(r *Report) []ID {
+	var ids []ID
+	for _, f := range r.Findings {
+		if f.Severity == Error || f.Severity == Warning {
+			ids = append(ids, f.ID)
+		}
+	}
+	return unique(ids)
+}
+
+func render(t *testing.T, r *Report) string {
+	t.Helper()
+	var b strings.Builder
+	must.NoError(t, r.WriteText(&b, false))
+	return b.String()
+}
+
+// onlyLooks matches commands that change nothing.
+var onlyLooks = regexp.MustCompile(`^(dmesg|grep|ibstat|sminfo|ethtool|file|diff|command|apt-cache|` +
+	`ip( -details)? link( show|$)|rdma link( show|$)|systemctl status|cdi-gen (list|validate|devices)|podman inspect|find|\S+ --version)`)
+
+func checkWhole(t *testing.T, f Finding) {
+	t.Helper()
+	if _, group := lookup(f.ID); f.Group != group {
+		t.Errorf("%s has group %q, not that of the catalogue", f.ID, f.Group)
+	}
+	if f.Title == "" || f.Severity != OK && (f.Reason == "" || f.Fix+f.Look == "") {
+		t.Errorf("%s has no title, reason or command: %+v", f.ID, f)
+	}
+	for command := range strings.Lines(f.Fix) {
+		if onlyLooks.MatchString(command) || strings.Contains(command, "reboot") {
+			t.Errorf("%s: the fix %q changes nothing, or reboots the host", f.ID, command)
+		}
+	}
+}
+
+// unhealthy are the machines that model trouble, or have no HCA, with what is wrong there.
+var unhealthy = map[string][]ID{
+	"dgx-h100-ib":     {"port-down"}, // a port without a cable
+	"empty-classes":   {"no-hca"},
+	"exclusive-netns": {"netns-exclusive"},
+	"misbehaving":     {"guid-zero", "hca-unreadable", "port-init"},
+	"none":            {"no-hca"},
+	"roce-sriov":      {"guid-zero", "port-down"}, // a VF without an address
+	"soft-pci":        {"netns-exclusive"},
+}
+
+// TestJSON: the JSON form is an interface for scripts.
+func TestJSON(t *testing.T) {
+	c, err := txtar.ParseFile("testdata/cases/other/bad-day.txtar")
+	must.NoError(t, err)
+	f, _ := newCase(t, c)
+	golden.JSON(t, "bad-day", f.diagnose())
+}
+
+// TestDeterministic: the same host has the same report.
+func TestDeterministic(t *testing.T) {
+	f := newFake(t, "misbehaving")
+	first := render(t, f.diagnose())
+	for range 5 {
+		must.Eq(t, first, render(t, f.diagnose()))
+	}
+}
