@@ -159,7 +159,7 @@ func faults(t *testing.T) []fault {
 
 func (f fault) run(t *testing.T) {
 	if f.files {
-		needs.Long(t, "ten seconds in the guest; TestFaults of internal/gen/doctor has the finding, and the file is no kernel's")
+		needs.Long(t, "ten seconds in the guest; TestFindings of internal/gen/doctor has the finding, and the file is no kernel's")
 	}
 	inside.Must(t, "sh", "-c", f.plant)
 	r := doctor(t)
