@@ -31,7 +31,8 @@ func TestGoInstall(t *testing.T) {
 		"GOPROXY=file://" + proxy + ",file://" + cache + "/cache/download," + rest, "GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=none",
 		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw -trimpath -gcflags=all=-dwarf=false", "GOBIN=" + bin, "CGO_ENABLED=0", "GOWORK=off",
 	}
-	_, err := command(t.Context(), t.TempDir(), env, "go", "install", modulePath+"/cmd/cdi-gen@"+version, modulePath+"/cmd/rdma-hook@"+version)
+	_, err := command(t.Context(), t.TempDir(), env, "go", "install", modulePath+"/cmd/cdi-gen@"+version,
+		modulePath+"/cmd/rdma-hook@"+version)
 	must.NoError(t, err)
 	test.StrHasPrefix(t, "cdi-gen "+version+" ", tool(t, filepath.Join(bin, "cdi-gen"), "version"),
 		test.Sprint("cdi-gen version prints"))

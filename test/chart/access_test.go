@@ -90,8 +90,8 @@ func granted(t *testing.T, args ...string) []string {
 func TestRights(t *testing.T) {
 	var text, before []string
 	for _, values := range []string{
-		"claims.events=true", "claims.events=false", "claims.status=false", "uninstallCheck=false,testDeviceClasses=null", "metrics.enabled=true",
-		monitored, "accessRoles.create=true",
+		"claims.events=true", "claims.events=false", "claims.status=false", "uninstallCheck=false,testDeviceClasses=null",
+		"metrics.enabled=true", monitored, "accessRoles.create=true",
 	} {
 		var now []string
 		for who, allowed := range rights(t, "--set", values) {
@@ -114,8 +114,8 @@ func TestRights(t *testing.T) {
 	golden.File(t, "testdata/rights.golden.txt", []byte(strings.Join(text[1:], "\n")+"\n"))
 }
 
-// TestBindings: the policies for what the driver writes name the account of its pods, in any namespace: kustomize and Flux
-// change the namespace of objects and not of expressions, and a policy for another user would never apply.
+// TestBindings: the policies for what the driver writes name the account of its pods, in any namespace: kustomize and
+// Flux change the namespace of objects and not of expressions, and a policy for another user would never apply.
 func TestBindings(t *testing.T) {
 	for _, args := range [][]string{nil, {"--set", "fullnameOverride=other"}} {
 		user := `^system:serviceaccount:[^:]+:` + daemonSet(t, args...).Spec.Template.Spec.ServiceAccountName + `$`
@@ -206,8 +206,8 @@ func TestPolicies(t *testing.T) {
 	test.Eq(t, 0, len(want), test.Sprintf("policies without binding: %v", want))
 }
 
-// TestAccessRoles: the viewer's role is that of docs/kubectl-rdma.md. testdata/rights.golden.txt has the operator's, and
-// that nobody is bound to them.
+// TestAccessRoles: the viewer's role is that of docs/kubectl-rdma.md. testdata/rights.golden.txt has the operator's,
+// and that nobody is bound to them.
 func TestAccessRoles(t *testing.T) {
 	_, text, _ := strings.Cut(readFile(t, "../../docs/kubectl-rdma.md"), "## Rights\n")
 	_, text, _ = strings.Cut(text, "```yaml\n")

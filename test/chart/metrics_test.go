@@ -14,8 +14,8 @@ import (
 )
 
 // monitored are values for all that there is for Prometheus and Grafana.
-const monitored = "metrics.enabled=true,metrics.serviceMonitor=true,metrics.prometheusRule=true,metrics.dashboard=true," +
-	"metrics.readers[0].namespace=monitoring,metrics.readers[0].name=prometheus"
+const monitored = "metrics.enabled=true,metrics.serviceMonitor=true,metrics.prometheusRule=true," +
+	"metrics.dashboard=true,metrics.readers[0].namespace=monitoring,metrics.readers[0].name=prometheus"
 
 // object returns the only object of a kind.
 func object(t *testing.T, kind string, args ...string) map[string]any {
@@ -31,9 +31,9 @@ func object(t *testing.T, kind string, args ...string) map[string]any {
 
 // TestServiceMonitor: with the driver's own certificates, which Prometheus cannot check, and with those of a site
 // (testdata/full.golden.yaml), Prometheus sends the token of an account that can read the metrics and nothing else
-// (testdata/rights.golden.txt), and never its own: whoever holds the port of a node gets what it sends. The labels of pods
-// with devices stay, and those of the driver's own pod do not take their place. A driver cannot set the labels of another
-// node's target: prometheus-operator renames them to exported_ without honorLabels.
+// (testdata/rights.golden.txt), and never its own: whoever holds the port of a node gets what it sends. The labels of
+// pods with devices stay, and those of the driver's own pod do not take their place. A driver cannot set the labels of
+// another node's target: prometheus-operator renames them to exported_ without honorLabels.
 func TestServiceMonitor(t *testing.T) {
 	text, err := yaml.Marshal(object(t, "ServiceMonitor", "--set", monitored))
 	must.NoError(t, err)

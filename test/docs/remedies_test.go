@@ -18,8 +18,8 @@ var (
 	codeWord      = regexp.MustCompile("`(\\w+)`")
 )
 
-// TestRemediesHaveRows: whatever tells somebody to do something has a row in docs/dev/remedies.md. TestRowsNameTests wants
-// a test in it.
+// TestRemediesHaveRows: whatever tells somebody to do something has a row in docs/dev/remedies.md. TestRowsNameTests
+// wants a test in it.
 func TestRemediesHaveRows(t *testing.T) {
 	known := map[string]bool{}
 	for _, cells := range rowsOf(contents(t, "docs/dev/remedies.md"), 3) {

@@ -17,8 +17,8 @@ var (
 	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 )
 
-// TestRowsNameTests: each row of a table that says what stops an attack, what helps in trouble, and which task was walked
-// names a test that is there, in one of its cells, or says why none is. RBAC and gaps aside, what nothing shows is no row.
+// TestRowsNameTests: each row of a table that says what stops an attack, what helps in trouble, or which task was walked
+// names a test that is there, or says why none is. RBAC and gaps aside, what nothing shows is no row.
 func TestRowsNameTests(t *testing.T) {
 	declared := declaredTests(t, "../..")
 	for page, table := range map[string]struct{ cells, cell, least int }{

@@ -235,7 +235,8 @@ func TestNamespaceDeleted(t *testing.T) {
 	}
 	bed.Kubectl(t, "--namespace", deploy.Namespace, "wait", "--for=condition=Ready", "pod/monitor", "--timeout="+testbed.Patience.String())
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	must.NoError(t, os.WriteFile(values, []byte(bed.Inside(t, "helm", "get", "values", deploy.Release, "--namespace", deploy.Namespace, "-o", "yaml")), 0o600))
+	text := bed.Inside(t, "helm", "get", "values", deploy.Release, "--namespace", deploy.Namespace, "-o", "yaml")
+	must.NoError(t, os.WriteFile(values, []byte(text), 0o600))
 	bed.Kubectl(t, "delete", "namespace", deploy.Namespace, "--wait=false")
 	gone := stuck{name: "monitor", verdict: "ending", reason: "DriverMissing", says: "no pod of the driver runs"}
 	testbed.Eventually(t, "the reason of the pod that cannot end", func() error { return gone.explained(t, plugin, deploy.Namespace) })

@@ -98,8 +98,8 @@ var tolerant = map[string]struct {
 func (b *bed) evictions() {
 	b.Helper()
 	for name, w := range tolerant {
-		claim := waiting{Claim: devices(request("nic", "shared.hca.rdma.dev", at("0000:3b:00.1")+", tolerations: ["+w.tolerations+"]"), "")}
-		b.apply(claim.manifest(name))
+		wants := request("nic", "shared.hca.rdma.dev", at("0000:3b:00.1")+", tolerations: ["+w.tolerations+"]")
+		b.apply(waiting{Claim: devices(wants, "")}.manifest(name))
 	}
 	for name := range tolerant {
 		b.scheduled(name)
@@ -159,7 +159,8 @@ func (b *bed) roles() {
 	var list struct {
 		Items []struct{ Metadata struct{ Name string } }
 	}
-	must.NoError(b, json.Unmarshal([]byte(b.run("kubectl", "get", "clusterroles", "-l", "app.kubernetes.io/name=dra-driver-rdma", "-o", "json")), &list))
+	roles := b.run("kubectl", "get", "clusterroles", "-l", "app.kubernetes.io/name=dra-driver-rdma", "-o", "json")
+	must.NoError(b, json.Unmarshal([]byte(roles), &list))
 	for _, role := range list.Items {
 		_, user, _ := strings.Cut(role.Metadata.Name, "dra-driver-rdma-")
 		if i := strings.LastIndex(user, "-"); i >= 0 {

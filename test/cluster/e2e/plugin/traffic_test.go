@@ -34,7 +34,8 @@ func TestTraffic(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "second.json")
 	data, err := os.ReadFile(objects + "exclusive.json")
 	must.NoError(t, err)
-	must.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(strings.ReplaceAll(string(data), `"train"`, `"second"`), `-train"`, `-second"`)), 0o644))
+	second := strings.NewReplacer(`"train"`, `"second"`, `-train"`, `-second"`).Replace(string(data))
+	must.NoError(t, os.WriteFile(file, []byte(second), 0o644))
 	b.nodes(file)
 	const in = "rdma-test"
 	checkout, err := deploy.FindCheckout()

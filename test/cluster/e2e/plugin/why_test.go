@@ -71,7 +71,8 @@ func (w waiting) manifest(name string) string {
 	text := ""
 	if w.Claim != "" {
 		source = "resourceClaimTemplateName: " + name
-		text = fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: %s}\nspec: {spec: %s}\n---\n", name, w.Claim)
+		text = fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: %s}\n"+
+			"spec: {spec: %s}\n---\n", name, w.Claim)
 	}
 	spec := w.Pod
 	if spec == "" {
@@ -188,7 +189,8 @@ func (b *bed) wait(newer bool) {
 		}
 		if w.Event != "" {
 			b.until("an event "+w.Event+" of "+name, func() bool {
-				return strings.Contains(b.run("kubectl", "get", "events", "--field-selector", "involvedObject.name="+name+",reason="+w.Event, "-o", "name"), "event/")
+				return strings.Contains(b.run("kubectl", "get", "events", "-o", "name", "--field-selector",
+					"involvedObject.name="+name+",reason="+w.Event), "event/")
 			})
 			continue
 		}
