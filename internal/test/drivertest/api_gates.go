@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 )
 
 // The feature gates that an API server may have off. It drops the fields then.
@@ -35,29 +37,13 @@ func (a *API) GatesOff(gates ...string) {
 // devices that use them, as Kubernetes 1.34 does.
 func (a *API) CountersBesideDevices() { a.GatesOff(oneSlice) }
 
-// drop removes the fields of a slice that belong to features that are off, as the
-// API server does without a word (pkg/registry/resource/resourceslice). The caller
-// holds the lock.
+// drop removes the fields of a slice that belong to gates that are off. The caller holds the lock.
 func (a *API) drop(s *resourceapi.ResourceSlice) {
-	if a.gatesOff[GateCounters] {
-		s.Spec.SharedCounters = nil
-	}
-	for i := range s.Spec.Devices {
-		d := &s.Spec.Devices[i]
-		if a.gatesOff[GateCounters] {
-			d.ConsumesCounters = nil
-		}
-		if a.gatesOff[GateTaints] {
-			d.Taints = nil
-		}
-		if a.gatesOff[GateConsumable] {
-			d.AllowMultipleAllocations = nil
-			for name, c := range d.Capacity {
-				c.RequestPolicy = nil
-				d.Capacity[name] = c
-			}
-		}
-	}
+	controlplane.Drop(controlplane.Features{
+		PartitionableDevices: !a.gatesOff[GateCounters],
+		DeviceTaints:         !a.gatesOff[GateTaints],
+		ConsumableCapacity:   !a.gatesOff[GateConsumable],
+	}, s)
 }
 
 // invalid returns why the server refuses a slice, "" if it does not. The caller

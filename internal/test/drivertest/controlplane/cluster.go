@@ -66,7 +66,7 @@ func (c *Cluster) Publish(driver string, published []resourceslice.Slice) {
 		}}
 		object.Name = fmt.Sprintf("%05x-%s-%s", i, driver, c.Node)
 		object = object.DeepCopy()
-		c.drop(object)
+		Drop(c.Features, object)
 		objects = append(objects, object)
 	}
 	c.Store(driver, objects)
@@ -80,21 +80,22 @@ func (c *Cluster) Store(driver string, objects []*resourceapi.ResourceSlice) {
 	c.pools[driver] = objects
 }
 
-// drop does what dropDisabledFields of the API server does
+// Drop removes the fields of a slice that belong to features that a cluster lacks, without a word. It does what
+// dropDisabledFields of the API server does
 // (kubernetes/pkg/registry/resource/resourceslice/strategy.go).
-func (c *Cluster) drop(s *resourceapi.ResourceSlice) {
-	if !c.Features.PartitionableDevices {
+func Drop(has Features, s *resourceapi.ResourceSlice) {
+	if !has.PartitionableDevices {
 		s.Spec.SharedCounters = nil
 	}
 	for i := range s.Spec.Devices {
 		d := &s.Spec.Devices[i]
-		if !c.Features.DeviceTaints {
+		if !has.DeviceTaints {
 			d.Taints = nil
 		}
-		if !c.Features.PartitionableDevices {
+		if !has.PartitionableDevices {
 			d.ConsumesCounters = nil
 		}
-		if !c.Features.ConsumableCapacity {
+		if !has.ConsumableCapacity {
 			d.AllowMultipleAllocations = nil
 			for name, capacity := range d.Capacity {
 				capacity.RequestPolicy = nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/invariants"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
@@ -216,17 +217,8 @@ func TestDroppedFields(t *testing.T) {
 	config := filepath.Join(drivertest.TempDir(t), "config.yaml")
 	content := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules:\n- name: all\n  publish: shared\n  shares: 8\n"
 	must.NoError(t, os.WriteFile(config, []byte(content), 0o600))
-	shot := b.Arm(apifault.Fault{N: 1, Lasting: true, Match: apifault.Writes, Do: apifault.Drop(func(s *resourceapi.ResourceSlice) {
-		s.Spec.SharedCounters = nil
-		for i := range s.Spec.Devices {
-			d := &s.Spec.Devices[i]
-			d.AllowMultipleAllocations, d.ConsumesCounters, d.Taints = nil, nil, nil
-			for name, capacity := range d.Capacity {
-				capacity.RequestPolicy = nil
-				d.Capacity[name] = capacity
-			}
-		}
-	})})
+	drop := apifault.Drop(func(s *resourceapi.ResourceSlice) { controlplane.Drop(controlplane.V134(), s) })
+	shot := b.Arm(apifault.Fault{N: 1, Lasting: true, Match: apifault.Writes, Do: drop})
 	p := b.start(t, "--config", config)
 	published := drivertest.WaitPublished(t, b.Node)
 	for _, s := range published {
