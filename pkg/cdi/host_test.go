@@ -125,9 +125,9 @@ func TestHostDevices(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			devices, err := cdi.HostDevices(rdmatest.Snapshot(t, c.machine), c.opt)
-			if got := describe(devices); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-				t.Errorf("devices %s; want %s", got, c.want)
-			}
+			got := describe(devices)
+			test.True(t, strings.HasPrefix(got, c.want) && (c.want != "" || got == ""),
+				test.Sprintf("devices %s; want %s", got, c.want))
 			test.Eq(t, (len(c.bad) > 0), (err != nil), test.Sprintf("error %v; want %q", err, c.bad))
 			for _, bad := range c.bad {
 				test.ErrorContains(t, err, bad)
@@ -164,9 +164,8 @@ func TestOnlyManagers(t *testing.T) {
 	snap := rdmatest.Snapshot(t, "hgx-b200")
 	snap.HCAs = snap.HCAs[8:]
 	_, err := cdi.HostDevices(snap, cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev}, Nodes: rdma.DefaultClasses})
-	if !errors.Is(err, cdi.ErrNoDevices) || !strings.Contains(err.Error(), "HCA mlx5_8 manages NVSwitches") {
-		t.Errorf("error %v", err)
-	}
+	test.True(t, errors.Is(err, cdi.ErrNoDevices) &&
+		strings.Contains(err.Error(), "HCA mlx5_8 manages NVSwitches"), test.Sprintf("error %v", err))
 }
 
 func describe(devices []cdi.Device) string {
@@ -195,9 +194,8 @@ func TestHostDevicesOddNames(t *testing.T) {
 		test.ErrorContains(t, err, bad)
 	}
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
-	if err != nil || spec.Version != "0.5.0" {
-		t.Errorf("version %s, error %v; a name that starts with a digit needs 0.5.0", spec.Version, err)
-	}
+	test.True(t, err == nil && spec.Version == "0.5.0",
+		test.Sprintf("version %s, error %v; a name that starts with a digit needs 0.5.0", spec.Version, err))
 }
 
 // TestHostDevicesOneSpec: an HCA whose name cannot be in a spec, in a limit or beside that of
@@ -242,9 +240,8 @@ func TestHostDevicesOneSpec(t *testing.T) {
 			for _, want := range c.reasons {
 				test.ErrorContains(t, err, want)
 			}
-			if _, err := cdi.NewSpec(cdi.KindHCA, devices); err != nil {
-				t.Errorf("the devices make no spec: %v", err)
-			}
+			_, err = cdi.NewSpec(cdi.KindHCA, devices)
+			test.NoError(t, err, test.Sprint("the devices make no spec"))
 		})
 	}
 }
@@ -264,9 +261,8 @@ func FuzzHostDevices(f *testing.F) {
 			opt.Limit = args.Wanted{Handles: 1}
 		}
 		devices, _ := cdi.HostDevices(snap, opt)
-		if _, err := cdi.NewSpec(cdi.KindHCA, devices); err != nil {
-			t.Errorf("HCAs %q and %q, interface %q: %v", one, other, netdev, err)
-		}
+		_, err := cdi.NewSpec(cdi.KindHCA, devices)
+		test.NoError(t, err, test.Sprintf("HCAs %q and %q, interface %q", one, other, netdev))
 	})
 }
 
@@ -301,24 +297,20 @@ func TestSelectNodes(t *testing.T) {
 		for _, n := range nodes {
 			got = append(got, path.Base(n.Path()))
 		}
-		if strings.Join(got, " ") != c.want || (err == nil) != (c.bad == "") ||
-			err != nil && !strings.Contains(err.Error(), c.bad) {
-			t.Errorf("%s %s: nodes %q, error %v; want %q, %q", c.ibdev, c.classes, got, err, c.want, c.bad)
-		}
+		test.True(t, strings.Join(got, " ") == c.want && (err == nil) == (c.bad == "") &&
+			(err == nil || strings.Contains(err.Error(), c.bad)),
+			test.Sprintf("%s %s: nodes %q, error %v; want %q, %q", c.ibdev, c.classes, got, err, c.want, c.bad))
 	}
 }
 
 func TestParseNodeClass(t *testing.T) {
 	for _, c := range rdma.NodeClasses {
-		if got, err := rdma.ParseNodeClass(string(c)); got != c || err != nil {
-			t.Errorf("%q: %q, error %v", c, got, err)
-		}
+		got, err := rdma.ParseNodeClass(string(c))
+		test.True(t, got == c && err == nil, test.Sprintf("%q: %q, error %v", c, got, err))
 		test.Eq(t, c == rdma.ClassMAD || c == rdma.ClassSM, c.Privileged(), test.Sprintf("%q privileged", c))
 	}
-	if _, err := rdma.ParseNodeClass("umad"); err == nil ||
-		err.Error() != `unknown nodes "umad": want one of verbs, cm, psm, mad, sm` {
-		t.Errorf("error %v", err)
-	}
+	_, err := rdma.ParseNodeClass("umad")
+	test.EqError(t, err, `unknown nodes "umad": want one of verbs, cm, psm, mad, sm`)
 }
 
 // The way from a host to a file that podman reads.

@@ -3,7 +3,6 @@ package cdi_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/shoenig/test"
@@ -93,9 +92,8 @@ func readSpec(t *testing.T, file string) *cdiapi.Spec {
 	t.Helper()
 	spec, err := cdiapi.ReadSpec(file, 0)
 	must.NoError(t, err, must.Sprintf("%s does not load in the CDI library", file))
-	if spec.Version != "0.3.0" && spec.Version != "0.5.0" {
-		t.Errorf("%s needs CDI %s; podman 4.3 knows 0.5.0", file, spec.Version)
-	}
+	test.True(t, spec.Version == "0.3.0" || spec.Version == "0.5.0",
+		test.Sprintf("%s needs CDI %s; podman 4.3 knows 0.5.0", file, spec.Version))
 	return spec
 }
 
@@ -104,9 +102,8 @@ func TestNewSpecVersion(t *testing.T) {
 	for name, want := range map[string]string{"mlx5_0": "0.3.0", "pci-0000-3b-00-0": "0.3.0", "0000:3b:00.0": "0.5.0"} {
 		spec, err := cdi.NewSpec("rdma.dev/hca",
 			[]cdi.Device{{Name: name, Nodes: nodes(uverbs0, rdmaCM), Hook: hook, Env: []string{"A=b"}}})
-		if err != nil || spec.Version != want {
-			t.Errorf("device %s: version %s, error %v; want %s", name, spec.Version, err, want)
-		}
+		test.True(t, err == nil && spec.Version == want,
+			test.Sprintf("device %s: version %s, error %v; want %s", name, spec.Version, err, want))
 	}
 }
 
@@ -155,9 +152,8 @@ func TestNewSpecRefuses(t *testing.T) {
 		{"bad vendor", "-x/hca", []cdi.Device{good}, "vendor"},
 		{"bad class", "rdma.dev/h+a", []cdi.Device{good}, "class"},
 	} {
-		if _, err := cdi.NewSpec(c.kind, c.devices); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v; want one with %q", c.name, err, c.want)
-		}
+		_, err := cdi.NewSpec(c.kind, c.devices)
+		test.ErrorContains(t, err, c.want, test.Sprint(c.name))
 	}
 }
 
@@ -168,12 +164,10 @@ func limited(l args.Limit) []cdi.Device {
 // TestNewSpecLeavesItsInput: devices are not reordered under the caller.
 func TestNewSpecLeavesItsInput(t *testing.T) {
 	devices := []cdi.Device{{Name: "b", Nodes: nodes(uverbs1, uverbs0)}, {Name: "a", Nodes: nodes(uverbs0)}}
-	if _, err := cdi.NewSpec("rdma.dev/hca", devices); err != nil {
-		t.Fatal(err)
-	}
-	if devices[0].Name != "b" || devices[0].Nodes[0].Name != "uverbs1" {
-		t.Errorf("the caller's devices are %+v now", devices)
-	}
+	_, err := cdi.NewSpec("rdma.dev/hca", devices)
+	must.NoError(t, err)
+	test.True(t, devices[0].Name == "b" && devices[0].Nodes[0].Name == "uverbs1",
+		test.Sprintf("the caller's devices are %+v now", devices))
 }
 
 // TestValidateAgreesWithLibrary: what Validate says of a spec in memory is what
@@ -209,17 +203,16 @@ func TestValidateAgreesWithLibrary(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "spec.json")
 		must.NoError(t, os.WriteFile(file, data, 0o644))
 		_, theirs := cdiapi.ReadSpec(file, 0)
-		if ours := cdi.Validate(spec); (ours == nil) != (theirs == nil) {
-			t.Errorf("%s: Validate says %v, the library %v", name, ours, theirs)
-		}
+		ours := cdi.Validate(spec)
+		test.Eq(t, theirs == nil, ours == nil,
+			test.Sprintf("%s: Validate says %v, the library %v", name, ours, theirs))
 	}
 }
 
 func TestParseFormat(t *testing.T) {
 	for in, ok := range map[string]bool{"json": true, "yaml": true, "yml": false, "": false, "JSON": false} {
-		if _, err := cdi.ParseFormat(in); (err == nil) != ok {
-			t.Errorf("%q: error %v", in, err)
-		}
+		_, err := cdi.ParseFormat(in)
+		test.Eq(t, ok, err == nil, test.Sprintf("%q: error %v", in, err))
 	}
 }
 

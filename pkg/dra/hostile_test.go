@@ -204,9 +204,8 @@ func TestHostilePod(t *testing.T) {
 				beside := i.cycles(size(1, 10), back)
 				<-back
 				t.Logf("other pods: %v alone, %v beside it; the pod's end took %v", alone, beside, time.Since(began))
-				if long && beside > 2*alone+100*time.Millisecond {
-					t.Errorf("other pods need %v beside the pod, and %v without it", beside, alone)
-				}
+				test.True(t, !long || beside <= 2*alone+100*time.Millisecond,
+					test.Sprintf("other pods need %v beside the pod, and %v without it", beside, alone))
 			})
 			t.Logf("heap %d MiB", most>>20)
 			if most > 128<<20 { // the chart allows the whole process 256 MiB

@@ -61,9 +61,8 @@ func TestPodGroupFollowed(t *testing.T) {
 	d.starts(outside)
 	k.isIn(a)
 	d.Sandboxes().Stopped(t.Context(), a)
-	if where, _ := k.at(); where != "" {
-		t.Errorf("the device is in %q", where)
-	}
+	where, _ := k.at()
+	test.Eq(t, "", where, test.Sprint("the device"))
 	unprepare(t, n, claim)
 	wantFiles(t, n)
 }
@@ -230,9 +229,9 @@ func TestPodGroupCost(t *testing.T) {
 		t.Helper()
 		before, listed := n.Count(drivertest.GetClaim), n.PodLists()
 		d.starts(pod)
-		if got, asked := n.Count(drivertest.GetClaim)-before, n.PodLists()-listed; got != requests || asked != lists {
-			t.Errorf("%s: %d requests and %d lists, want %d and %d", what, got, asked, requests, lists)
-		}
+		got, asked := n.Count(drivertest.GetClaim)-before, n.PodLists()-listed
+		test.True(t, got == requests && asked == lists,
+			test.Sprintf("%s: %d requests and %d lists, want %d and %d", what, got, asked, requests, lists))
 	}
 	for i := range 3 {
 		n.AddPod(podNamed(fmt.Sprint("other-", i)).Name)

@@ -60,10 +60,9 @@ func TestDiscoverNoSysfs(t *testing.T) {
 func TestDiscoverNothing(t *testing.T) {
 	for _, name := range []string{"none", "empty-classes"} {
 		snap := discover(t, name)
-		if snap.HCAs == nil || len(snap.HCAs) != 0 || len(snap.Problems) != 0 {
-			t.Errorf("%s: %d HCAs (nil: %v), problems %v; want an empty list", name, len(snap.HCAs),
-				snap.HCAs == nil, snap.Problems)
-		}
+		test.True(t, snap.HCAs != nil && len(snap.HCAs) == 0 && len(snap.Problems) == 0,
+			test.Sprintf("%s: %d HCAs (nil: %v), problems %v; want an empty list", name, len(snap.HCAs),
+				snap.HCAs == nil, snap.Problems))
 	}
 }
 
@@ -107,9 +106,8 @@ func TestDiscoverMisbehaving(t *testing.T) {
 			test.Sprintf("no problem says %q: %v", problem, snap.Problems))
 	}
 	for _, p := range snap.Problems {
-		if p.IBDev == "mlx5_0" || p.IBDev == "mlx5_8" || p.Message == "" {
-			t.Errorf("problem %q of %q", p.Message, p.IBDev)
-		}
+		test.True(t, p.IBDev != "mlx5_0" && p.IBDev != "mlx5_8" && p.Message != "",
+			test.Sprintf("problem %q of %q", p.Message, p.IBDev))
 	}
 }
 
@@ -125,7 +123,7 @@ func TestUsable(t *testing.T) {
 		for _, h := range discover(t, machine).Usable() {
 			got = append(got, h.IBDev)
 		}
-		test.Eq(t, want, got, test.Sprintf("%s", machine))
+		test.Eq(t, want, got, test.Sprint(machine))
 	}
 }
 

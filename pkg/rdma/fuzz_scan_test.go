@@ -52,9 +52,8 @@ func FuzzDiscover(f *testing.F) {
 		must.NoError(t, err)
 		after, err := rdma.Discover(m.FS(t))
 		if err != nil {
-			if _, statErr := fs.Stat(m.FS(t), "class"); statErr == nil {
-				t.Fatal(err)
-			}
+			_, statErr := fs.Stat(m.FS(t), "class")
+			must.Error(t, statErr, must.Sprint(err))
 			return
 		}
 		checkUntouched(t, before, after, base.Tree(), touched)
@@ -157,9 +156,8 @@ func checkNames(t *testing.T, snap *rdma.Snapshot) {
 	t.Helper()
 	ibdevs := map[string]string{}
 	for _, h := range snap.HCAs {
-		if other, ok := ibdevs[h.Name]; ok {
-			t.Errorf("HCAs %s and %s are both called %s", h.IBDev, other, h.Name)
-		}
+		other, ok := ibdevs[h.Name]
+		test.True(t, !ok, test.Sprintf("HCAs %s and %s are both called %s", h.IBDev, other, h.Name))
 		ibdevs[h.Name] = h.IBDev
 	}
 }

@@ -134,9 +134,8 @@ func TestUnreadable(t *testing.T) {
 	m, err := fixture.Parse("odd", []byte(archive))
 	must.NoError(t, err)
 	host := discoverMachine(t, m)
-	if len(host.Devices) != 1 || host.Devices[0].Address != "0000:01:00.0" || host.Devices[0].NUMANode != nil {
-		t.Errorf("devices: %+v; want the GPU that can be read", host.Devices)
-	}
+	test.True(t, len(host.Devices) == 1 && host.Devices[0].Address == "0000:01:00.0" &&
+		host.Devices[0].NUMANode == nil, test.Sprintf("devices: %+v; want the GPU that can be read", host.Devices))
 	var got []string
 	for _, p := range host.Problems {
 		got = append(got, p.Message)

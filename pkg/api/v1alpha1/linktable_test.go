@@ -38,9 +38,8 @@ func TestLinkTable(t *testing.T) {
 	} {
 		table := v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: c.links}
 		err := table.Check(!c.ofHost)
-		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", name, err, c.want)
-		}
+		test.True(t, (err != nil) == (c.want != "") && (err == nil || strings.Contains(err.Error(), c.want)),
+			test.Sprintf("%s: error %v, want %q", name, err, c.want))
 		port := v1alpha1.LinkPort{GUIDs: []rdma.GUID{0xa088c203003f1800}}
 		if c.want == "" && c.links[0].GUID != "" && !table.Links[0].IsOf(&port) {
 			t.Errorf("%s: the GUID is another one", name)
@@ -49,9 +48,9 @@ func TestLinkTable(t *testing.T) {
 	ofHost := v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: []v1alpha1.Link{
 		{HCA: "ens1", Leaf: "leaf-7"}, {HCA: "eth0"}, {HCA: "ens2", Leaf: "leaf-8"}, // a neighbor on eth0 has an empty name
 	}}
-	if err := ofHost.Check(false); err != nil || len(ofHost.Links) != 2 {
-		t.Errorf("a host's file with one wrong link: %v, %+v", err, ofHost.Links)
-	}
+	err := ofHost.Check(false)
+	test.True(t, err == nil && len(ofHost.Links) == 2,
+		test.Sprintf("a host's file with one wrong link: %v, %+v", err, ofHost.Links))
 	test.Error(t, (&v1alpha1.LinkTable{Kind: "LinkTable"}).Check(true),
 		test.Sprint("a table without a version is taken"))
 }

@@ -97,9 +97,7 @@ func TestDisjoint(t *testing.T) {
 		for i := range 128 {
 			pods := fmt.Sprintf("%s.%d.0/24", cluster, i)
 			b, err := p.Of(blocks.Node{Name: pods, PodCIDRs: []string{pods}})
-			if err != nil || !p.Subnet.Overlaps(b.Block) {
-				t.Fatal(b, err)
-			}
+			must.True(t, err == nil && p.Subnet.Overlaps(b.Block), must.Sprint(b, err))
 			test.Eq(t, "", by[b.Block.String()],
 				test.Sprintf("%s is of %s and %s", b.Block, by[b.Block.String()], pods))
 			by[b.Block.String()] = pods
@@ -148,9 +146,9 @@ func TestBadSettings(t *testing.T) {
 		{with(func(s *blocks.Settings) { s.Gateway = "10.78.255.255" }), "gateway: want"},
 		{with(func(s *blocks.Settings) { s.Gateway = "x" }), "gateway: want"},
 	} {
-		if _, problems := pool(tc.s); !strings.Contains(problems, tc.want) || strings.Contains(problems, "\n") {
-			t.Errorf("%+v: %q, want %q alone", tc.s, problems, tc.want)
-		}
+		_, problems := pool(tc.s)
+		test.True(t, strings.Contains(problems, tc.want) && !strings.Contains(problems, "\n"),
+			test.Sprintf("%+v: %q, want %q alone", tc.s, problems, tc.want))
 	}
 }
 
@@ -182,17 +180,14 @@ func TestNext(t *testing.T) {
 	}
 	want := []string{"10.78.0.9/24", "10.78.0.11/24", "10.78.0.12/24", "10.78.0.13/24", "10.78.0.14/24"}
 	test.SliceEqOp(t, want, got, test.Sprint("given"))
-	if a := next(last); a.IsValid() {
-		t.Errorf("the block is used up, and gave %s", a)
-	}
+	a := next(last)
+	test.True(t, !a.IsValid(), test.Sprintf("the block is used up, and gave %s", a))
 	clear(used)
 	used[netip.MustParseAddr("10.78.0.9")] = true
-	if a := next(last); a.String() != "10.78.0.11" {
-		t.Errorf("after the last one it gave %s", a)
-	}
-	if a := next(netip.MustParseAddr("10.78.0.12")); a.String() != "10.78.0.13" {
-		t.Errorf("10.78.0.12 is free again, and after it it gave %s", a)
-	}
+	a = next(last)
+	test.Eq(t, "10.78.0.11", a.String(), test.Sprintf("after the last one it gave %s", a))
+	a = next(netip.MustParseAddr("10.78.0.12"))
+	test.Eq(t, "10.78.0.13", a.String(), test.Sprintf("10.78.0.12 is free again, and after it it gave %s", a))
 }
 
 // TestNextIPv6: a large block costs no more than its used addresses.
@@ -204,9 +199,8 @@ func TestNextIPv6(t *testing.T) {
 	}
 	asked := 0
 	a, ok := b.Next(netip.Addr{}, func(a netip.Addr) bool { asked++; return asked < 3 })
-	if !ok || asked != 3 || b.Prefix(a).String() != "fd00:0:0:1::3/48" {
-		t.Errorf("%s after %d questions", a, asked)
-	}
+	test.True(t, ok && asked == 3 && b.Prefix(a).String() == "fd00:0:0:1::3/48",
+		test.Sprintf("%s after %d questions", a, asked))
 }
 
 // TestRead: the configuration of a block is known from that of a CNI plugin.
@@ -214,14 +208,12 @@ func TestRead(t *testing.T) {
 	p, _ := pool(labelled("10.78.0.0/16", 24, label))
 	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
 	must.NoError(t, err)
-	if read, ok, err := blocks.Read(b.Config()); read != b || !ok || err != nil {
-		t.Errorf("%+v, %v, %v, want %+v", read, ok, err, b)
-	}
+	read, ok, err := blocks.Read(b.Config())
+	test.True(t, read == b && ok && err == nil, test.Sprintf("%+v, %v, %v, want %+v", read, ok, err, b))
 	for text, own := range map[string]bool{`{"type": "host-local"}`: false, `{`: false,
 		`{"type": "rdma.dev/block"}`: true} {
-		if _, ok, err := blocks.Read([]byte(text)); ok != own || (err != nil) != own {
-			t.Errorf("%s: %v, %v", text, ok, err)
-		}
+		_, ok, err := blocks.Read([]byte(text))
+		test.True(t, ok == own && (err != nil) == own, test.Sprintf("%s: %v, %v", text, ok, err))
 	}
 }
 

@@ -35,9 +35,9 @@ func TestRecent(t *testing.T) {
 	narrow(16)
 	w.see(h)
 	w.poll(time.Hour)
-	if got := w.View().History(h.Name); got.Summary() != "" || len(got.Recent) > 0 {
-		t.Errorf("the history of an HCA to which nothing happened is %+v", got)
-	}
+	got := w.View().History(h.Name)
+	test.True(t, got.Summary() == "" && len(got.Recent) == 0,
+		test.Sprintf("the history of an HCA to which nothing happened is %+v", got))
 	w.see(withRate(h, 200))
 	w.poll(time.Hour)
 	want := []string{
@@ -81,9 +81,7 @@ func TestRecent(t *testing.T) {
 	}
 	next.obs.Expected = map[string]health.Expected{h.Name: {MinRateMbps: 400_000}} // nobody says how wide the link should be
 	next.look()
-	if got := next.View().History(h.Name).PCIe; got != nil {
-		t.Errorf("PCIe is fine: %v, and any link would be", *got)
-	}
+	test.Nil(t, next.View().History(h.Name).PCIe, test.Sprint("PCIe is fine"))
 }
 
 // TestRecentIsBounded: a link that falls each second for a week, a rate that changes all day and a file that somebody

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -114,9 +115,8 @@ func TestAnyHistory(t *testing.T) {
 			m.wait(time.Hour)
 		}
 		for _, h := range hcas {
-			if got, want := w.state(h.Name), fresh.state(h.Name); got != want {
-				t.Fatalf("seed %d: %s ends as %q, and without a history as %q", seed, h.Name, got, want)
-			}
+			got, want := w.state(h.Name), fresh.state(h.Name)
+			must.Eq(t, want, got, must.Sprintf("seed %d: %s ends", seed, h.Name))
 		}
 	}
 }
@@ -170,13 +170,12 @@ func TestTransitionsAreBounded(t *testing.T) {
 		}
 		w.wait(time.Duration(r.Int64N(int64(time.Duration(1+r.IntN(60)) * time.Second))))
 	}
-	if most := 2 * int(time.Hour/(30*time.Second)); len(w.all) > most || len(w.all) == 0 {
-		t.Errorf("%d transitions in an hour, want some and at most %d", len(w.all), most)
-	}
+	most := 2 * int(time.Hour/(30*time.Second))
+	test.True(t, len(w.all) <= most && len(w.all) != 0,
+		test.Sprintf("%d transitions in an hour, want some and at most %d", len(w.all), most))
 	for i := 1; i < len(w.all); i++ {
-		if gap := w.all[i].At.Sub(w.all[i-1].At); !w.all[i].Holds && gap < 30*time.Second {
-			t.Errorf("a fault ended after %v", gap)
-		}
+		gap := w.all[i].At.Sub(w.all[i-1].At)
+		test.True(t, w.all[i].Holds || gap >= 30*time.Second, test.Sprintf("a fault ended after %v", gap))
 	}
 }
 

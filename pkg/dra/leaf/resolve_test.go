@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
@@ -94,7 +95,7 @@ func TestResolve(t *testing.T) {
 		"localhost": {
 			in: leaf.Inputs{Heard: heard(neighbors{unnamed})}, want: leaf.Link{Leaf: "chassis of leaf-1", Port: "Eth1"},
 		},
-		"nobody": {order: []leaf.Source{leaf.Networkd}, why: "networkd: nobody announces itself on eth0"},
+		"nobody":   {order: []leaf.Source{leaf.Networkd}, why: "networkd: nobody announces itself on eth0"},
 		"too long": {in: leaf.Inputs{Heard: heard(neighbors{neighbor(strings.Repeat("l", 65), "")})}, why: "has 65 bytes"},
 		"control":  {in: leaf.Inputs{Heard: heard(neighbors{neighbor("leaf\x1b[2J", "")})}, why: "cannot be printed"},
 		"no text":  {in: leaf.Inputs{Heard: heard(neighbors{neighbor("leaf\xff", "")})}, why: "cannot be printed"},
@@ -163,12 +164,10 @@ func TestResolve(t *testing.T) {
 			c.in.Now, c.in.Node = noon, "a"
 			got := leaf.Resolve([]leaf.Port{c.port}, c.order, c.in)[c.port.PortID]
 			same := got.Link == c.want && got.Source == c.from && got.Failed == c.failed
-			if !same || !strings.Contains(got.Why, c.why) {
-				t.Errorf("got %+v, want %+v from %q, %q, failed %v", got, c.want, c.from, c.why, c.failed)
-			}
-			if (got.Why == "") != (got.Link.Leaf != "" || len(c.order) == 0) || len(got.Why) > 600 {
-				t.Errorf("a link is absent without a reason, or present with one: %+v", got)
-			}
+			test.True(t, same && strings.Contains(got.Why, c.why),
+				test.Sprintf("got %+v, want %+v from %q, %q, failed %v", got, c.want, c.from, c.why, c.failed))
+			test.True(t, (got.Why == "") == (got.Link.Leaf != "" || len(c.order) == 0) && len(got.Why) <= 600,
+				test.Sprintf("a link is absent without a reason, or present with one: %+v", got))
 		})
 	}
 }
@@ -193,9 +192,8 @@ func TestPlanned(t *testing.T) {
 		}
 		p := port()
 		got := leaf.Resolve([]leaf.Port{p}, []leaf.Source{leaf.Networkd}, in)[p.PortID]
-		if got.Planned != c.want || got.Link.Leaf != "leaf-1" {
-			t.Errorf("%s: got %+v, want the plan %+v", name, got, c.want)
-		}
+		test.True(t, got.Planned == c.want && got.Link.Leaf == "leaf-1",
+			test.Sprintf("%s: got %+v, want the plan %+v", name, got, c.want))
 	}
 }
 
@@ -215,12 +213,10 @@ func FuzzResolve(f *testing.F) {
 		p := port()
 		got := leaf.Resolve([]leaf.Port{p}, leaf.Sources(), in)[p.PortID]
 		for _, value := range []string{got.Link.Leaf, got.Link.Port, got.Planned.Leaf, got.Planned.Port} {
-			if len(value) > 64 || strings.ContainsAny(value, "\x00\x1b\n") {
-				t.Errorf("published: %q", value)
-			}
+			test.True(t, len(value) <= 64 && !strings.ContainsAny(value, "\x00\x1b\n"),
+				test.Sprintf("published: %q", value))
 		}
-		if (got.Link.Leaf == "") == (got.Why == "") || strings.ContainsAny(got.Why, "\x00\x1b\n") {
-			t.Errorf("got %+v", got)
-		}
+		test.True(t, (got.Link.Leaf == "") != (got.Why == "") && !strings.ContainsAny(got.Why, "\x00\x1b\n"),
+			test.Sprintf("got %+v", got))
 	})
 }

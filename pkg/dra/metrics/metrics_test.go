@@ -33,9 +33,8 @@ func text(t *testing.T, g prometheus.Gatherer) string {
 	must.NoError(t, err)
 	var out bytes.Buffer
 	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&out, f); err != nil {
-			t.Fatal(err)
-		}
+		_, err := expfmt.MetricFamilyToText(&out, f)
+		must.NoError(t, err)
 	}
 	return out.String()
 }
@@ -105,9 +104,9 @@ func TestCatalog(t *testing.T) {
 	i, r := all(t)
 	catalog := map[string]metrics.Metric{}
 	for _, m := range metrics.Catalog {
-		if _, twice := catalog[m.Name]; twice || m.Help == "" || m.Bound == "" {
-			t.Errorf("%s is there twice, or says nothing of itself", m.Name)
-		}
+		_, twice := catalog[m.Name]
+		test.True(t, !twice && m.Help != "" && m.Bound != "",
+			test.Sprintf("%s is there twice, or says nothing of itself", m.Name))
 		catalog[m.Name] = m
 	}
 	_ = i
@@ -131,9 +130,8 @@ func TestInstruments(t *testing.T) {
 	w := i.Start(metrics.Prepare)
 	w.Lap(metrics.PhasePlan)
 	boom := errors.New("boom")
-	if w.Fail(metrics.ReasonDevice, boom) != boom || w.Fail(metrics.ReasonDevice, nil) != nil {
-		t.Error("errors do not pass")
-	}
+	test.True(t, w.Fail(metrics.ReasonDevice, boom) == boom && w.Fail(metrics.ReasonDevice, nil) == nil,
+		test.Sprint("errors do not pass"))
 	w.Whole(metrics.PhaseClaim)
 	i.Published()
 	i.PublishFailed()
@@ -170,12 +168,10 @@ func TestCall(t *testing.T) {
 	}
 	boom := errors.New("no such claim")
 	for _, req := range []any{&drapb.NodePrepareResourcesRequest{}, &drapb.NodeUnprepareResourcesRequest{}, "GetInfo"} {
-		if resp, err := i.Call(t.Context(), req, answer("yes", nil)); resp != "yes" || err != nil {
-			t.Errorf("answer %v, %v", resp, err)
-		}
-		if _, err := i.Call(t.Context(), req, answer(nil, boom)); err != boom {
-			t.Errorf("error %v", err)
-		}
+		resp, err := i.Call(t.Context(), req, answer("yes", nil))
+		test.True(t, resp == "yes" && err == nil, test.Sprintf("answer %v, %v", resp, err))
+		_, err = i.Call(t.Context(), req, answer(nil, boom))
+		test.True(t, err == boom, test.Sprintf("error %v", err))
 	}
 	got := text(t, i.Registry())
 	for _, want := range []string{
@@ -193,26 +189,22 @@ func TestNothing(t *testing.T) {
 	w := i.Start(metrics.Publish)
 	w.Lap(metrics.PhaseBuild)
 	w.Whole(metrics.PhaseAll)
-	if w.Fail(metrics.ReasonCDI, os.ErrExist) != os.ErrExist {
-		t.Error("errors do not pass")
-	}
+	test.True(t, w.Fail(metrics.ReasonCDI, os.ErrExist) == os.ErrExist, test.Sprint("errors do not pass"))
 	i.Published()
 	i.PublishFailed()
 	i.Transitions([]health.Transition{{}})
 	i.HookReports([]hook.Report{{}})
-	if _, err := i.Call(t.Context(), &drapb.NodePrepareResourcesRequest{},
-		func(context.Context, any) (any, error) { return nil, os.ErrExist }); err != os.ErrExist {
-		t.Errorf("error %v", err)
-	}
+	_, err := i.Call(t.Context(), &drapb.NodePrepareResourcesRequest{},
+		func(context.Context, any) (any, error) { return nil, os.ErrExist })
+	test.True(t, err == os.ErrExist, test.Sprintf("error %v", err))
 }
 
 // TestReadEnds: a scrape ends whatever the host does.
 func TestReadEnds(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(metrics.NewCollector(func(ctx context.Context) metrics.State {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 10*time.Second {
-			t.Error("no end in time for Prometheus")
-		}
+		deadline, ok := ctx.Deadline()
+		test.True(t, ok && time.Until(deadline) <= 10*time.Second, test.Sprint("no end in time for Prometheus"))
 		return metrics.State{}
 	}))
 	text(t, r)

@@ -44,9 +44,10 @@ func TestVPDOnceABoot(t *testing.T) {
 	}{{"a", 12}, {"a", 0}, {"b", 12}} {
 		sys.Reset()
 		n := openedIn(t, dir, step.boot, sys)
-		if usable := len(n.Host().Usable()); usable != 8 || sys.VPD != step.want {
-			t.Errorf("boot %s: %d HCAs are usable, and VPD is read %d times; want 8 and %d", step.boot, usable, sys.VPD, step.want)
-		}
+		usable := len(n.Host().Usable())
+		test.True(t, usable == 8 && sys.VPD == step.want,
+			test.Sprintf("boot %s: %d HCAs are usable, and VPD is read %d times; want 8 and %d", step.boot,
+				usable, sys.VPD, step.want))
 	}
 }
 
@@ -79,9 +80,10 @@ func TestPrepareWaitsForNoVPD(t *testing.T) {
 	if err := n.Rescan(); err != nil { // as Settle does
 		t.Fatal(err)
 	}
-	if hcas, usable := len(n.Host().HCAs), len(n.Host().Usable()); hcas != 12 || usable != 0 || len(asked) > 0 {
-		t.Errorf("%d HCAs, %d of them usable, VPD asked for %d times; want 12, 0 and 0", hcas, usable, len(asked))
-	}
+	hcas, usable := len(n.Host().HCAs), len(n.Host().Usable())
+	test.True(t, hcas == 12 && usable == 0 && len(asked) == 0,
+		test.Sprintf("%d HCAs, %d of them usable, VPD asked for %d times; want 12, 0 and 0", hcas, usable,
+			len(asked)))
 	done := make(chan error)
 	go func() { _, err := n.readVPD(t.Context()); done <- err }()
 	<-asked

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -72,9 +73,7 @@ func TestBesides(t *testing.T) {
 		a, b := made(tc.aNet, tc.a), made(tc.bNet, tc.b)
 		b.UID, b.Name = uid2, "other"
 		err := a.Overlap(b)
-		if tc.says == "" && err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		test.True(t, tc.says != "" || err == nil, test.Sprintf("%s: %v", name, err))
 		if tc.says != "" && (!says(err, tc.says, tc.remedy, b.Claim()) || b.Overlap(a) == nil || !meet(a, b)) {
 			t.Errorf("%s: %v, the other way %v, locks %v and %v", name, err, b.Overlap(a), a.Locks(), b.Locks())
 		}
@@ -82,9 +81,9 @@ func TestBesides(t *testing.T) {
 		in.Request = "second"
 		c := claim([]resourceapi.DeviceRequestAllocationResult{tc.a, in}, fromClass(besidesAllowed),
 			fromClaim(`"network": `+tc.aNet, tc.a.Request), fromClaim(`"network": `+tc.bNet, "second"))
-		if _, err := plan.New(c, node); (err == nil) != (tc.says == "") || err != nil && !says(err, tc.says) {
-			t.Errorf("%s, in one claim: %v", name, err)
-		}
+		_, err = plan.New(c, node)
+		test.True(t, (err == nil) == (tc.says == "") && (err == nil || says(err, tc.says)),
+			test.Sprintf("%s, in one claim: %v", name, err))
 	}
 }
 
@@ -121,9 +120,9 @@ func TestVLAN(t *testing.T) {
 		}
 		now := attaching()
 		now.Groups, now.Networks.HCAs = groups, inVLAN(7, hca, "pci-0000-3b-00-1", "pci-0000-4b-00-0")
-		if again, err := plan.New(c, now.WithPrepared(p)); err != nil || again.Devices[0].VLAN != tc.want {
-			t.Errorf("%s, prepared again: %+v, %v, want VLAN %d", name, again, err, tc.want)
-		}
+		again, err := plan.New(c, now.WithPrepared(p))
+		test.True(t, err == nil && again.Devices[0].VLAN == tc.want,
+			test.Sprintf("%s, prepared again: %+v, %v, want VLAN %d", name, again, err, tc.want))
 	}
 }
 

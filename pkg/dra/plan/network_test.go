@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -154,15 +153,13 @@ func TestMergeNetwork(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff(tc.want, p.Devices[0].Network, cmp.Comparer(samePrefix), cmp.Comparer(sameAddr), cmp.Transformer("some", func(p []netip.Prefix) []string {
+		test.Eq(t, tc.want, p.Devices[0].Network, test.Cmp(cmp.Comparer(samePrefix), cmp.Comparer(sameAddr), cmp.Transformer("some", func(p []netip.Prefix) []string {
 			var out []string
 			for _, a := range p {
 				out = append(out, a.String())
 			}
 			return out
-		})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		})), test.Sprint(name))
 	}
 }
 
@@ -174,17 +171,17 @@ func TestNotReserved(t *testing.T) {
 	for _, address := range []string{"10.1.3.4/16", "10.1.3.4/32", "fd00:79::1/48"} {
 		c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed),
 			fromClaim(`"network": {"mode": "macvlan", "addresses": ["`+address+`"]}`))
-		if _, err := plan.New(c, node); err != nil {
-			t.Errorf("%s: %v", address, err)
-		}
+		_, err := plan.New(c, node)
+		test.NoError(t, err, test.Sprint(address))
 	}
 	c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed),
 		fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.0.1/16"]}`))
 	made, err := plan.New(c, attaching())
 	must.NoError(t, err)
-	if again, err := plan.New(c, node.WithPrepared(made)); err != nil || !slices.Equal(again.Devices[0].Network.Addresses, made.Devices[0].Network.Addresses) {
-		t.Errorf("prepared again: %v", err)
-	}
+	again, err := plan.New(c, node.WithPrepared(made))
+	test.True(t, err == nil &&
+		slices.Equal(again.Devices[0].Network.Addresses, made.Devices[0].Network.Addresses),
+		test.Sprintf("prepared again: %v", err))
 }
 
 func gateways(list ...string) (out []netip.Addr) {
@@ -462,9 +459,8 @@ func TestNetworkNames(t *testing.T) {
 	}
 	test.Eq(t, []string{"rdma1", "rdma0", "rdma2"}, names, test.Sprint("names"))
 	for _, same := range []string{`"network": {"interface": "x"}`, `"network": {"addresses": ["10.0.0.1/24"]}`} {
-		if _, err := plan.New(claim(results, class, fromClaim(same)), attaching()); err == nil || !strings.Contains(err.Error(), "two devices of the claim would") {
-			t.Errorf("%s: %v", same, err)
-		}
+		_, err := plan.New(claim(results, class, fromClaim(same)), attaching())
+		test.ErrorContains(t, err, "two devices of the claim would", test.Sprint(same))
 	}
 }
 
@@ -496,17 +492,15 @@ func TestNetworkNamesOfPod(t *testing.T) {
 		}
 		p, err := prepare(tc.name, tc.pod, nil, more...)
 		must.NoError(t, err)
-		test.Eq(t, tc.want, p.Devices[0].Network.Interface, test.Sprintf("%s", tc.name))
+		test.Eq(t, tc.want, p.Devices[0].Network.Interface, test.Sprint(tc.name))
 		prepared = append(prepared, p)
 	}
 	prepared = slices.DeleteFunc(prepared, func(p *plan.Plan) bool { return p.Name == "first" })
 	again, err := prepare("second", "a", prepared[0])
-	if err != nil || again.Devices[0].Network.Interface != "rdma1" {
-		t.Errorf("prepared again: %+v, %v", again, err)
-	}
-	if _, err := prepare("late", "a", nil, fromClaim(`"network": {"interface": "rdma2"}`)); err == nil || !strings.Contains(err.Error(), "claim team-a/third has rdma2 in the same pod") {
-		t.Errorf("a name that is taken: %v", err)
-	}
+	test.True(t, err == nil && again.Devices[0].Network.Interface == "rdma1",
+		test.Sprintf("prepared again: %+v, %v", again, err))
+	_, err = prepare("late", "a", nil, fromClaim(`"network": {"interface": "rdma2"}`))
+	test.ErrorContains(t, err, "claim team-a/third has rdma2 in the same pod", test.Sprint("a name that is taken"))
 }
 
 // TestNetworkAgain: a claim that was prepared keeps what it has, whatever the node says now.
@@ -533,9 +527,8 @@ func TestNetworkSpec(t *testing.T) {
 	for _, want := range []string{`"RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0"`, `"--interface","rdma0:rdma.dev/claim/` + string(c.UID) + `/pci-0000-3b-00-0"`} {
 		test.StrContains(t, string(b), want, test.Sprintf("the spec has no %s: %s", want, b))
 	}
-	if _, err := p.Spec(snap, plan.HookOptions{}); err == nil || !strings.Contains(err.Error(), "--hook-dir") {
-		t.Errorf("without a hook: %v", err)
-	}
+	_, err = p.Spec(snap, plan.HookOptions{})
+	test.ErrorContains(t, err, "--hook-dir", test.Sprint("without a hook"))
 }
 
 // TestRails: one request for several HCAs has the addresses of each one's rail. A claim that is prepared again keeps

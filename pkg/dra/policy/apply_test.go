@@ -183,9 +183,7 @@ func TestSoftware(t *testing.T) {
 		if d := r.Decisions[1]; strings.Contains(d.Reason, "no attribute rail") {
 			t.Errorf("%s: %s: %s", text, d.HCA.Name, d.Reason)
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: published %v, want %s", text, got, want)
-		}
+		test.Eq(t, want, strings.Join(got, " "), test.Sprintf("%s: published %v", text, got))
 	}
 }
 
@@ -307,7 +305,7 @@ func states(snap *rdma.Snapshot) []policy.State {
 
 func reasoned(t *testing.T, machine string, snap *rdma.Snapshot, r policy.Result) {
 	t.Helper()
-	test.Eq(t, len(snap.HCAs), len(r.Decisions), test.Sprintf("%s", machine))
+	test.Eq(t, len(snap.HCAs), len(r.Decisions), test.Sprint(machine))
 	for _, d := range r.Decisions {
 		if (d.Form != d.Wanted || d.Form == resources.FormNone) && d.Reason == "" {
 			t.Errorf("%s: no reason why %s is %s and not %s", machine, d.HCA.Name, d.Form, d.Wanted)
@@ -317,9 +315,8 @@ func reasoned(t *testing.T, machine string, snap *rdma.Snapshot, r policy.Result
 		}
 	}
 	for _, g := range r.Groups {
-		if !g.Published && g.Reason == "" {
-			t.Errorf("%s: no reason why group %s is not published", machine, g.Group.Name)
-		}
+		test.True(t, g.Published || g.Reason != "",
+			test.Sprintf("%s: no reason why group %s is not published", machine, g.Group.Name))
 	}
 }
 
@@ -335,7 +332,7 @@ func TestDefault(t *testing.T) {
 			offers = append(offers, resources.Offer{HCA: h, Form: resources.FormExclusive})
 		}
 		want := resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})
-		test.Eq(t, want, policy.Default().Apply(snap, policy.State{}).Slices(), test.Sprintf("%s", machine))
+		test.Eq(t, want, policy.Default().Apply(snap, policy.State{}).Slices(), test.Sprint(machine))
 	}
 }
 
@@ -376,9 +373,8 @@ func TestGroupTooLarge(t *testing.T) {
 		t.Errorf("a group that claims hold left the pool: %s", r.Groups[1].Reason)
 	}
 	for _, d := range r.Decisions {
-		if slices.Contains(members, d.HCA.Name) && d.Form.Exclusive() {
-			t.Fatalf("%s can be had alone, and a claim of the group has it", d.HCA.Name)
-		}
+		must.True(t, !slices.Contains(members, d.HCA.Name) || !d.Form.Exclusive(),
+			must.Sprintf("%s can be had alone, and a claim of the group has it", d.HCA.Name))
 	}
 	valid(t, r.Slices())
 }

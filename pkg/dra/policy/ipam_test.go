@@ -62,9 +62,9 @@ func TestRailIPAM(t *testing.T) {
 			got[d.HCA.IBDev] = d.IPAM
 		}
 		for _, ibdev := range []string{"mlx5_0", "mlx5_1", "mlx5_2"} {
-			if _, ok := got[ibdev]; !ok || got[ibdev] != tc.want[ibdev] {
-				t.Errorf("%s: %s has %q, want %q", name, ibdev, got[ibdev], tc.want[ibdev])
-			}
+			_, ok := got[ibdev]
+			test.True(t, ok && got[ibdev] == tc.want[ibdev],
+				test.Sprintf("%s: %s has %q, want %q", name, ibdev, got[ibdev], tc.want[ibdev]))
 		}
 	}
 }

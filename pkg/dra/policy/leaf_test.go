@@ -80,6 +80,6 @@ func TestLeafFromErrors(t *testing.T) {
 		"rules:\n- {name: a, attributes: {leafSwitch: {int: 1}}}\n": "leafSwitch: is the name of a switch: want a string",
 	} {
 		_, err := policy.Parse([]byte(header + file))
-		test.ErrorContains(t, err, want, test.Sprintf("%s", file))
+		test.ErrorContains(t, err, want, test.Sprint(file))
 	}
 }

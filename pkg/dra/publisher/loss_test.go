@@ -48,9 +48,8 @@ func (r *running) told(t *testing.T) string {
 		}
 		return nil
 	})
-	if len(all) != 1 || !all[0].Over || all[0].Told {
-		t.Fatalf("reported: %+v, want the end of one", all)
-	}
+	must.True(t, len(all) == 1 && all[0].Over && !all[0].Told,
+		must.Sprintf("reported: %+v, want the end of one", all))
 	return all[0].Cause.Error()
 }
 
@@ -87,9 +86,9 @@ func TestNodeGone(t *testing.T) {
 	r.api.RecreateNode("another")
 	r.owned(t, "another", "a", "b")
 	test.StrContains(t, r.told(t), "created anew", test.Sprint("the cause"))
-	if got := r.Has(); len(got) != 2 || !got["a"] || !got["b"] {
-		t.Errorf("the publisher says that these are published: %v", got)
-	}
+	got := r.Has()
+	test.True(t, len(got) == 2 && got["a"] && got["b"],
+		test.Sprintf("the publisher says that these are published: %v", got))
 }
 
 // TestOwnerOfSomebodyElse: an answer that is not from the API server has no UID of the Node, or that of something else.

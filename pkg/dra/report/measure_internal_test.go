@@ -98,9 +98,8 @@ func TestBound(t *testing.T) {
 		}
 	}
 	const most = maxCounters + 100
-	if series > most || series < maxCounters || omitted == 0 {
-		t.Errorf("%d series, %d of %d HCAs left out", series, omitted, len(many))
-	}
+	test.True(t, series <= most && series >= maxCounters && omitted != 0,
+		test.Sprintf("%d series, %d of %d HCAs left out", series, omitted, len(many)))
 }
 
 // TestContainers: what a container holds belongs to the claim of the HCA; containers
@@ -113,7 +112,6 @@ func TestContainers(t *testing.T) {
 		"cgroup.controllers": {Data: []byte("rdma")},
 		dir + "rdma.current": {Data: []byte("mlx5_0 hca_handle=1 hca_object=2\nmlx5_1 hca_handle=1 hca_object=2\nmlx5_9 hca_handle=1 hca_object=2\n")},
 	}, snap, owners{"a": {{Device: "a", Owner: owner}}})
-	if len(got) != 1 || got[0].Device != "a" || got[0].Owner != owner || got[0].Objects != 2 {
-		t.Errorf("containers %+v", got)
-	}
+	test.True(t, len(got) == 1 && got[0].Device == "a" && got[0].Owner == owner && got[0].Objects == 2,
+		test.Sprintf("containers %+v", got))
 }

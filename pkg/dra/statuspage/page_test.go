@@ -158,18 +158,15 @@ func FuzzEscape(f *testing.F) {
 		page := hostile(text)
 		// How long a text is decides how the picture is laid out, and not how many boxes it has.
 		html := write(t, page, "html")
-		if n := len(elements.FindAll(html, -1)); n > count {
-			t.Errorf("%q: %d elements, want no more than %d:\n%s", text, n, count, html)
-		}
+		n := len(elements.FindAll(html, -1))
+		test.True(t, n <= count, test.Sprintf("%q: %d elements, want no more than %d:\n%s", text, n, count, html))
 		for _, e := range elements.FindAll(html, -1) {
-			if attributes.Match(quoted.ReplaceAll(e, []byte(`""`))) && !bytes.Equal(e, []byte(`<a href="/status?o=json">`)) {
-				t.Errorf("%q: element %s", text, e)
-			}
+			test.True(t, !attributes.Match(quoted.ReplaceAll(e, []byte(`""`))) || bytes.Equal(e, []byte(`<a href="/status?o=json">`)),
+				test.Sprintf("%q: element %s", text, e))
 		}
 		for _, r := range string(write(t, page, "table")) {
-			if r < ' ' && r != '\n' || r == 0x7f || r == 0x202e {
-				t.Errorf("%q: the table has the character %U", text, r)
-			}
+			test.True(t, (r >= ' ' || r == '\n') && r != 0x7f && r != 0x202e,
+				test.Sprintf("%q: the table has the character %U", text, r))
 		}
 	})
 }
