@@ -29,9 +29,8 @@ ipam:
 	}
 	test.Eq(t, want, c.IPAM(), test.Sprint("sections"))
 	b, err := c.Pools()["roce"].Of(blocks.Node{Name: "n", PodCIDRs: []string{"10.244.7.0/24"}})
-	if err != nil || len(c.Pools()) != 1 || b.Block.String() != "10.78.7.0/24" || b.Gateway.String() != "10.78.0.1" {
-		t.Errorf("%d pools, block %+v, %v", len(c.Pools()), b, err)
-	}
+	test.True(t, err == nil && len(c.Pools()) == 1 && b.Block.String() == "10.78.7.0/24" &&
+		b.Gateway.String() == "10.78.0.1", test.Sprintf("%d pools, block %+v, %v", len(c.Pools()), b, err))
 }
 
 const fourIPAM = `

@@ -65,9 +65,8 @@ func TestLeafSwitch(t *testing.T) {
 			}
 			got = append(got, value)
 		}
-		if strings.Join(got, " ") != tc.want || c.LeafLabel(r) != tc.label {
-			t.Errorf("%s: leaves %q and label %q, want %q and %q", name, got, c.LeafLabel(r), tc.want, tc.label)
-		}
+		test.True(t, strings.Join(got, " ") == tc.want && c.LeafLabel(r) == tc.label,
+			test.Sprintf("%s: leaves %q and label %q, want %q and %q", name, got, c.LeafLabel(r), tc.want, tc.label))
 	}
 }
 

@@ -142,9 +142,8 @@ func TestExhaustion(t *testing.T) {
 		run(t, c, waits("claim-63", claim), end("claim-7"), gets("claim-63", claim, want...), waits("claim-64", claim))
 		consumed := c.Claims["claim-63"].Status.Allocation.Devices.Results[0].ConsumedCapacity
 		handles, objects := consumed["handles"], consumed["objects"]
-		if handles.Value() != 4096/63 || objects.Value() != 1_000_000/63 {
-			t.Errorf("%s: a share has %s handles and %s objects", machine, handles.String(), objects.String())
-		}
+		test.True(t, handles.Value() == 4096/63 && objects.Value() == 1_000_000/63,
+			test.Sprintf("%s: a share has %s handles and %s objects", machine, handles.String(), objects.String()))
 	}
 }
 
