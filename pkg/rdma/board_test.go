@@ -86,11 +86,10 @@ func TestDataDirectNotKnown(t *testing.T) {
 		snap, err := rdma.Discover(changed(t, "gb300-cx8", c.change).FS(t))
 		must.NoError(t, err)
 		h := hca(t, snap, "mlx5_0")
-		if h.DataFunction() != h.PCI || h.Unusable() != nil || h.Purpose != c.purpose || len(snap.Problems) > 0 ||
-			len(snap.VPDProblems) != c.problems {
-			t.Errorf("%s: data by %+v, purpose %q, unusable %v, problems %v %v", name, h.DataFunction(), h.Purpose, h.Unusable(),
-				snap.Problems, snap.VPDProblems)
-		}
+		test.True(t, h.DataFunction() == h.PCI && h.Unusable() == nil && h.Purpose == c.purpose &&
+			len(snap.Problems) == 0 && len(snap.VPDProblems) == c.problems,
+			test.Sprintf("%s: data by %+v, purpose %q, unusable %v, problems %v %v", name, h.DataFunction(),
+				h.Purpose, h.Unusable(), snap.Problems, snap.VPDProblems))
 		test.NotNil(t, hca(t, snap, "mlx5_7").DataDirect,
 			test.Sprintf("%s: another card lost its DMA function", name))
 	}
@@ -124,9 +123,8 @@ func TestDataDirectOfVF(t *testing.T) {
 // TestSwitchManagers: no container gets a function that manages NVSwitches.
 func TestSwitchManagers(t *testing.T) {
 	snap := discover(t, "hgx-b200")
-	if len(snap.HCAs) != 12 || len(snap.Usable()) != 8 {
-		t.Errorf("%d HCAs, %d of them usable; want 12 and 8", len(snap.HCAs), len(snap.Usable()))
-	}
+	test.True(t, len(snap.HCAs) == 12 && len(snap.Usable()) == 8,
+		test.Sprintf("%d HCAs, %d of them usable; want 12 and 8", len(snap.HCAs), len(snap.Usable())))
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		manages := h.PCI.Root == "pci0000:d8"
@@ -163,9 +161,9 @@ func checkScanner(t *testing.T, machine string, c *counted.FS, want *rdma.Snapsh
 	s := rdma.NewScanner(c)
 	snap, err := s.Scan()
 	must.NoError(t, err)
-	if c.VPD > 0 || len(s.UnreadVPD()) != files {
-		t.Errorf("%s: a scan opens VPD of %v, and leaves %v; want %d left", machine, opened(c), s.UnreadVPD(), files)
-	}
+	test.True(t, c.VPD == 0 && len(s.UnreadVPD()) == files,
+		test.Sprintf("%s: a scan opens VPD of %v, and leaves %v; want %d left", machine, opened(c), s.UnreadVPD(),
+			files))
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		err := h.Unusable()
@@ -185,9 +183,9 @@ func checkScanner(t *testing.T, machine string, c *counted.FS, want *rdma.Snapsh
 	next.Learn(s.VPD())
 	_, err = next.Scan()
 	must.NoError(t, err)
-	if again != snap || c.VPD > 0 || len(s.UnreadVPD())+len(next.UnreadVPD()) > 0 {
-		t.Errorf("%s: a second scan changes the snapshot, or has VPD to read: %v %v", machine, s.UnreadVPD(), next.UnreadVPD())
-	}
+	test.True(t, again == snap && c.VPD == 0 && len(s.UnreadVPD())+len(next.UnreadVPD()) == 0,
+		test.Sprintf("%s: a second scan changes the snapshot, or has VPD to read: %v %v", machine, s.UnreadVPD(),
+			next.UnreadVPD()))
 }
 
 // opened returns the PCI functions whose VPD was opened, sorted by path.
@@ -231,9 +229,9 @@ func TestOtherCard(t *testing.T) {
 		must.True(t, err == nil && len(snap.HCAs) == 11,
 			must.Sprintf("%s: %d HCAs, error %v", name, len(snap.HCAs), err))
 		sys.ReadLinkFS = m.FS(t)
-		if _, err := look(s); err != nil || len(s.UnreadVPD()) != 1 {
-			t.Errorf("%s: VPD to read %v, error %v; want that of the new card", name, s.UnreadVPD(), err)
-		}
+		_, err = look(s)
+		test.True(t, err == nil && len(s.UnreadVPD()) == 1,
+			test.Sprintf("%s: VPD to read %v, error %v; want that of the new card", name, s.UnreadVPD(), err))
 	}
 }
 

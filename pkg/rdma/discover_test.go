@@ -79,10 +79,9 @@ func TestDiscoverLooseTree(t *testing.T) {
 	}
 	snap, err := rdma.Discover(sys)
 	must.NoError(t, err)
-	if len(snap.HCAs) != 1 || snap.HCAs[0].Name != "pci-0000-3b-00-0" || snap.HCAs[0].PCI.Vendor != "15b3" ||
-		snap.HCAs[0].Driver != "mlx5_core" {
-		t.Errorf("snapshot %s", encode(t, snap))
-	}
+	test.True(t, len(snap.HCAs) == 1 && snap.HCAs[0].Name == "pci-0000-3b-00-0" &&
+		snap.HCAs[0].PCI.Vendor == "15b3" && snap.HCAs[0].Driver == "mlx5_core",
+		test.Sprintf("snapshot %s", encode(t, snap)))
 }
 
 // TestDiscoverMisbehaving: what is broken is listed, and hides nothing else.

@@ -160,10 +160,9 @@ func TestLegacyRepresentorsComeAndGo(t *testing.T) {
 		diff := cmp.Diff(string(encode(t, whole)), string(encode(t, snap)))
 		test.True(t, err == nil && diff == "",
 			test.Sprintf("error %v; Update differs from Discover:\n%s", err, diff))
-		if len(snap.Usable()) != step.usable || len(before.Usable()) != wasUsable {
-			t.Errorf("%d usable, want %d; the snapshot before has %d, had %d", len(snap.Usable()), step.usable,
-				len(before.Usable()), wasUsable)
-		}
+		test.True(t, len(snap.Usable()) == step.usable && len(before.Usable()) == wasUsable,
+			test.Sprintf("%d usable, want %d; the snapshot before has %d, had %d", len(snap.Usable()),
+				step.usable, len(before.Usable()), wasUsable))
 	}
 }
 
