@@ -14,6 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -62,80 +63,16 @@ func TestSelect(t *testing.T) {
 }
 
 func TestHostDevices(t *testing.T) {
-	both, verbs := cdi.DefaultNames, []rdma.NodeClass{rdma.ClassVerbs}
-	for _, c := range []struct {
-		name, machine string
-		opt           cdi.HostOptions
-		want          string
-		bad           []string
-	}{
-		{"both names", "roce-lag", cdi.HostOptions{Names: both, Nodes: rdma.DefaultClasses},
-			"mlx5_bond_0:uverbs0+rdma_cm pci-0000-3b-00-0:uverbs0+rdma_cm all:uverbs0+rdma_cm", nil},
-		{"names by PCI, no all", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI},
-			Nodes: verbs, NoAll: true},
-			"pci-0000-3b-00-0:uverbs0", nil},
-		{"no rdma_cm on the host", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev},
-			Nodes: rdma.DefaultClasses, NoAll: true},
-			"rdmap79s0:uverbs0 rdmap80s0:uverbs1", nil},
-		{"names by GUID and interface", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev},
-			Nodes: verbs, NoAll: true},
-			"guid-a088c20300262000:uverbs0 net-bond0:uverbs0", nil},
-		{"no interface, no name", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI, cdi.NameNetdev},
-			Nodes: verbs, NoAll: true},
-			"pci-0000-4f-00-0:uverbs0 pci-0000-50-00-0:uverbs1", nil},
-		{"umad of both ports on request", "mlx4-dual-port", cdi.HostOptions{Names: both[:1],
-			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}},
-			"mlx4_0:uverbs0 mlx4_0-mad:umad0+umad1 all:uverbs0", nil},
-		{"a subnet manager", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassSM}},
-			"mlx4_0-sm:umad0+umad1+issm0+issm1", nil},
-		{"umad where one has none", "irdma-e810", cdi.HostOptions{Names: both[:1],
-			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}, NoAll: true},
-			"rocep24s0f0:uverbs0 rocep24s0f0-mad:umad0 iwp24s0f1:uverbs1", nil},
-		{"umad where none has one", "aws-p5", cdi.HostOptions{Names: both[:1],
-			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}, NoAll: true},
-			"rdmap79s0:uverbs0", []string{"no HCA has an umad node"}},
-		{"PSM on request", "omnipath-hfi1", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassPSM}},
-			"hfi1_0:uverbs0+hfi1_0 all:uverbs0+hfi1_0", nil},
-		{"no PSM by default", "omnipath-hfi1", cdi.HostOptions{Names: both[:1], Nodes: rdma.DefaultClasses, NoAll: true},
-			"hfi1_0:uverbs0+rdma_cm", nil},
-		{"PSM where none has it", "roce-lag", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassPSM},
-			NoAll: true}, "mlx5_bond_0:uverbs0", []string{"no HCA has an hfi1 node"}},
-		{"broken ones left out", "misbehaving", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
-			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_4:uverbs3 mlx5_6:uverbs5 mlx5_8:uverbs7 mlx5_9:uverbs8",
-			[]string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_5 has no uverbs node", "HCA mlx5_7 has no uverbs node"}},
-		{"management device is no loss", "smi-multiplane", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
-			"ibp8s0f0:uverbs0 ibp8s0f1:uverbs1", nil},
-		{"management device takes no name", "smi-multiplane",
-			cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
-			"guid-a088c20300577000:uverbs0 net-ibp8s0f0:uverbs0 guid-a088c20300577001:uverbs1 net-ibp8s0f1:uverbs1", nil},
-		{"managers of NVSwitches are no loss", "hgx-b200", cdi.HostOptions{Names: both[:1], Nodes: verbs},
-			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_2:uverbs2 mlx5_3:uverbs3 mlx5_4:uverbs4 mlx5_5:uverbs5 mlx5_6:uverbs6 " +
-				"mlx5_7:uverbs7 all:uverbs0+uverbs1+uverbs2+uverbs3+uverbs4+uverbs5+uverbs6+uverbs7", nil},
-		{"no HCA", "none", cdi.HostOptions{Names: both, Nodes: verbs}, "", []string{cdi.ErrNoDevices.Error()}},
-		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []rdma.NodeClass{rdma.ClassSM}}, "",
-			[]string{"no HCA has an issm node", cdi.ErrNoneListed.Error()}},
-		{"only rdma_cm, and there is none", "aws-p5", cdi.HostOptions{Names: both, Nodes: []rdma.NodeClass{rdma.ClassCM}}, "",
-			[]string{"load the rdma_ucm module", cdi.ErrNoneListed.Error()}},
-		{"names that no HCA has", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameNetdev}, Nodes: verbs}, "",
-			[]string{"HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev",
-				cdi.ErrNoneListed.Error()}},
-		{"a name that one HCA has not", "soft-pci", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID},
-			Nodes: verbs, NoAll: true},
-			"guid-", nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			devices, err := cdi.HostDevices(rdmatest.Snapshot(t, c.machine), c.opt)
-			got := describe(devices)
-			test.True(t, strings.HasPrefix(got, c.want) && (c.want != "" || got == ""),
-				test.Sprintf("devices %s; want %s", got, c.want))
-			test.Eq(t, (len(c.bad) > 0), (err != nil), test.Sprintf("error %v; want %q", err, c.bad))
-			for _, bad := range c.bad {
-				test.ErrorContains(t, err, bad)
-			}
-			test.Eq(t, (len(devices) == 0), (errors.Is(err, cdi.ErrNoDevices) || errors.Is(err, cdi.ErrNoneListed)),
-				test.Sprintf("%d devices, and error %v", len(devices), err))
-		})
+	type input struct {
+		Machine string
+		Options cdi.HostOptions
 	}
+	golden.Cases(t, "hostdevices", func(t *testing.T, in input) string {
+		devices, err := cdi.HostDevices(rdmatest.Snapshot(t, in.Machine), in.Options)
+		test.Eq(t, len(devices) == 0, errors.Is(err, cdi.ErrNoDevices) || errors.Is(err, cdi.ErrNoneListed),
+			test.Sprintf("%d devices, and error %v", len(devices), err))
+		return fmt.Sprintf("devices: [%s]\nerror: %v", describe(devices), err)
+	})
 }
 
 // TestHostDevicesLimits: a device limits the HCAs that it gives, and one for MADs, which
@@ -158,7 +95,6 @@ func TestHostDevicesLimits(t *testing.T) {
 	test.Eq(t, want, got, test.Sprint("limits"))
 }
 
-// describe writes devices as "name:node+node name:node".
 // TestOnlyManagers: who chooses nothing but managers of NVSwitches learns why there are no devices.
 func TestOnlyManagers(t *testing.T) {
 	snap := rdmatest.Snapshot(t, "hgx-b200")
@@ -168,6 +104,7 @@ func TestOnlyManagers(t *testing.T) {
 		strings.Contains(err.Error(), "HCA mlx5_8 manages NVSwitches"), test.Sprintf("error %v", err))
 }
 
+// describe writes devices as "name:node+node name:node".
 func describe(devices []cdi.Device) string {
 	var out []string
 	for _, d := range devices {

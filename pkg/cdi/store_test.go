@@ -80,17 +80,16 @@ func TestWriteModes(t *testing.T) {
 	must.NoError(t, err)
 	for name, want := range map[string]fs.FileMode{"etc": 0o755, "etc/cdi": 0o755, "etc/cdi/x.yaml": 0o644} {
 		info, err := os.Stat(filepath.Join(top, name))
-		if err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s has mode %v, error %v; want %v", name, info.Mode().Perm(), err, want)
-		}
+		test.True(t, err == nil && info.Mode().Perm() == want,
+			test.Sprintf("%s has mode %v, error %v; want %v", name, info.Mode().Perm(), err, want))
 	}
 	// A directory that is there belongs to somebody, and stays as it is.
 	must.NoError(t, os.Chmod(store.Dir, 0o700))
 	_, err = store.Write("x", newSpec(t, "b"), cdi.YAML)
 	must.NoError(t, err)
-	if info, err := os.Stat(store.Dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("directory has mode %v, error %v", info.Mode().Perm(), err)
-	}
+	info, err := os.Stat(store.Dir)
+	test.True(t, err == nil && info.Mode().Perm() == 0o700,
+		test.Sprintf("directory has mode %v, error %v", info.Mode().Perm(), err))
 }
 
 // TestWriteFails: the old file stays, and nothing else.
