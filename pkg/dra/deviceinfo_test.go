@@ -24,7 +24,8 @@ func TestDeviceInfo(t *testing.T) {
 	drivertest.WaitPublished(t, n)
 	data, err := os.ReadFile(filepath.Join(dir, "example.com-vf-0000:3b:00.3-device.json"))
 	test.True(t, err == nil &&
-		strings.Contains(string(data), `"pci-address":"0000:3b:00.3","rdma-device":"mlx5_3","pf-pci-address":"0000:3b:00.0"`),
+		strings.Contains(string(data), `"pci-address":"0000:3b:00.3","rdma-device":"mlx5_3",`+
+			`"pf-pci-address":"0000:3b:00.0"`),
 		test.Sprintf("device information %s, %v", data, err))
 	entries, err := os.ReadDir(dir)
 	test.True(t, err == nil && len(entries) == 8,

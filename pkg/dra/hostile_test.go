@@ -140,9 +140,9 @@ func TestHungPod(t *testing.T) {
 	i.cycle()
 	ctx, cancel := context.WithTimeout(t.Context(), runtimeTime)
 	defer cancel()
-	if err := i.d.Sandboxes().Started(ctx, i.hostile); err != nil || ctx.Err() != nil {
-		t.Errorf("Started for the same pod: %v, and the runtime waits: %v", err, ctx.Err())
-	}
+	err = i.d.Sandboxes().Started(ctx, i.hostile)
+	test.True(t, err == nil && ctx.Err() == nil,
+		test.Sprintf("Started for the same pod: %v, and the runtime waits: %v", err, ctx.Err()))
 	test.True(t, slices.Contains(i.d.Pending(), i.hostile), test.Sprint("pending"))
 	i.d.Sandboxes().Stopped(ctx, i.hostile)
 	i.cycle()

@@ -56,7 +56,7 @@ func TestOnHost(t *testing.T) {
 				d.waits(b, "RDMA device mlx5_0 is used on the host by pod team-a/h (uid-h)", "it is free when that pod has ended")
 			}
 			where, _ := k.at()
-			test.True(t, where == "" && k.moves <= 0,
+			test.True(t, where == "" && k.moves == 0,
 				test.Sprintf("the device is in %q after %d moves", where, k.moves))
 			d.Sandboxes().Stopped(t.Context(), h)
 			d.starts(b)

@@ -54,9 +54,9 @@ func TestPage(t *testing.T) {
 		test.Sprintf("events %+v do not tell of a publication", p.Events))
 	unprepare(t, n, c)
 	p = d.Status(t.Context())
-	if len(p.Claims) != 0 || len(p.HCAs[0].Claims) != 0 || reasons(p)[0] != "Unprepared team-a/claim-1 x1" {
-		t.Errorf("after the claim: %+v, %v", p.Claims, reasons(p))
-	}
+	test.True(t, len(p.Claims) == 0 && len(p.HCAs[0].Claims) == 0 &&
+		reasons(p)[0] == "Unprepared team-a/claim-1 x1",
+		test.Sprintf("after the claim: %+v, %v", p.Claims, reasons(p)))
 }
 
 // TestPageExclusive: what is wrong with the whole node stands at the top.

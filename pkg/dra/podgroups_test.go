@@ -41,9 +41,8 @@ func TestPodGroupFollowed(t *testing.T) {
 	ids := prepare(t, n, claim)
 	n.AddPod(outside.Name)
 	d.starts(outside)
-	if k.moves > 0 || len(d.Pending()) > 0 {
-		t.Errorf("%d moves for a pod that is not in the group, pending are %v", k.moves, d.Pending())
-	}
+	test.True(t, k.moves == 0 && len(d.Pending()) == 0,
+		test.Sprintf("%d moves for a pod that is not in the group, pending are %v", k.moves, d.Pending()))
 	for _, pod := range []nri.Pod{a, b} {
 		n.AddUsingPod(pod.Name, claim, ids...)
 	}
@@ -112,9 +111,8 @@ func TestPodGroupUnknown(t *testing.T) {
 				n.SetPods(errors.New(fault.says))
 			}
 			d.starts(pod)
-			if k.moves > 0 || !slices.Equal(d.Pending(), []nri.Pod{pod}) {
-				t.Errorf("%d moves, pending are %v", k.moves, d.Pending())
-			}
+			test.True(t, k.moves == 0 && slices.Equal(d.Pending(), []nri.Pod{pod}),
+				test.Sprintf("%d moves, pending are %v", k.moves, d.Pending()))
 			if fault.says != "" {
 				claimSays(t, n, fault.says, "PodGroup workers")
 			}

@@ -74,9 +74,8 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 	n.Restart()
 	lookedAt(3)
 	d.stop()
-	if got := n.Writes() - writes; got != 0 {
-		t.Errorf("%d writes for nothing: %v", got, n.Requests())
-	}
+	got := n.Writes() - writes
+	test.Eq(t, 0, got, test.Sprintf("%d writes for nothing: %v", got, n.Requests()))
 }
 
 // TestKubeletRestart: a kubelet that starts wipes the slices of its node, before or after it

@@ -61,9 +61,9 @@ func TestBlock(t *testing.T) {
 		s := a.State(i.Claim.UID, hca)
 		test.True(t, s != nil && strings.Join(s.Addresses, " ") == want,
 			test.Sprintf("%s has %+v, want %s", name, s, want))
-		if err := a.Lease(t.Context(), pods[name], i); err != nil || assigned(a)["team-a/"+name]+"/16" != want {
-			t.Errorf("%s, asked again: %v, %v", name, assigned(a), err)
-		}
+		err := a.Lease(t.Context(), pods[name], i)
+		test.True(t, err == nil && assigned(a)["team-a/"+name]+"/16" == want,
+			test.Sprintf("%s, asked again: %v, %v", name, assigned(a), err))
 	}
 	attach("a", "10.78.0.2/16")
 	attach("b", "10.78.0.3/16")
@@ -176,9 +176,9 @@ func TestBlockReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = on(t, host, dir, "boot-2")
-	if n, err := sweep(t, a); n != 2 || err != nil || len(assigned(a)) > 0 {
-		t.Errorf("swept %d, %v, left are %v", n, err, assigned(a))
-	}
+	n, err := sweep(t, a)
+	test.True(t, n == 2 && err == nil && len(assigned(a)) == 0,
+		test.Sprintf("swept %d, %v, left are %v", n, err, assigned(a)))
 	mustAttach(t, a, pod(t, "c"), of(b, "a")) // the pods that the kernel had are gone with their namespaces
 	test.Eq(t, "10.78.1.3", assigned(a)["team-a/c"], test.Sprint("it"))
 }
@@ -212,9 +212,9 @@ func TestAttachedMeanwhile(t *testing.T) {
 	before, err := a.Of(p)
 	must.True(t, err == nil && len(before) == 1, must.Sprint(before, err))
 	mustAttach(t, a, p, i)
-	if err := a.leases.dropLease(t.Context(), &before[0]); err != nil || assigned(a)["team-a/a"] != "10.78.1.1" {
-		t.Errorf("given are %v, %v", assigned(a), err)
-	}
+	err = a.leases.dropLease(t.Context(), &before[0])
+	test.True(t, err == nil && assigned(a)["team-a/a"] == "10.78.1.1",
+		test.Sprintf("given are %v, %v", assigned(a), err))
 }
 
 // life is a node of the cluster in TestManyAddresses, with pods that come and go.

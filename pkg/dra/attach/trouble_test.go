@@ -145,9 +145,9 @@ func TestAddressNotGivenBack(t *testing.T) {
 	mustAttach(t, a, second, claimed("second", "move"))
 	plugin(t, dir, add)
 	detachAll(t, a, first)
-	if s := a.State("second", hca); s == nil || len(records(t, dir)) != 1 {
-		t.Errorf("of the second is known %+v, and there are %q", s, records(t, dir))
-	}
+	s := a.State("second", hca)
+	test.True(t, s != nil && len(records(t, dir)) == 1,
+		test.Sprintf("of the second is known %+v, and there are %q", s, records(t, dir)))
 	detachAll(t, a, second)
 	host.IP("link show dev ens1")
 }

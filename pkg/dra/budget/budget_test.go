@@ -50,9 +50,8 @@ func TestTurns(t *testing.T) {
 	b := budget.New(limits, clock, rand.New(rand.NewPCG(1, 2)).Float64)
 	for i := range 100 {
 		at, from := clock.Now().Add(b.Turn()), start.Add(time.Duration(i)*limits.Spacing)
-		if at.Before(from) || !at.Before(from.Add(limits.Spacing)) {
-			t.Errorf("turn %d is %v after the start", i, at.Sub(start))
-		}
+		test.True(t, !at.Before(from) && at.Before(from.Add(limits.Spacing)),
+			test.Sprintf("turn %d is %v after the start", i, at.Sub(start)))
 		clock.SetTime(clock.Now().Add(limits.Spacing / 2))
 	}
 	clock.SetTime(start.Add(time.Hour))

@@ -129,9 +129,9 @@ func TestUncabled(t *testing.T) {
 		test.Eq(t, "rdma.dev/port-down:NoSchedule ", effectsOf(w.View().Taints(raised))[h.Name],
 			test.Sprintf("%s: taints", name))
 		for _, tr := range w.all {
-			if want := name == "no cable"; v.Unused != want || tr.Grave() == want {
-				t.Errorf("%s: unused is %v, and the event is a warning: %v", name, v.Unused, tr.Grave())
-			}
+			want := name == "no cable"
+			test.True(t, v.Unused == want && tr.Grave() != want,
+				test.Sprintf("%s: unused is %v, and the event is a warning: %v", name, v.Unused, tr.Grave()))
 		}
 		told := strings.Contains(v.Message(), "port 1 is DOWN (Polling): it has no cable")
 		test.Eq(t, ports[0], told, test.Sprintf("%s: message is %q", name, v.Message()))

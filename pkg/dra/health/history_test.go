@@ -57,9 +57,9 @@ func TestRecent(t *testing.T) {
 	next.now, next.obs = w.now, w.obs
 	next.Recall(read, next.now)
 	next.see(withRate(h, 200))
-	if diff := cmp.Diff(want, next.lines(h)); diff != "" || len(next.all) > 0 {
-		t.Errorf("the next driver has the transitions %v, and (-want +got):\n%s", next.transitions(), diff)
-	}
+	diff := cmp.Diff(want, next.lines(h))
+	test.True(t, diff == "" && len(next.all) == 0,
+		test.Sprintf("the next driver has the transitions %v, and (-want +got):\n%s", next.transitions(), diff))
 	next.see(down(withRate(h, 200), 1))
 	next.wait(7 * time.Second)
 	next.see(withRate(h, 400))
@@ -112,9 +112,8 @@ func TestRecentIsBounded(t *testing.T) {
 		w.see(withRate(h, 200))
 	}
 	recent := w.View().History(h.Name).Recent
-	if len(recent) != 16 || recent[0].What != "rate" {
-		t.Errorf("%d changes are kept: %v; want 16, and the only one of the rate", len(recent), w.lines(h))
-	}
+	test.True(t, len(recent) == 16 && recent[0].What == "rate",
+		test.Sprintf("%d changes are kept: %v; want 16, and the only one of the rate", len(recent), w.lines(h)))
 	past := map[string]health.Past{h.Name: {}}
 	one := past[h.Name]
 	for range 1000 {

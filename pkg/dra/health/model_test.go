@@ -275,9 +275,8 @@ func TestGone(t *testing.T) {
 	w.wait(time.Minute)
 	w.look()
 	w.want(held.Name, "none")
-	if got := len(w.all); got != 4 {
-		t.Errorf("%d transitions: %v", got, w.transitions())
-	}
+	got := len(w.all)
+	test.Eq(t, 4, got, test.Sprintf("%d transitions: %v", got, w.transitions()))
 }
 
 // TestComesAndGoes: a free device that vanishes again and again is no good either.

@@ -44,9 +44,8 @@ func TestStorm(t *testing.T) {
 					told[tr.Condition]++
 				}
 				flapping, other := told[health.PortFlapping], told[health.PortDown]+told[health.DeviceGone]
-				if other != 2 || flapping+other != len(w.all) || flapping != 0 && flapping != 2 {
-					t.Errorf("%s flaps every %v, held %v: transitions %v", name, gap, held, w.transitions())
-				}
+				test.True(t, other == 2 && flapping+other == len(w.all) && (flapping == 0 || flapping == 2),
+					test.Sprintf("%s flaps every %v, held %v: transitions %v", name, gap, held, w.transitions()))
 			}
 		}
 	}
@@ -231,9 +230,9 @@ func TestClockIsSet(t *testing.T) {
 			must.Eq(t, want, got, must.Sprintf("seed %d: transitions", seed))
 			next, due := steady.Next()
 			nextSet, dueSet := set.Next()
-			if due != dueSet || next.Sub(now) != nextSet.Sub(jumped) {
-				t.Fatalf("seed %d: the next look is due in %v, want %v", seed, nextSet.Sub(jumped), next.Sub(now))
-			}
+			must.True(t, due == dueSet && next.Sub(now) == nextSet.Sub(jumped),
+				must.Sprintf("seed %d: the next look is due in %v, want %v", seed, nextSet.Sub(jumped),
+					next.Sub(now)))
 			for _, h := range hcas {
 				want, got := steady.View().Taints(health.Policy{})[h.Name], set.View().Taints(health.Policy{})[h.Name]
 				must.Eq(t, fmt.Sprint(want), fmt.Sprint(got),

@@ -140,9 +140,9 @@ func testSilentCard(t *testing.T) {
 	for range 2 {
 		test.Eq(t, want, asker.ask(snap, nil), test.Sprint("while a card is silent"))
 	}
-	if got := a.asked["pci/first"]; got != len(health.Reporters()) {
-		t.Errorf("the silent card was asked %d questions, want each of %v once", got, health.Reporters())
-	}
+	got := a.asked["pci/first"]
+	test.Eq(t, len(health.Reporters()), got,
+		test.Sprintf("the silent card was asked %d questions, want each of %v once", got, health.Reporters()))
 	close(a.hang)
 	synctest.Wait()
 	want["first"] = nil

@@ -107,9 +107,8 @@ func TestAnnouncedBeforeWritten(t *testing.T) {
 		signals <- watch.Signal{Changes: rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}}
 		time.Sleep(2 * health.DefaultConfig().Down)
 		synctest.Wait()
-		if announced == 0 || early || !written() {
-			t.Errorf("announced %d times, written before: %v, written: %v; want both, the announcement first",
-				announced, early, written())
-		}
+		test.True(t, announced != 0 && !early && written(),
+			test.Sprintf("announced %d times, written before: %v, written: %v; want both, the announcement first",
+				announced, early, written()))
 	})
 }

@@ -57,9 +57,10 @@ func TestVPDDenied(t *testing.T) {
 	sys.open = func(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}
-	if n := openedIn(t, dir, "a", sys); len(n.Host().Usable()) != 12 || len(n.Host().VPDProblems) != 12 {
-		t.Errorf("%d HCAs are usable, problems %v; want 12 and 12", len(n.Host().Usable()), n.Host().VPDProblems)
-	}
+	n := openedIn(t, dir, "a", sys)
+	test.True(t, len(n.Host().Usable()) == 12 && len(n.Host().VPDProblems) == 12,
+		test.Sprintf("%d HCAs are usable, problems %v; want 12 and 12", len(n.Host().Usable()),
+			n.Host().VPDProblems))
 	sys.open = nil
 	test.Eq(t, 8, len(openedIn(t, dir, "a", sys).Host().Usable()),
 		test.Sprint("HCAs are usable when VPD may be read"))
@@ -105,9 +106,9 @@ func TestVPDOfStoppedDriver(t *testing.T) {
 	must.NoError(t, n.Rescan())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := n.readVPD(ctx); err != nil || len(n.scanner.UnreadVPD()) != 12 {
-		t.Errorf("error %v, VPD to read %d; want none and 12", err, len(n.scanner.UnreadVPD()))
-	}
+	_, err := n.readVPD(ctx)
+	test.True(t, err == nil && len(n.scanner.UnreadVPD()) == 12,
+		test.Sprintf("error %v, VPD to read %d; want none and 12", err, len(n.scanner.UnreadVPD())))
 }
 
 // vpdFS lets reads of VPD go another way.

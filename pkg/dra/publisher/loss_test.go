@@ -112,9 +112,9 @@ func TestOwnerOfSomebodyElse(t *testing.T) {
 				return nil
 			})
 			l := r.Loss()
-			if api.Writes() != 0 || l == nil || strings.Contains(l.Cause.Error(), "the Node object does not exist") {
-				t.Errorf("%d writes, and the loss is %+v", api.Writes(), l)
-			}
+			test.True(t, api.Writes() == 0 && l != nil &&
+				!strings.Contains(l.Cause.Error(), "the Node object does not exist"),
+				test.Sprintf("%d writes, and the loss is %+v", api.Writes(), l))
 			shot.Disarm()
 			r.owned(t, "6a1e2c9a-0000-4000-8000-00000000000a", "a", "b")
 		})
@@ -196,9 +196,9 @@ func TestQuiet(t *testing.T) {
 		return nil
 	})
 	r.stop()
-	if n := api.Writes() - writes; n != 0 || len(r.losses) != 0 || api.Count(drivertest.WatchSlices) != watches {
-		t.Errorf("%d writes, reported %+v, requests %v", n, r.losses, api.Requests())
-	}
+	n := api.Writes() - writes
+	test.True(t, n == 0 && len(r.losses) == 0 && api.Count(drivertest.WatchSlices) == watches,
+		test.Sprintf("%d writes, reported %+v, requests %v", n, r.losses, api.Requests()))
 }
 
 // TestLibraryKeepsNodeUID: the library's controller gives new slices the UID of the former Node
@@ -222,7 +222,6 @@ func TestLibraryKeepsNodeUID(t *testing.T) {
 		return nil
 	})
 	library.Stop()
-	if got := api.Slices(); len(got) != 0 {
-		t.Errorf("published is %v: the library reads the Node again", describe(got))
-	}
+	got := api.Slices()
+	test.Len(t, 0, got, test.Sprintf("published is %v: the library reads the Node again", describe(got)))
 }

@@ -334,9 +334,8 @@ func TestDroppedFields(t *testing.T) {
 	r.Publish(append(wanted[:1:1], pool("b c")...))
 	r.await(t, "1: a", "1: b c")
 	r.stop()
-	if got := api.Writes() - writes; got != 1 || len(r.errors()) != 1 {
-		t.Errorf("%d writes and these reports: %v", got, r.errors())
-	}
+	got := api.Writes() - writes
+	test.True(t, got == 1 && len(r.errors()) == 1, test.Sprintf("%d writes and these reports: %v", got, r.errors()))
 }
 
 // TestTrouble: whatever request fails is reported, and tried again.
