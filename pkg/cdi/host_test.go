@@ -14,6 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -62,80 +63,16 @@ func TestSelect(t *testing.T) {
 }
 
 func TestHostDevices(t *testing.T) {
-	both, verbs := cdi.DefaultNames, []rdma.NodeClass{rdma.ClassVerbs}
-	for _, c := range []struct {
-		name, machine string
-		opt           cdi.HostOptions
-		want          string
-		bad           []string
-	}{
-		{"both names", "roce-lag", cdi.HostOptions{Names: both, Nodes: rdma.DefaultClasses},
-			"mlx5_bond_0:uverbs0+rdma_cm pci-0000-3b-00-0:uverbs0+rdma_cm all:uverbs0+rdma_cm", nil},
-		{"names by PCI, no all", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI},
-			Nodes: verbs, NoAll: true},
-			"pci-0000-3b-00-0:uverbs0", nil},
-		{"no rdma_cm on the host", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev},
-			Nodes: rdma.DefaultClasses, NoAll: true},
-			"rdmap79s0:uverbs0 rdmap80s0:uverbs1", nil},
-		{"names by GUID and interface", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev},
-			Nodes: verbs, NoAll: true},
-			"guid-a088c20300262000:uverbs0 net-bond0:uverbs0", nil},
-		{"no interface, no name", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI, cdi.NameNetdev},
-			Nodes: verbs, NoAll: true},
-			"pci-0000-4f-00-0:uverbs0 pci-0000-50-00-0:uverbs1", nil},
-		{"umad of both ports on request", "mlx4-dual-port", cdi.HostOptions{Names: both[:1],
-			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}},
-			"mlx4_0:uverbs0 mlx4_0-mad:umad0+umad1 all:uverbs0", nil},
-		{"a subnet manager", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassSM}},
-			"mlx4_0-sm:umad0+umad1+issm0+issm1", nil},
-		{"umad where one has none", "irdma-e810", cdi.HostOptions{Names: both[:1],
-			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}, NoAll: true},
-			"rocep24s0f0:uverbs0 rocep24s0f0-mad:umad0 iwp24s0f1:uverbs1", nil},
-		{"umad where none has one", "aws-p5", cdi.HostOptions{Names: both[:1],
-			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}, NoAll: true},
-			"rdmap79s0:uverbs0", []string{"no HCA has an umad node"}},
-		{"PSM on request", "omnipath-hfi1", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassPSM}},
-			"hfi1_0:uverbs0+hfi1_0 all:uverbs0+hfi1_0", nil},
-		{"no PSM by default", "omnipath-hfi1", cdi.HostOptions{Names: both[:1], Nodes: rdma.DefaultClasses, NoAll: true},
-			"hfi1_0:uverbs0+rdma_cm", nil},
-		{"PSM where none has it", "roce-lag", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassPSM},
-			NoAll: true}, "mlx5_bond_0:uverbs0", []string{"no HCA has an hfi1 node"}},
-		{"broken ones left out", "misbehaving", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
-			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_4:uverbs3 mlx5_6:uverbs5 mlx5_8:uverbs7 mlx5_9:uverbs8",
-			[]string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_5 has no uverbs node", "HCA mlx5_7 has no uverbs node"}},
-		{"management device is no loss", "smi-multiplane", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
-			"ibp8s0f0:uverbs0 ibp8s0f1:uverbs1", nil},
-		{"management device takes no name", "smi-multiplane",
-			cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
-			"guid-a088c20300577000:uverbs0 net-ibp8s0f0:uverbs0 guid-a088c20300577001:uverbs1 net-ibp8s0f1:uverbs1", nil},
-		{"managers of NVSwitches are no loss", "hgx-b200", cdi.HostOptions{Names: both[:1], Nodes: verbs},
-			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_2:uverbs2 mlx5_3:uverbs3 mlx5_4:uverbs4 mlx5_5:uverbs5 mlx5_6:uverbs6 " +
-				"mlx5_7:uverbs7 all:uverbs0+uverbs1+uverbs2+uverbs3+uverbs4+uverbs5+uverbs6+uverbs7", nil},
-		{"no HCA", "none", cdi.HostOptions{Names: both, Nodes: verbs}, "", []string{cdi.ErrNoDevices.Error()}},
-		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []rdma.NodeClass{rdma.ClassSM}}, "",
-			[]string{"no HCA has an issm node", cdi.ErrNoneListed.Error()}},
-		{"only rdma_cm, and there is none", "aws-p5", cdi.HostOptions{Names: both, Nodes: []rdma.NodeClass{rdma.ClassCM}}, "",
-			[]string{"load the rdma_ucm module", cdi.ErrNoneListed.Error()}},
-		{"names that no HCA has", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameNetdev}, Nodes: verbs}, "",
-			[]string{"HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev",
-				cdi.ErrNoneListed.Error()}},
-		{"a name that one HCA has not", "soft-pci", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID},
-			Nodes: verbs, NoAll: true},
-			"guid-", nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			devices, err := cdi.HostDevices(rdmatest.Snapshot(t, c.machine), c.opt)
-			if got := describe(devices); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-				t.Errorf("devices %s; want %s", got, c.want)
-			}
-			test.Eq(t, (len(c.bad) > 0), (err != nil), test.Sprintf("error %v; want %q", err, c.bad))
-			for _, bad := range c.bad {
-				test.ErrorContains(t, err, bad)
-			}
-			test.Eq(t, (len(devices) == 0), (errors.Is(err, cdi.ErrNoDevices) || errors.Is(err, cdi.ErrNoneListed)),
-				test.Sprintf("%d devices, and error %v", len(devices), err))
-		})
+	type input struct {
+		Machine string
+		Options cdi.HostOptions
 	}
+	golden.Cases(t, "hostdevices", func(t *testing.T, in input) string {
+		devices, err := cdi.HostDevices(rdmatest.Snapshot(t, in.Machine), in.Options)
+		test.Eq(t, len(devices) == 0, errors.Is(err, cdi.ErrNoDevices) || errors.Is(err, cdi.ErrNoneListed),
+			test.Sprintf("%d devices, and error %v", len(devices), err))
+		return fmt.Sprintf("devices: [%s]\nerror: %v", describe(devices), err)
+	})
 }
 
 // TestHostDevicesLimits: a device limits the HCAs that it gives, and one for MADs, which
@@ -158,17 +95,16 @@ func TestHostDevicesLimits(t *testing.T) {
 	test.Eq(t, want, got, test.Sprint("limits"))
 }
 
-// describe writes devices as "name:node+node name:node".
 // TestOnlyManagers: who chooses nothing but managers of NVSwitches learns why there are no devices.
 func TestOnlyManagers(t *testing.T) {
 	snap := rdmatest.Snapshot(t, "hgx-b200")
 	snap.HCAs = snap.HCAs[8:]
 	_, err := cdi.HostDevices(snap, cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev}, Nodes: rdma.DefaultClasses})
-	if !errors.Is(err, cdi.ErrNoDevices) || !strings.Contains(err.Error(), "HCA mlx5_8 manages NVSwitches") {
-		t.Errorf("error %v", err)
-	}
+	test.True(t, errors.Is(err, cdi.ErrNoDevices) &&
+		strings.Contains(err.Error(), "HCA mlx5_8 manages NVSwitches"), test.Sprintf("error %v", err))
 }
 
+// describe writes devices as "name:node+node name:node".
 func describe(devices []cdi.Device) string {
 	var out []string
 	for _, d := range devices {
@@ -195,9 +131,8 @@ func TestHostDevicesOddNames(t *testing.T) {
 		test.ErrorContains(t, err, bad)
 	}
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
-	if err != nil || spec.Version != "0.5.0" {
-		t.Errorf("version %s, error %v; a name that starts with a digit needs 0.5.0", spec.Version, err)
-	}
+	test.True(t, err == nil && spec.Version == "0.5.0",
+		test.Sprintf("version %s, error %v; a name that starts with a digit needs 0.5.0", spec.Version, err))
 }
 
 // TestHostDevicesOneSpec: an HCA whose name cannot be in a spec, in a limit or beside that of
@@ -242,9 +177,8 @@ func TestHostDevicesOneSpec(t *testing.T) {
 			for _, want := range c.reasons {
 				test.ErrorContains(t, err, want)
 			}
-			if _, err := cdi.NewSpec(cdi.KindHCA, devices); err != nil {
-				t.Errorf("the devices make no spec: %v", err)
-			}
+			_, err = cdi.NewSpec(cdi.KindHCA, devices)
+			test.NoError(t, err, test.Sprint("the devices make no spec"))
 		})
 	}
 }
@@ -264,9 +198,8 @@ func FuzzHostDevices(f *testing.F) {
 			opt.Limit = args.Wanted{Handles: 1}
 		}
 		devices, _ := cdi.HostDevices(snap, opt)
-		if _, err := cdi.NewSpec(cdi.KindHCA, devices); err != nil {
-			t.Errorf("HCAs %q and %q, interface %q: %v", one, other, netdev, err)
-		}
+		_, err := cdi.NewSpec(cdi.KindHCA, devices)
+		test.NoError(t, err, test.Sprintf("HCAs %q and %q, interface %q", one, other, netdev))
 	})
 }
 
@@ -301,24 +234,20 @@ func TestSelectNodes(t *testing.T) {
 		for _, n := range nodes {
 			got = append(got, path.Base(n.Path()))
 		}
-		if strings.Join(got, " ") != c.want || (err == nil) != (c.bad == "") ||
-			err != nil && !strings.Contains(err.Error(), c.bad) {
-			t.Errorf("%s %s: nodes %q, error %v; want %q, %q", c.ibdev, c.classes, got, err, c.want, c.bad)
-		}
+		test.True(t, strings.Join(got, " ") == c.want && (err == nil) == (c.bad == "") &&
+			(err == nil || strings.Contains(err.Error(), c.bad)),
+			test.Sprintf("%s %s: nodes %q, error %v; want %q, %q", c.ibdev, c.classes, got, err, c.want, c.bad))
 	}
 }
 
 func TestParseNodeClass(t *testing.T) {
 	for _, c := range rdma.NodeClasses {
-		if got, err := rdma.ParseNodeClass(string(c)); got != c || err != nil {
-			t.Errorf("%q: %q, error %v", c, got, err)
-		}
+		got, err := rdma.ParseNodeClass(string(c))
+		test.True(t, got == c && err == nil, test.Sprintf("%q: %q, error %v", c, got, err))
 		test.Eq(t, c == rdma.ClassMAD || c == rdma.ClassSM, c.Privileged(), test.Sprintf("%q privileged", c))
 	}
-	if _, err := rdma.ParseNodeClass("umad"); err == nil ||
-		err.Error() != `unknown nodes "umad": want one of verbs, cm, psm, mad, sm` {
-		t.Errorf("error %v", err)
-	}
+	_, err := rdma.ParseNodeClass("umad")
+	test.EqError(t, err, `unknown nodes "umad": want one of verbs, cm, psm, mad, sm`)
 }
 
 // The way from a host to a file that podman reads.

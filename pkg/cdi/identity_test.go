@@ -9,6 +9,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // hcas makes a snapshot of ibdev@slot, with uverbs0, uverbs1 and so on; "-" takes a number that no HCA has.
@@ -27,13 +29,9 @@ func hcas(list string) *rdma.Snapshot {
 func TestPurpose(t *testing.T) {
 	const before = "mlx5_0@3b mlx5_1@4b"
 	devices, err := cdi.HostDevices(hcas(before), cdi.HostOptions{Names: cdi.DefaultNames, Nodes: rdma.DefaultClasses})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ours, err := cdi.NewSpec(cdi.KindHCA, devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	theirs := &specs.Spec{Kind: "example.com/nic", Devices: []specs.Device{
 		{Name: "mlx5_0", ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{
 			{Path: "/x", HostPath: "/dev/infiniband/uverbs0"}, {Path: "/dev/infiniband/rdma_cm"}}}}}}
@@ -70,8 +68,7 @@ func TestPurpose(t *testing.T) {
 	}
 	// What cannot be seen is not gone: an HCA in the namespace of a pod, and one that could not be read.
 	for _, snap := range []*rdma.Snapshot{{NetnsMode: rdma.NetnsExclusive}, {Problems: []rdma.Problem{{Message: "x"}}}} {
-		if known, err := cdi.NewSlots(snap).Purpose(ours, &ours.Devices[0]); known || err != nil {
-			t.Errorf("%+v: known %v, error %v", snap, known, err)
-		}
+		known, err := cdi.NewSlots(snap).Purpose(ours, &ours.Devices[0])
+		test.True(t, !known && err == nil, test.Sprintf("%+v: known %v, error %v", snap, known, err))
 	}
 }

@@ -28,9 +28,8 @@ func smallStore(t *testing.T) (dir string, store cdi.Store) {
 	dir = t.TempDir()
 	mounttest.Tmpfs(t, dir, "size=64k")
 	store = cdi.Store{Dir: dir}
-	if _, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Write("x", newSpec(t, "a"), cdi.JSON)
+	must.NoError(t, err)
 	return dir, store
 }
 
@@ -47,9 +46,8 @@ func TestWriteFullDisk(t *testing.T) {
 	}
 	must.NoError(t, filler.Close())
 	_, err = store.Write("x", newSpec(t, "a", "b"), cdi.JSON)
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), store.Path("x", cdi.JSON)) {
-		t.Errorf("error %v; want ENOSPC with the path", err)
-	}
+	test.True(t, errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), store.Path("x", cdi.JSON)),
+		test.Sprintf("error %v; want ENOSPC with the path", err))
 	test.Eq(t, 1, len(readSpec(t, store.Path("x", cdi.JSON)).Devices),
 		test.Sprint("the old spec is not there any more"))
 	holds(t, dir, "filler", "x.json")
@@ -62,19 +60,16 @@ func TestWriteReadOnly(t *testing.T) {
 	}
 	dir, store := smallStore(t)
 	mounttest.ReadOnly(t, dir)
-	if changed, err := store.Write("x", newSpec(t, "a"), cdi.JSON); changed || err != nil {
-		t.Errorf("an equal spec: changed %v, error %v; want neither", changed, err)
-	}
-	if _, err := store.Write("x", newSpec(t, "b"), cdi.JSON); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("another spec: error %v; want EROFS", err)
-	}
-	if _, err := store.Remove("x"); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("remove: error %v; want EROFS", err)
-	}
-	if _, err := (cdi.Store{Dir: filepath.Join(dir, "cdi")}).Write("x", newSpec(t, "b"),
-		cdi.JSON); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("new directory: error %v; want EROFS", err)
-	}
+	changed, err := store.Write("x", newSpec(t, "a"), cdi.JSON)
+	test.True(t, !changed && err == nil,
+		test.Sprintf("an equal spec: changed %v, error %v; want neither", changed, err))
+	_, err = store.Write("x", newSpec(t, "b"), cdi.JSON)
+	test.ErrorIs(t, err, syscall.EROFS, test.Sprint("another spec"))
+	_, err = store.Remove("x")
+	test.ErrorIs(t, err, syscall.EROFS, test.Sprint("remove"))
+	_, err = (cdi.Store{Dir: filepath.Join(dir, "cdi")}).Write("x", newSpec(t, "b"),
+		cdi.JSON)
+	test.ErrorIs(t, err, syscall.EROFS, test.Sprint("new directory"))
 	holds(t, dir, "x.json")
 }
 
@@ -117,14 +112,11 @@ func storeHost(t *testing.T, snap *rdma.Snapshot) *cdiapi.Cache {
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
 	must.NoError(t, err)
 	dir := t.TempDir()
-	if _, err := (cdi.Store{Dir: dir}).Write(cdi.SpecName(cdi.KindHCA, ""), spec, cdi.JSON); err != nil {
-		t.Fatal(err)
-	}
+	_, err = (cdi.Store{Dir: dir}).Write(cdi.SpecName(cdi.KindHCA, ""), spec, cdi.JSON)
+	must.NoError(t, err)
 	cache, err := cdiapi.NewCache(cdiapi.WithSpecDirs(dir), cdiapi.WithAutoRefresh(false))
 	must.NoError(t, err)
-	if errs := cache.GetErrors(); len(errs) > 0 {
-		t.Fatalf("the CDI library says %v", errs)
-	}
+	must.MapEmpty(t, cache.GetErrors(), must.Sprint("the CDI library"))
 	return cache
 }
 
@@ -151,21 +143,18 @@ func injects(t *testing.T, cache *cdiapi.Cache, devices, want []string) {
 		qualified = append(qualified, cdi.Qualified(cdi.KindHCA, d))
 	}
 	container := &ocispec.Spec{}
-	if unresolved, err := cache.InjectDevices(container, qualified...); err != nil {
-		t.Fatalf("inject %s: %v, unresolved %s", devices, err, unresolved)
-	}
+	unresolved, err := cache.InjectDevices(container, qualified...)
+	must.NoError(t, err, must.Sprintf("inject %s: %v, unresolved %s", devices, err, unresolved))
 	var got []string
 	for _, d := range container.Linux.Devices {
 		got = append(got, fmt.Sprintf("%s %s %d:%d", d.Path, d.Type, d.Major, d.Minor))
 	}
 	slices.Sort(got)
-	test.SliceEqOp(t, want, got, test.Sprintf("%s", devices))
+	test.SliceEqOp(t, want, got, test.Sprint(devices))
 	for _, r := range container.Linux.Resources.Devices {
-		if !r.Allow || r.Access != "rw" {
-			t.Errorf("%s: cgroup rule %+v; want rw", devices, r)
-		}
+		test.True(t, r.Allow && r.Access == "rw", test.Sprintf("%s: cgroup rule %+v; want rw", devices, r))
 	}
-	if hooks := container.Hooks.CreateRuntime; len(hooks) != 1 || hooks[0].Path != hook.Path {
-		t.Errorf("%s: hooks %+v; want one", devices, hooks)
-	}
+	hooks := container.Hooks.CreateRuntime
+	test.True(t, len(hooks) == 1 && hooks[0].Path == hook.Path,
+		test.Sprintf("%s: hooks %+v; want one", devices, hooks))
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
@@ -22,39 +23,34 @@ func TestStoreOfKind(t *testing.T) {
 	const theirs = "cdiVersion: 0.3.0\nkind: nvidia.com/gpu\ndevices: []\n"
 	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
 		store := cdi.Store{Dir: t.TempDir(), Kind: cdi.KindHCA}
-		if _, err := store.Load("x", format); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("no file: %v", err)
-		}
+		_, err := store.Load("x", format)
+		test.ErrorIs(t, err, fs.ErrNotExist, test.Sprint("no file"))
 		for range 2 { // a new file, and one of ours
-			if _, err := store.Write("x", newSpec(t, "a"), format); err != nil {
-				t.Fatal(err)
-			}
+			_, err := store.Write("x", newSpec(t, "a"), format)
+			must.NoError(t, err)
 		}
-		if changed, err := store.Write("x", newSpec(t, "a", "b"), cdi.Twin(format)); !changed || err != nil {
-			t.Errorf("over the twin: changed %v, error %v", changed, err)
-		}
+		changed, err := store.Write("x", newSpec(t, "a", "b"), cdi.Twin(format))
+		test.True(t, changed && err == nil, test.Sprintf("over the twin: changed %v, error %v", changed, err))
 		holds(t, store.Dir, "x."+string(cdi.Twin(format)))
-		if removed, err := store.Remove("x"); !removed || err != nil {
-			t.Errorf("removed %v, error %v", removed, err)
-		}
+		removed, err := store.Remove("x")
+		test.True(t, removed && err == nil, test.Sprintf("removed %v, error %v", removed, err))
 		must.NoError(t, os.WriteFile(store.Path("x", format), []byte(theirs), 0o600))
 		foreign := &cdi.ForeignError{}
-		if _, err := store.Write("x", newSpec(t, "a"), format); !errors.As(err, &foreign) ||
-			foreign.Path != store.Path("x", format) {
-			t.Errorf("over a foreign file: %v", err)
-		}
-		if changed, err := store.Write("x", newSpec(t, "a"), cdi.Twin(format)); !changed || err != nil {
-			t.Errorf("beside a foreign file: changed %v, error %v", changed, err)
-		}
-		if removed, err := store.Remove("x"); !removed || err != nil {
-			t.Errorf("beside a foreign file: removed %v, error %v", removed, err)
-		}
-		if removed, err := store.Remove("x"); removed || err != nil {
-			t.Errorf("a foreign file alone: removed %v, error %v", removed, err)
-		}
-		if data, err := os.ReadFile(store.Path("x", format)); string(data) != theirs || err != nil {
-			t.Errorf("the foreign file has %q, error %v", data, err)
-		}
+		_, err = store.Write("x", newSpec(t, "a"), format)
+		test.True(t, errors.As(err, &foreign) && foreign.Path == store.Path("x", format),
+			test.Sprintf("over a foreign file: %v", err))
+		changed, err = store.Write("x", newSpec(t, "a"), cdi.Twin(format))
+		test.True(t, changed && err == nil,
+			test.Sprintf("beside a foreign file: changed %v, error %v", changed, err))
+		removed, err = store.Remove("x")
+		test.True(t, removed && err == nil,
+			test.Sprintf("beside a foreign file: removed %v, error %v", removed, err))
+		removed, err = store.Remove("x")
+		test.True(t, !removed && err == nil,
+			test.Sprintf("a foreign file alone: removed %v, error %v", removed, err))
+		data, err := os.ReadFile(store.Path("x", format))
+		test.True(t, string(data) == theirs && err == nil,
+			test.Sprintf("the foreign file has %q, error %v", data, err))
 		holds(t, store.Dir, "x."+string(format))
 	}
 }
@@ -75,9 +71,8 @@ func TestLoadLargest(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, err := store.Load("x", format)
-		if err != nil || len(data) > 15<<19 {
-			t.Errorf("%s: %d bytes, error %v; want room below the limit of 8 MiB", format, len(data), err)
-		}
+		test.True(t, err == nil && len(data) <= 15<<19,
+			test.Sprintf("%s: %d bytes, error %v; want room below the limit of 8 MiB", format, len(data), err))
 	}
 }
 

@@ -56,10 +56,9 @@ func TestNulls(t *testing.T) {
 				"[0]": "devices: [{name: a, containerEdits: {env: [A=b]}}]\ncontainerEdits: {" + list + ": [null]}",
 		} {
 			spec, err := cdi.ParseSpec([]byte("cdiVersion: 1.1.0\nkind: rdma.dev/hca\n" + text))
-			if spec != nil || err == nil || err.Error() != where+" is null, and the CDI library panics "+
-				"on it: remove it, or say what it is" {
-				t.Errorf("%s: %v, %v", text, spec, err)
-			}
+			test.True(t, spec == nil && err != nil &&
+				err.Error() == where+" is null, and the CDI library panics on it: remove it, or say what it is",
+				test.Sprintf("%s: %v, %v", text, spec, err))
 		}
 	}
 }
@@ -83,9 +82,7 @@ func TestMutations(t *testing.T) {
 		}
 	}
 	t.Logf("%d mutations, %d are refused; the library panics on %d", tried, refused, panicked)
-	if panicked == 0 || refused == tried {
-		t.Error("the mutations find nothing")
-	}
+	test.True(t, panicked != 0 && refused != tried, test.Sprint("the mutations find nothing"))
 }
 
 // TestLargeSpecs: what a spec may hold has bounds, and few words report it.
@@ -98,10 +95,9 @@ func TestLargeSpecs(t *testing.T) {
 		header + "devices: [" + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "]":  "nested more than 64 deep",
 		header + strings.Repeat("# text\n", 2<<20):                                         "larger than 8 MiB",
 	} {
-		if _, err := cdi.ParseSpec([]byte(text)); err == nil || len(err.Error()) > 4000 ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%.60q...: error %.300v, want %s", text, err, want)
-		}
+		_, err := cdi.ParseSpec([]byte(text))
+		test.True(t, err != nil && len(err.Error()) <= 4000 && strings.Contains(err.Error(), want),
+			test.Sprintf("%.60q...: error %.300v, want %s", text, err, want))
 	}
 }
 

@@ -66,9 +66,9 @@ func TestRegistryEqualsLibrary(t *testing.T) {
 		test.Eq(t, cache.ListDevices(), names, test.Sprintf("seed %d: devices", seed))
 		test.Eq(t, want, bad, test.Sprintf("seed %d: faulty files", seed))
 	}
-	if conflicts == 0 || overrides == 0 || faults == 0 {
-		t.Errorf("%d conflicts, %d overrides, %d faults: the test looks at nothing", conflicts, overrides, faults)
-	}
+	test.True(t, conflicts != 0 && overrides != 0 && faults != 0,
+		test.Sprintf("%d conflicts, %d overrides, %d faults: the test looks at nothing", conflicts, overrides,
+			faults))
 }
 
 // fill makes a directory with random files.
@@ -102,18 +102,16 @@ func TestRegistryHostile(t *testing.T) {
 	write("ok.yaml", ok)
 	write("null.yaml", "cdiVersion: 0.3.0\nkind: rdma.dev/x\ndevices: [{name: a, containerEdits: {mounts: [null]}}]\n")
 	write("large.json", "")
-	if err := errors.Join(os.Truncate(filepath.Join(dir, "large.json"), 1<<40),
+	err := errors.Join(os.Truncate(filepath.Join(dir, "large.json"), 1<<40),
 		os.Symlink("/etc/cdi/missing", filepath.Join(dir, "dangling.json")),
-		os.Symlink("/dev/zero", filepath.Join(dir, "zero.json"))); err != nil {
-		t.Fatal(err)
-	}
+		os.Symlink("/dev/zero", filepath.Join(dir, "zero.json")))
+	must.NoError(t, err)
 	got := cdi.ReadRegistry(hostfs.DirFS(root), "/etc/cdi")
 	var faults []string
 	for _, f := range got.Faults {
 		faults = append(faults, f.File)
 	}
-	if len(got.Devices) != 1 || got.Devices[0].Name != "rdma.dev/hca=a" {
-		t.Errorf("devices %+v", got.Devices)
-	}
+	test.True(t, len(got.Devices) == 1 && got.Devices[0].Name == "rdma.dev/hca=a",
+		test.Sprintf("devices %+v", got.Devices))
 	test.Eq(t, []string{"/etc/cdi/large.json", "/etc/cdi/null.yaml"}, faults, test.Sprint("faults"))
 }

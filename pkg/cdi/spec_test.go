@@ -1,9 +1,9 @@
 package cdi_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/shoenig/test"
@@ -21,10 +21,8 @@ var (
 	rdmaCM  = rdma.Node{Kind: rdma.NodeRDMACM, Name: "rdma_cm", Major: 10, Minor: 260}
 	uverbs0 = rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs0", Major: 231, Minor: 192}
 	uverbs1 = rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs1", Major: 231, Minor: 193}
-	umad0   = rdma.Node{Kind: rdma.NodeUMAD, Name: "umad0", Major: 231, Minor: 0, Port: 1}
 
-	hook      = &cdi.Hook{Path: "/usr/bin/rdma-hook", Options: args.Options{Memlock: args.Unlimited}}
-	otherHook = &cdi.Hook{Path: "/usr/bin/rdma-hook", Options: args.Options{Memlock: 4 << 30}}
+	hook = &cdi.Hook{Path: "/usr/bin/rdma-hook", Options: args.Options{Memlock: args.Unlimited}}
 )
 
 func limit(ibdev string, handles, objects args.Count) args.Limit {
@@ -43,49 +41,20 @@ func nodes(n ...rdma.Node) []rdma.Node { return n }
 // TestNewSpecGolden: the whole file, in both formats, for each way in which edits
 // can be shared.
 func TestNewSpecGolden(t *testing.T) {
-	for name, devices := range map[string][]cdi.Device{
-		"shared": {
-			{Name: "mlx5_1", Nodes: nodes(uverbs1, rdmaCM), Hook: hook},
-			{Name: "mlx5_0", Nodes: nodes(uverbs0, rdmaCM), Hook: hook},
-			{Name: "all", Nodes: nodes(uverbs1, rdmaCM, uverbs0, rdmaCM), Hook: hook},
-		},
-		"hooks-differ": {{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook},
-			{Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: otherHook}},
-		"hook-on-one": {{Name: "a", Nodes: nodes(uverbs0), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1)}},
-		"cm-on-one":   {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(uverbs1)}},
-		"cm-only":     {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(rdmaCM)}},
-		"env-and-mad": {{Name: "a", Nodes: nodes(umad0, uverbs0), Env: []string{"RDMA_DEVICES=mlx5_0", "X=<&>"}}},
-		"limits": {
-			{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: with(hook, limit("mlx5_0", 64, 16384))},
-			{Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: with(hook, limit("mlx5_1", 0, 100))},
-		},
-		"limits-on-one": {
-			{Name: "a", Nodes: nodes(uverbs0, uverbs1), Hook: with(hook, limit("mlx5_0", 64, 16384), limit("mlx5_1", 64, 0))},
-			{Name: "b", Nodes: nodes(uverbs1), Hook: hook},
-			{Name: "c", Nodes: nodes(uverbs0), Hook: hook},
-		},
-		"limits-hooks-differ": {
-			{Name: "a", Nodes: nodes(uverbs0), Hook: with(hook, limit("mlx5_0", 64, 0))},
-			{Name: "b", Nodes: nodes(uverbs1), Hook: otherHook},
-		},
-		"limits-without-memlock": {
-			{Name: "a", Nodes: nodes(uverbs0), Hook: with(&cdi.Hook{Path: hook.Path}, limit("mlx5_0", 64, 0))},
-			{Name: "b", Nodes: nodes(uverbs1)},
-		},
-		"digit-in-front": {{Name: "0", Nodes: nodes(uverbs0)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			spec, err := cdi.NewSpec("rdma.dev/hca", devices)
+	golden.Cases(t, "newspec", func(t *testing.T, devices []cdi.Device) string {
+		spec, err := cdi.NewSpec("rdma.dev/hca", devices)
+		must.NoError(t, err)
+		out := ""
+		for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
+			data, err := cdi.Encode(spec, format)
 			must.NoError(t, err)
-			for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
-				data, err := cdi.Encode(spec, format)
-				must.NoError(t, err)
-				file := filepath.Join("testdata", name+"."+string(format))
-				golden.File(t, file, data)
-				readSpec(t, file)
-			}
-		})
-	}
+			file := filepath.Join(t.TempDir(), "spec."+string(format))
+			must.NoError(t, os.WriteFile(file, data, 0o644))
+			readSpec(t, file)
+			out += string(data)
+		}
+		return out
+	})
 }
 
 // readSpec reads a file as a runtime does, and checks that old ones can.
@@ -93,9 +62,8 @@ func readSpec(t *testing.T, file string) *cdiapi.Spec {
 	t.Helper()
 	spec, err := cdiapi.ReadSpec(file, 0)
 	must.NoError(t, err, must.Sprintf("%s does not load in the CDI library", file))
-	if spec.Version != "0.3.0" && spec.Version != "0.5.0" {
-		t.Errorf("%s needs CDI %s; podman 4.3 knows 0.5.0", file, spec.Version)
-	}
+	test.True(t, spec.Version == "0.3.0" || spec.Version == "0.5.0",
+		test.Sprintf("%s needs CDI %s; podman 4.3 knows 0.5.0", file, spec.Version))
 	return spec
 }
 
@@ -104,9 +72,8 @@ func TestNewSpecVersion(t *testing.T) {
 	for name, want := range map[string]string{"mlx5_0": "0.3.0", "pci-0000-3b-00-0": "0.3.0", "0000:3b:00.0": "0.5.0"} {
 		spec, err := cdi.NewSpec("rdma.dev/hca",
 			[]cdi.Device{{Name: name, Nodes: nodes(uverbs0, rdmaCM), Hook: hook, Env: []string{"A=b"}}})
-		if err != nil || spec.Version != want {
-			t.Errorf("device %s: version %s, error %v; want %s", name, spec.Version, err, want)
-		}
+		test.True(t, err == nil && spec.Version == want,
+			test.Sprintf("device %s: version %s, error %v; want %s", name, spec.Version, err, want))
 	}
 }
 
@@ -155,9 +122,8 @@ func TestNewSpecRefuses(t *testing.T) {
 		{"bad vendor", "-x/hca", []cdi.Device{good}, "vendor"},
 		{"bad class", "rdma.dev/h+a", []cdi.Device{good}, "class"},
 	} {
-		if _, err := cdi.NewSpec(c.kind, c.devices); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v; want one with %q", c.name, err, c.want)
-		}
+		_, err := cdi.NewSpec(c.kind, c.devices)
+		test.ErrorContains(t, err, c.want, test.Sprint(c.name))
 	}
 }
 
@@ -168,58 +134,31 @@ func limited(l args.Limit) []cdi.Device {
 // TestNewSpecLeavesItsInput: devices are not reordered under the caller.
 func TestNewSpecLeavesItsInput(t *testing.T) {
 	devices := []cdi.Device{{Name: "b", Nodes: nodes(uverbs1, uverbs0)}, {Name: "a", Nodes: nodes(uverbs0)}}
-	if _, err := cdi.NewSpec("rdma.dev/hca", devices); err != nil {
-		t.Fatal(err)
-	}
-	if devices[0].Name != "b" || devices[0].Nodes[0].Name != "uverbs1" {
-		t.Errorf("the caller's devices are %+v now", devices)
-	}
+	_, err := cdi.NewSpec("rdma.dev/hca", devices)
+	must.NoError(t, err)
+	test.True(t, devices[0].Name == "b" && devices[0].Nodes[0].Name == "uverbs1",
+		test.Sprintf("the caller's devices are %+v now", devices))
 }
 
 // TestValidateAgreesWithLibrary: what Validate says of a spec in memory is what
 // the library says of the file.
 func TestValidateAgreesWithLibrary(t *testing.T) {
-	edits := specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: "/dev/infiniband/uverbs0"}}}
-	for name, spec := range map[string]*specs.Spec{
-		"good": {Version: "0.3.0", Kind: "rdma.dev/hca",
-			Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"no version": {Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"unknown version": {Version: "9.9.9", Kind: "rdma.dev/hca",
-			Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"version too low": {Version: "0.3.0", Kind: "rdma.dev/hca",
-			Devices: []specs.Device{{Name: "0", ContainerEdits: edits}}},
-		"bad kind": {Version: "0.3.0", Kind: "hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"bad name": {Version: "0.3.0", Kind: "rdma.dev/hca",
-			Devices: []specs.Device{{Name: "-", ContainerEdits: edits}}},
-		"twice": {Version: "0.3.0", Kind: "rdma.dev/hca",
-			Devices: []specs.Device{{Name: "a", ContainerEdits: edits}, {Name: "a", ContainerEdits: edits}}},
-		"empty edits": {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a"}}},
-		"bad edits of spec": {Version: "0.3.0", Kind: "rdma.dev/hca",
-			ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{{HookName: "never", Path: "/x"}}},
-			Devices:        []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"bad permissions": {Version: "0.3.0", Kind: "rdma.dev/hca",
-			Devices: []specs.Device{{Name: "a",
-				ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: "/dev/x", Permissions: "rx"}}}}}},
-		"mount without path": {Version: "0.3.0", Kind: "rdma.dev/hca",
-			Devices: []specs.Device{{Name: "a",
-				ContainerEdits: specs.ContainerEdits{Mounts: []*specs.Mount{{HostPath: "/x"}}}}}},
-	} {
-		data, err := cdi.Encode(spec, cdi.JSON)
+	golden.Cases(t, "validate", func(t *testing.T, spec specs.Spec) string {
+		data, err := cdi.Encode(&spec, cdi.JSON)
 		must.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "spec.json")
 		must.NoError(t, os.WriteFile(file, data, 0o644))
 		_, theirs := cdiapi.ReadSpec(file, 0)
-		if ours := cdi.Validate(spec); (ours == nil) != (theirs == nil) {
-			t.Errorf("%s: Validate says %v, the library %v", name, ours, theirs)
-		}
-	}
+		ours := cdi.Validate(&spec)
+		test.Eq(t, theirs == nil, ours == nil, test.Sprintf("Validate says %v, the library %v", ours, theirs))
+		return fmt.Sprint(ours)
+	})
 }
 
 func TestParseFormat(t *testing.T) {
 	for in, ok := range map[string]bool{"json": true, "yaml": true, "yml": false, "": false, "JSON": false} {
-		if _, err := cdi.ParseFormat(in); (err == nil) != ok {
-			t.Errorf("%q: error %v", in, err)
-		}
+		_, err := cdi.ParseFormat(in)
+		test.Eq(t, ok, err == nil, test.Sprintf("%q: error %v", in, err))
 	}
 }
 

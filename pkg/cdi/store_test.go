@@ -38,18 +38,16 @@ func TestWrite(t *testing.T) {
 	write := func(want bool, devices ...string) os.FileInfo {
 		t.Helper()
 		changed, err := store.Write("rdma.dev-hca", newSpec(t, devices...), cdi.JSON)
-		if err != nil || changed != want {
-			t.Fatalf("changed %v, error %v; want %v", changed, err, want)
-		}
+		must.True(t, err == nil && changed == want,
+			must.Sprintf("changed %v, error %v; want %v", changed, err, want))
 		info, err := os.Stat(file)
 		must.NoError(t, err)
 		return info
 	}
 	first := write(true, "a")
 	second := write(false, "a")
-	if !os.SameFile(first, second) || !first.ModTime().Equal(second.ModTime()) {
-		t.Error("an equal file was written again")
-	}
+	test.True(t, os.SameFile(first, second) && first.ModTime().Equal(second.ModTime()),
+		test.Sprint("an equal file was written again"))
 	test.False(t, os.SameFile(first, write(true, "a", "b")),
 		test.Sprint("the file was changed in place, not replaced"))
 	test.Eq(t, 2, len(readSpec(t, file).Devices), test.Sprint("devices in the file"))
@@ -61,16 +59,14 @@ func TestWrite(t *testing.T) {
 func TestWriteRemovesTwin(t *testing.T) {
 	store := cdi.Store{Dir: t.TempDir()}
 	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML, cdi.JSON} {
-		if changed, err := store.Write("x", newSpec(t, "a"), format); err != nil || !changed {
-			t.Fatalf("changed %v, error %v", changed, err)
-		}
+		changed, err := store.Write("x", newSpec(t, "a"), format)
+		must.True(t, err == nil && changed, must.Sprintf("changed %v, error %v", changed, err))
 		holds(t, store.Dir, "x."+string(format))
 	}
 	// The twin alone is a change as well: runtimes see other devices than before.
 	must.NoError(t, os.WriteFile(store.Path("x", cdi.YAML), nil, 0o644))
-	if changed, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil || !changed {
-		t.Errorf("changed %v, error %v", changed, err)
-	}
+	changed, err := store.Write("x", newSpec(t, "a"), cdi.JSON)
+	test.True(t, err == nil && changed, test.Sprintf("changed %v, error %v", changed, err))
 	holds(t, store.Dir, "x.json")
 }
 
@@ -80,23 +76,20 @@ func TestWriteModes(t *testing.T) {
 	defer syscall.Umask(old)
 	top := t.TempDir()
 	store := cdi.Store{Dir: filepath.Join(top, "etc", "cdi")}
-	if _, err := store.Write("x", newSpec(t, "a"), cdi.YAML); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Write("x", newSpec(t, "a"), cdi.YAML)
+	must.NoError(t, err)
 	for name, want := range map[string]fs.FileMode{"etc": 0o755, "etc/cdi": 0o755, "etc/cdi/x.yaml": 0o644} {
 		info, err := os.Stat(filepath.Join(top, name))
-		if err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s has mode %v, error %v; want %v", name, info.Mode().Perm(), err, want)
-		}
+		test.True(t, err == nil && info.Mode().Perm() == want,
+			test.Sprintf("%s has mode %v, error %v; want %v", name, info.Mode().Perm(), err, want))
 	}
 	// A directory that is there belongs to somebody, and stays as it is.
 	must.NoError(t, os.Chmod(store.Dir, 0o700))
-	if _, err := store.Write("x", newSpec(t, "b"), cdi.YAML); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(store.Dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("directory has mode %v, error %v", info.Mode().Perm(), err)
-	}
+	_, err = store.Write("x", newSpec(t, "b"), cdi.YAML)
+	must.NoError(t, err)
+	info, err := os.Stat(store.Dir)
+	test.True(t, err == nil && info.Mode().Perm() == 0o700,
+		test.Sprintf("directory has mode %v, error %v", info.Mode().Perm(), err))
 }
 
 // TestWriteFails: the old file stays, and nothing else.
@@ -104,18 +97,16 @@ func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "x.json")
 	must.NoError(t, os.Mkdir(blocked, 0o755))
-	if _, err := (cdi.Store{Dir: dir}).Write("x", newSpec(t, "a"), cdi.JSON); err == nil {
-		t.Error("a spec replaced a directory")
-	}
+	_, err := (cdi.Store{Dir: dir}).Write("x", newSpec(t, "a"), cdi.JSON)
+	test.Error(t, err, test.Sprint("a spec replaced a directory"))
 	holds(t, dir, "x.json")
 	file := filepath.Join(dir, "file")
 	must.NoError(t, os.WriteFile(file, nil, 0o644))
 	for _, below := range []string{file, filepath.Join(file, "cdi")} {
 		var pathErr *fs.PathError
 		_, err := (cdi.Store{Dir: below}).Write("x", newSpec(t, "a"), cdi.JSON)
-		if !errors.Is(err, syscall.ENOTDIR) || !errors.As(err, &pathErr) {
-			t.Errorf("a directory that is a file: error %v; want ENOTDIR with the path", err)
-		}
+		test.True(t, errors.Is(err, syscall.ENOTDIR) && errors.As(err, &pathErr),
+			test.Sprintf("a directory that is a file: error %v; want ENOTDIR with the path", err))
 	}
 }
 
@@ -127,9 +118,8 @@ func TestWriteConcurrently(t *testing.T) {
 	for _, spec := range specs {
 		wg.Go(func() {
 			for range 100 {
-				if _, err := store.Write("x", spec, cdi.JSON); err != nil {
-					t.Error(err)
-				}
+				_, err := store.Write("x", spec, cdi.JSON)
+				test.NoError(t, err)
 			}
 		})
 	}
@@ -139,9 +129,7 @@ func TestWriteConcurrently(t *testing.T) {
 	one, err1 := cdi.Encode(specs[0], cdi.JSON)
 	two, err2 := cdi.Encode(specs[1], cdi.JSON)
 	must.NoError(t, errors.Join(err1, err2))
-	if !bytes.Equal(got, one) && !bytes.Equal(got, two) {
-		t.Errorf("the file is neither: %s", got)
-	}
+	test.True(t, bytes.Equal(got, one) || bytes.Equal(got, two), test.Sprintf("the file is neither: %s", got))
 	holds(t, store.Dir, "x.json")
 }
 
@@ -158,16 +146,14 @@ func TestWriteTwinsConcurrently(t *testing.T) {
 				for ready.Add(1); ready.Load() < 2; {
 					runtime.Gosched()
 				}
-				if _, err := store.Write("x", spec, format); err != nil {
-					t.Error(err)
-				}
+				_, err := store.Write("x", spec, format)
+				test.NoError(t, err)
 			})
 		}
 		wg.Wait()
 		entries, err := os.ReadDir(store.Dir)
-		if err != nil || len(entries) != 1 {
-			t.Fatalf("round %d: files %v, error %v; want one file", round, entries, err)
-		}
+		must.True(t, err == nil && len(entries) == 1,
+			must.Sprintf("round %d: files %v, error %v; want one file", round, entries, err))
 	}
 }
 
@@ -175,23 +161,20 @@ func TestRemove(t *testing.T) {
 	store := cdi.Store{Dir: t.TempDir()}
 	must.NoError(t, os.WriteFile(filepath.Join(store.Dir, "other.json"), nil, 0o644))
 	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
-		if _, err := store.Write("x", newSpec(t, "a"), format); err != nil {
-			t.Fatal(err)
-		}
+		_, err := store.Write("x", newSpec(t, "a"), format)
+		must.NoError(t, err)
 		for _, want := range []bool{true, false} {
-			if removed, err := store.Remove("x"); err != nil || removed != want {
-				t.Errorf("%s: removed %v, error %v; want %v", format, removed, err, want)
-			}
+			removed, err := store.Remove("x")
+			test.True(t, err == nil && removed == want,
+				test.Sprintf("%s: removed %v, error %v; want %v", format, removed, err, want))
 		}
 	}
 	holds(t, store.Dir, "other.json")
-	if removed, err := (cdi.Store{Dir: filepath.Join(store.Dir, "absent")}).Remove("x"); removed || err != nil {
-		t.Errorf("no directory: removed %v, error %v", removed, err)
-	}
+	removed, err := (cdi.Store{Dir: filepath.Join(store.Dir, "absent")}).Remove("x")
+	test.True(t, !removed && err == nil, test.Sprintf("no directory: removed %v, error %v", removed, err))
 	must.NoError(t, os.MkdirAll(filepath.Join(store.Dir, "x.json", "y"), 0o755))
-	if _, err := store.Remove("x"); err == nil {
-		t.Error("no error for a directory that is not empty")
-	}
+	_, err = store.Remove("x")
+	test.Error(t, err)
 }
 
 // TestIDs: the ids of our own files, and of no others.
@@ -207,22 +190,19 @@ func TestIDs(t *testing.T) {
 	}
 	must.NoError(t, os.Mkdir(filepath.Join(dir, "rdma.dev-claim_dir.json"), 0o755))
 	ids, err := cdi.Store{Dir: dir}.IDs(cdi.KindClaim)
-	if diff := cmp.Diff([]string{"a", "b", "h.yaml", "uid.with.dots"}, ids); diff != "" || err != nil {
-		t.Errorf("error %v, ids (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff([]string{"a", "b", "h.yaml", "uid.with.dots"}, ids)
+	test.True(t, diff == "" && err == nil, test.Sprintf("error %v, ids (-want +got):\n%s", err, diff))
 	if ids, err := (cdi.Store{Dir: filepath.Join(dir, "absent")}).IDs(cdi.KindClaim); len(ids) != 0 || err != nil {
 		t.Errorf("no directory: ids %v, error %v", ids, err)
 	}
-	if _, err := (cdi.Store{Dir: filepath.Join(dir, "rdma.dev-claim.json")}).IDs(cdi.KindClaim); err == nil {
-		t.Error("no error for a directory that is a file")
-	}
+	_, err = (cdi.Store{Dir: filepath.Join(dir, "rdma.dev-claim.json")}).IDs(cdi.KindClaim)
+	test.Error(t, err)
 }
 
 func TestSpecName(t *testing.T) {
-	if got := cdi.SpecName(cdi.KindHCA, "") + " " + cdi.SpecName(cdi.KindClaim,
-		"uid"); got != "rdma.dev-hca rdma.dev-claim_uid" {
-		t.Error(got)
-	}
+	got := cdi.SpecName(cdi.KindHCA, "") + " " + cdi.SpecName(cdi.KindClaim,
+		"uid")
+	test.Eq(t, "rdma.dev-hca rdma.dev-claim_uid", got)
 }
 
 // holds checks that a directory has exactly these entries: no temporary files.
@@ -234,5 +214,5 @@ func holds(t *testing.T, dir string, want ...string) {
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
-	test.Eq(t, want, got, test.Sprintf("%s", dir))
+	test.Eq(t, want, got, test.Sprint(dir))
 }

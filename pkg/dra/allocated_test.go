@@ -34,9 +34,8 @@ func TestAllocatedDeviceVanishes(t *testing.T) {
 	refused(t, n, c, dev0) // which makes the driver look again
 	drivertest.Eventually(t, func() error { return absent(drivertest.SpecPath(n.CDIDir, c)) })
 	test.True(t, offers(n.Slices(), dev0), test.Sprint("the allocated device left its slice"))
-	if _, err := os.Stat(drivertest.SpecPath(n.CDIDir, other)); err != nil {
-		t.Errorf("the spec of a device that is there: %v", err)
-	}
+	_, err := os.Stat(drivertest.SpecPath(n.CDIDir, other))
+	test.NoError(t, err, test.Sprint("the spec of a device that is there"))
 
 	n.Become(t, drivertest.Swapped(t, "hgx-h100"))
 	prepare(t, n, c)

@@ -46,9 +46,9 @@ func TestClockIsSet(t *testing.T) {
 		waitHealth(t, n, dev0, "mlx5_0: port 1 is DOWN") // and not that it was long ago
 		waitHealth(t, n, dev1, "")
 	}
-	if got := n.Count(drivertest.UpdateSlice) - writes; got != 0 || n.LastSliceWrite() != since {
-		t.Errorf("%d slices were written because of the clock", got)
-	}
+	got := n.Count(drivertest.UpdateSlice) - writes
+	test.True(t, got == 0 && n.LastSliceWrite() == since,
+		test.Sprintf("%d slices were written because of the clock", got))
 	clock.Jump(-time.Hour)
 	down("mlx5_1")
 	waitTaints(t, n, dev1, "rdma.dev/port-down:NoSchedule")

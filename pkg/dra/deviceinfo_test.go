@@ -23,12 +23,13 @@ func TestDeviceInfo(t *testing.T) {
 	start(t, n, func(c *dra.Config) { c.Policy, c.DeviceInfoDir = vfsForCNI(t), dir })
 	drivertest.WaitPublished(t, n)
 	data, err := os.ReadFile(filepath.Join(dir, "example.com-vf-0000:3b:00.3-device.json"))
-	if err != nil || !strings.Contains(string(data), `"pci-address":"0000:3b:00.3","rdma-device":"mlx5_3","pf-pci-address":"0000:3b:00.0"`) {
-		t.Errorf("device information %s, %v", data, err)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 8 {
-		t.Errorf("%d files (%v), want one for each of 8 VFs", len(entries), err)
-	}
+	test.True(t, err == nil &&
+		strings.Contains(string(data), `"pci-address":"0000:3b:00.3","rdma-device":"mlx5_3",`+
+			`"pf-pci-address":"0000:3b:00.0"`),
+		test.Sprintf("device information %s, %v", data, err))
+	entries, err := os.ReadDir(dir)
+	test.True(t, err == nil && len(entries) == 8,
+		test.Sprintf("%d files (%v), want one for each of 8 VFs", len(entries), err))
 }
 
 // TestDeviceInfoMissing: a directory that is missing holds up nothing, and the status page tells.

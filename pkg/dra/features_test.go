@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/shoenig/test"
 )
 
 // countersOn asks for counters, which keep the exclusive HCA, its shares and its VFs
@@ -62,9 +63,9 @@ func TestWithoutFeatures(t *testing.T) {
 			// Another change is published without the feature from the start.
 			m.set(t, append(tc.file, "  rail: 3")...)
 			drivertest.Eventually(t, func() error { return railed(n, tc.less) })
-			if count := strings.Count(d.Log.String(), "The API server does not have an optional feature"); count != len(tc.gates) {
-				t.Errorf("it was said %d times, want once for each of %v", count, tc.gates)
-			}
+			count := strings.Count(d.Log.String(), "The API server does not have an optional feature")
+			test.Eq(t, len(tc.gates), count,
+				test.Sprintf("it was said %d times, want once for each of %v", count, tc.gates))
 			d.stop()
 			n.GatesOff()
 			start(t, n, m.with(t))

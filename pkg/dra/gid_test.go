@@ -170,9 +170,8 @@ func TestGIDIndexRemoved(t *testing.T) {
 		r.creates(container, ofPF)
 		return r.looks.Load() - before
 	}
-	if n := looksOf("first"); n < 2 || n > 100 {
-		t.Errorf("the driver looked %d times for the first container", n)
-	}
+	n := looksOf("first")
+	test.True(t, n >= 2 && n <= 100, test.Sprintf("the driver looked %d times for the first container", n))
 	test.Eq(t, 1, looksOf("second"), test.Sprint("the driver looked"))
 	must.NoError(t, r.runtime.Stop(t.Context(), r.pod))
 	must.NoError(t, r.runtime.Run(t.Context(), r.pod))
@@ -198,9 +197,8 @@ func TestGIDIndexChanges(t *testing.T) {
 	test.Eq(t, []string{once, once}, got, test.Sprint("the page's events"))
 	r.told(event.GIDIndexChanged, "has index 6 on mlx5_0 now")
 	for _, e := range r.node.Events() {
-		if e.Reason == event.GIDIndexChanged.Reason && strings.Contains(e.Message, "has index 3") {
-			t.Errorf("an event says that the index is as it was told: %s", e.Message)
-		}
+		test.True(t, e.Reason != event.GIDIndexChanged.Reason || !strings.Contains(e.Message, "has index 3"),
+			test.Sprintf("an event says that the index is as it was told: %s", e.Message))
 	}
 	r.driver.stop()
 	r.setGIDs(7, 3)

@@ -152,9 +152,7 @@ func unprepare(t testing.TB, n *drivertest.Node, claims ...*resourceapi.Resource
 	must.NoError(t, err)
 	for _, c := range claims {
 		answer, ok := response.Claims[string(c.UID)]
-		if !ok || answer.Error != "" {
-			t.Errorf("unprepare claim %s: %v", c.Name, answer)
-		}
+		test.True(t, ok && answer.Error == "", test.Sprintf("unprepare claim %s: %v", c.Name, answer))
 	}
 }
 

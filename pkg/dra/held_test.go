@@ -127,9 +127,8 @@ func TestHeld(t *testing.T) {
 			}
 			d.stop() // waits for the sweep
 			wantFiles(t, n, c)
-			if err := told(n, c, "RDMAStillHeld", ""); tc.quiet && err == nil {
-				t.Error("somebody was told of a claim that is in use")
-			}
+			err := told(n, c, "RDMAStillHeld", "")
+			test.True(t, !tc.quiet || err != nil, test.Sprint("somebody was told of a claim that is in use"))
 		})
 	}
 }
@@ -287,9 +286,9 @@ func TestReservedPodsStay(t *testing.T) {
 	n.AddPodCgroup(t, podA)
 	reserve(n, c, b)
 	d.starts(b)
-	if text := record(); !strings.Contains(text, podA) || !strings.Contains(text, podB) {
-		t.Errorf("the record has not both pods: %s", text)
-	}
+	text := record()
+	test.True(t, strings.Contains(text, podA) && strings.Contains(text, podB),
+		test.Sprintf("the record has not both pods: %s", text))
 	d.Sandboxes().Stopped(t.Context(), b)
 	n.RemovePodCgroup(t, podA)
 	third := nri.Pod{UID: "cccccccc" + podA[8:], Namespace: "team-a", Name: "c", Netns: "/run/netns/c"}
@@ -316,9 +315,8 @@ func TestHeldWithoutCgroups(t *testing.T) {
 	refused(t, n, next, "no pod has a cgroup", "team-a/claim-1")
 	wantFiles(t, n, c)
 	must.NoError(t, runtime.Run(t.Context(), own))
-	if _, err := runtime.Create(t.Context(), own, "driver"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := runtime.Create(t.Context(), own, "driver")
+	must.NoError(t, err)
 	prepare(t, n, next)
 	wantFiles(t, n, next)
 }

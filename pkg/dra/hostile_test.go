@@ -140,9 +140,9 @@ func TestHungPod(t *testing.T) {
 	i.cycle()
 	ctx, cancel := context.WithTimeout(t.Context(), runtimeTime)
 	defer cancel()
-	if err := i.d.Sandboxes().Started(ctx, i.hostile); err != nil || ctx.Err() != nil {
-		t.Errorf("Started for the same pod: %v, and the runtime waits: %v", err, ctx.Err())
-	}
+	err = i.d.Sandboxes().Started(ctx, i.hostile)
+	test.True(t, err == nil && ctx.Err() == nil,
+		test.Sprintf("Started for the same pod: %v, and the runtime waits: %v", err, ctx.Err()))
 	test.True(t, slices.Contains(i.d.Pending(), i.hostile), test.Sprint("pending"))
 	i.d.Sandboxes().Stopped(ctx, i.hostile)
 	i.cycle()
@@ -204,9 +204,8 @@ func TestHostilePod(t *testing.T) {
 				beside := i.cycles(size(1, 10), back)
 				<-back
 				t.Logf("other pods: %v alone, %v beside it; the pod's end took %v", alone, beside, time.Since(began))
-				if long && beside > 2*alone+100*time.Millisecond {
-					t.Errorf("other pods need %v beside the pod, and %v without it", beside, alone)
-				}
+				test.True(t, !long || beside <= 2*alone+100*time.Millisecond,
+					test.Sprintf("other pods need %v beside the pod, and %v without it", beside, alone))
 			})
 			t.Logf("heap %d MiB", most>>20)
 			if most > 128<<20 { // the chart allows the whole process 256 MiB

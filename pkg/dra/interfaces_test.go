@@ -94,9 +94,8 @@ func TestInterfaces(t *testing.T) {
 			for range 2 {
 				must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 			}
-			if _, err := host.Try("link show dev " + vfNetdev); (err != nil) != gone {
-				t.Errorf("on the host: %v", err)
-			}
+			_, err := host.Try("link show dev " + vfNetdev)
+			test.Eq(t, gone, (err != nil), test.Sprintf("on the host: %v", err))
 			wantNetwork(t, n, claim, ns)
 			d.stop()
 			d = start(t, n, attach, withStatus)
@@ -106,12 +105,11 @@ func TestInterfaces(t *testing.T) {
 			for range 2 { // StopPodSandbox and RemovePodSandbox
 				d.Sandboxes().Stopped(t.Context(), pod)
 			}
-			if out := host.IP("-br addr show dev " + vfNetdev); !strings.Contains(out, "UP") || !strings.Contains(out, "10.1.0.1/24") {
-				t.Errorf("on the host after it: %s", out)
-			}
-			if out, err := ns.Try("link show dev rdma0"); err == nil {
-				t.Errorf("in the pod after it: %s", out)
-			}
+			out := host.IP("-br addr show dev " + vfNetdev)
+			test.True(t, strings.Contains(out, "UP") && strings.Contains(out, "10.1.0.1/24"),
+				test.Sprintf("on the host after it: %s", out))
+			out, err = ns.Try("link show dev rdma0")
+			test.Error(t, err, test.Sprintf("in the pod after it: %s", out))
 			noRecords(t, n)
 		})
 	}
@@ -137,9 +135,7 @@ func wantNetwork(t *testing.T, n *drivertest.Node, claim *resourceapi.ResourceCl
 func noRecords(t *testing.T, n *drivertest.Node) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(n.PluginDir(), "interfaces", "*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("records that are left: %v, %v", left, err)
-	}
+	test.True(t, err == nil && len(left) == 0, test.Sprintf("records that are left: %v, %v", left, err))
 }
 
 // TestInterfacesFail: a pod that cannot have its interface does not start, and nothing is left of it.
@@ -248,9 +244,8 @@ func TestInterfacesRefused(t *testing.T) {
 		if h := rdmatest.Snapshot(t, "roce-sriov").Lookup(c.device); strings.Contains(c.says, "host uses it") { // explain says the same
 			_, mode, _ := strings.Cut(strings.TrimSuffix(c.network, `"}`), `: "`)
 			on := podnet.On(host.Namespace, "rdma.dev", []netip.Addr{netip.MustParseAddr("192.0.2.1")})
-			if _, _, err := pods.UsableInterface(on, h, mode, 0); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s of %s: %v, want %q", mode, c.device, err, c.says)
-			}
+			_, _, err := pods.UsableInterface(on, h, mode, 0)
+			test.ErrorContains(t, err, c.says, test.Sprintf("%s of %s", mode, c.device))
 		}
 	}
 }
@@ -383,9 +378,8 @@ func TestInterfacesLater(t *testing.T) {
 	host.IP("link set " + vfNetdev + " down")
 	host.IP("link set " + vfNetdev + " name elsewhere")
 	d.Sandboxes().Running(t.Context(), []nri.Pod{pod})
-	if out, err := ns.Try("link show dev rdma0"); err == nil {
-		t.Fatalf("it is there: %s", out)
-	}
+	out, err := ns.Try("link show dev rdma0")
+	must.Error(t, err, must.Sprintf("it is there: %s", out))
 	host.IP("link set elsewhere name " + vfNetdev)
 	drivertest.Eventually(t, func() error { _, err := ns.Try("link show dev rdma0"); return err })
 	wantNetwork(t, n, claim, ns)
@@ -407,9 +401,8 @@ func TestInterfaceOnItsWay(t *testing.T) {
 	back := make(chan struct{})
 	go func() {
 		defer close(back)
-		if out, err := host.Try("link set elsewhere name " + vfNetdev); err != nil {
-			t.Error(out, err)
-		}
+		out, err := host.Try("link set elsewhere name " + vfNetdev)
+		test.NoError(t, err, test.Sprint(out))
 	}()
 	prepare(t, n, claim)
 	<-back
@@ -445,9 +438,10 @@ func TestInterfaceOfFunction(t *testing.T) {
 				continue // eRDMA has its interface on another device, and a bond is of several
 			}
 			port, _ := fs.ReadFile(sys, "class/net/"+netdev+"/phys_port_name")
-			if before, _, _ := strings.Cut(link, "/net/"); !strings.Contains(path.Base(before), of) || strings.Contains(string(port), "vf") {
-				t.Errorf("%s: the interface of %s, a %s, is %s, port %q", machine, h.Name, h.Function, link, port)
-			}
+			before, _, _ := strings.Cut(link, "/net/")
+			test.True(t, strings.Contains(path.Base(before), of) && !strings.Contains(string(port), "vf"),
+				test.Sprintf("%s: the interface of %s, a %s, is %s, port %q", machine, h.Name, h.Function, link,
+					port))
 			has[h.Function]++
 		}
 	}
@@ -475,9 +469,9 @@ func TestInterfaceOfPorts(t *testing.T) {
 		"no RoCE, no GID": {"", []rdma.Port{up, representor}, "", "only interfaces of RoCE and iWARP"},
 	} {
 		got, err := pods.NetdevOf(&rdma.HCA{Protocol: tc.protocol, Ports: tc.ports})
-		if got != tc.want || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: %q, %v, want %q, %q", name, got, err, tc.want, tc.says)
-		}
+		test.True(t, got == tc.want && (err == nil) == (tc.says == "") &&
+			(err == nil || strings.Contains(err.Error(), tc.says)),
+			test.Sprintf("%s: %q, %v, want %q, %q", name, got, err, tc.want, tc.says))
 	}
 }
 
@@ -497,16 +491,15 @@ func TestInterfacesExclusive(t *testing.T) {
 	came := 0
 	k.out = func() {
 		came++
-		if _, err := host.Try("link show dev " + netdev); err == nil {
-			t.Error("the interface has come back before the RDMA device")
-		}
+		_, err := host.Try("link show dev " + netdev)
+		test.Error(t, err, test.Sprint("the interface has come back before the RDMA device"))
 	}
 	back := func(moves int) {
 		t.Helper()
 		host.IP("link show dev " + netdev)
-		if where, _ := k.at(); where != "" || came != moves {
-			t.Errorf("the RDMA device is in %q, and came back %d times, want %d", where, came, moves)
-		}
+		where, _ := k.at()
+		test.True(t, where == "" && came == moves,
+			test.Sprintf("the RDMA device is in %q, and came back %d times, want %d", where, came, moves))
 		noRecords(t, n)
 	}
 	ns.Wire("other")
@@ -516,9 +509,8 @@ func TestInterfacesExclusive(t *testing.T) {
 	ns.IP("link del other")
 	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 	ns.IP("link show dev rdma0")
-	if where, _ := k.at(); where != pod.Netns {
-		t.Errorf("the RDMA device is in %q", where)
-	}
+	where, _ := k.at()
+	test.Eq(t, pod.Netns, where, test.Sprint("the RDMA device"))
 	d.Sandboxes().Stopped(t.Context(), pod)
 	back(2)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nodefeature"
@@ -47,9 +48,8 @@ func TestLeafOfHost(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(features, nodefeature.File))
 		return string(data), err
 	}
-	if text, err := feature(); err == nil {
-		t.Errorf("there is a feature file in a directory that nobody made: %q", text)
-	}
+	text, err := feature()
+	test.Error(t, err, test.Sprintf("there is a feature file in a directory that nobody made: %q", text))
 	must.NoError(t, os.Mkdir(features, 0o755))
 	m.set(t, "leafFrom: [file]", "leafLabelRail: 0", "publishInterval: 2s", "rules:", rule)
 	drivertest.Eventually(t, func() error {

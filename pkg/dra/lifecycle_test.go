@@ -32,9 +32,8 @@ func TestCleanStop(t *testing.T) {
 			before := drivertest.WaitPublished(t, n)
 			d.stop()
 			for _, pattern := range []string{"plugins/rdma.dev/*.sock", "plugins_registry/*"} {
-				if left, err := filepath.Glob(filepath.Join(n.Dir, pattern)); err != nil || len(left) > 0 {
-					t.Errorf("left of the sockets: %v, %v", left, err)
-				}
+				left, err := filepath.Glob(filepath.Join(n.Dir, pattern))
+				test.True(t, err == nil && len(left) == 0, test.Sprintf("left of the sockets: %v, %v", left, err))
 			}
 			n.WaitForPlugins(0)
 			wantFiles(t, n, c)
@@ -99,9 +98,8 @@ func TestSocketsOfTheDead(t *testing.T) {
 	start(t, n, func(c *dra.Config) { c.PodUID = next })
 	for _, pattern := range []string{filepath.Join(n.Dir, "plugins_registry", "*.sock"), filepath.Join(n.PluginDir(), "*.sock")} {
 		left, err := filepath.Glob(pattern)
-		if err != nil || len(left) != 2 || strings.Contains(strings.Join(left, " "), string(dead)) {
-			t.Errorf("left are %v (%v), want those of two drivers that live", left, err)
-		}
+		test.True(t, err == nil && len(left) == 2 && !strings.Contains(strings.Join(left, " "), string(dead)),
+			test.Sprintf("left are %v (%v), want those of two drivers that live", left, err))
 	}
 }
 
@@ -113,24 +111,21 @@ func TestHealth(t *testing.T) {
 	report, err := n.Health(drivertest.Context(t))
 	must.NoError(t, err)
 	slices := drivertest.WaitPublished(t, n)
-	if got, want := len(report), len(drivertest.DeviceNames(slices)); got != want {
-		t.Errorf("%d devices are reported, and %d published", got, want)
-	}
+	got, want := len(report), len(drivertest.DeviceNames(slices))
+	test.Eq(t, want, got, test.Sprint("devices are reported"))
 	seen := map[healthpb.HealthStatus]int{}
 	for _, d := range report {
 		seen[d.Health]++
-		if d.Device.PoolName != drivertest.NodeName || !strings.HasPrefix(d.Device.DeviceName, "pci-") {
-			t.Errorf("device is %v", d.Device)
-		}
+		test.True(t, d.Device.PoolName == drivertest.NodeName && strings.HasPrefix(d.Device.DeviceName, "pci-"),
+			test.Sprintf("device is %v", d.Device))
 		test.Eq(t, (d.Message == ""), (d.Health == healthpb.HealthStatus_HEALTHY),
 			test.Sprintf("%s is %v, with message %q", d.Device.DeviceName, d.Health, d.Message))
 		if age := time.Since(time.Unix(d.LastUpdatedTime, 0)); age > 30*time.Second || d.HealthCheckTimeoutSeconds != 30 {
 			t.Errorf("%s: looked at %v ago, for %d s", d.Device.DeviceName, age, d.HealthCheckTimeoutSeconds)
 		}
 	}
-	if seen[healthpb.HealthStatus_HEALTHY] == 0 || len(seen) < 2 {
-		t.Errorf("health is %v, want some healthy and some not", seen)
-	}
+	test.True(t, seen[healthpb.HealthStatus_HEALTHY] != 0 && len(seen) >= 2,
+		test.Sprintf("health is %v, want some healthy and some not", seen))
 }
 
 func TestConfigValidate(t *testing.T) {
@@ -149,10 +144,9 @@ func TestConfigValidate(t *testing.T) {
 		cfg := good
 		tc.change(&cfg)
 		err := cfg.Validate()
-		test.ErrorContains(t, err, tc.want, test.Sprintf("%s", name))
-		if _, err := dra.New(cfg, nil); err == nil {
-			t.Errorf("%s: a driver was made", name)
-		}
+		test.ErrorContains(t, err, tc.want, test.Sprint(name))
+		_, err = dra.New(cfg, nil)
+		test.Error(t, err, test.Sprintf("%s: a driver was made", name))
 	}
 }
 

@@ -195,9 +195,9 @@ func TestLoadOfAllLinks(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := load(t, tc.template, nil)
 			l.fail()
-			if at := l.atOnce(); at[drivertest.UpdateSlice] > 2 || len(at) != 1 {
-				t.Errorf("at once there are %v, want one or two writes of a slice", at)
-			}
+			at := l.atOnce()
+			test.True(t, at[drivertest.UpdateSlice] <= 2 && len(at) == 1,
+				test.Sprintf("at once there are %v, want one or two writes of a slice", at))
 			l.inTurns()
 			l.untilSent(1+9+9, 9)
 			want := map[string]int{drivertest.CreateEvent: 1 + 9 + 9, drivertest.ApplyStatus: 9}
@@ -216,7 +216,7 @@ func (l *loaded) namesAll() {
 	got := message(l.t, l.node, "Node", "RDMAPortDown")
 	test.StrHasPrefix(l.t, "9 RDMA devices: ", got, test.Sprint("the node"))
 	for i, name := range l.names {
-		test.StrContains(l.t, got, fmt.Sprintf("%s (mlx5_%d)", name, i), test.Sprintf("%s", name))
+		test.StrContains(l.t, got, fmt.Sprintf("%s (mlx5_%d)", name, i), test.Sprint(name))
 	}
 }
 
@@ -302,9 +302,8 @@ func TestLoadOfSweep(t *testing.T) {
 		lists = l.node.PodLists()
 	}
 	sweep()
-	if got := l.atOnce(); len(got) != 0 {
-		t.Errorf("for claims that the kubelet lists there are %v", got)
-	}
+	got := l.atOnce()
+	test.MapLen(t, 0, got, test.Sprintf("for claims that the kubelet lists there are %v", got))
 	l.node.SetPods(nil)
 	sweep()
 	l.inTurns()
@@ -351,9 +350,9 @@ func TestLoadOfStart(t *testing.T) {
 		}
 		return nil
 	})
-	if got := l.sent(); got[drivertest.GetClaim] != 9 || got[drivertest.ApplyStatus] != 0 {
-		t.Errorf("the status of 9 claims, which is as it should be, took %v", got)
-	}
+	got := l.sent()
+	test.True(t, got[drivertest.GetClaim] == 9 && got[drivertest.ApplyStatus] == 0,
+		test.Sprintf("the status of 9 claims, which is as it should be, took %v", got))
 	drivertest.Eventually(t, func() error {
 		if open := l.node.Open(); open > 0 { // a request whose connection is cut is sent again
 			return fmt.Errorf("%d requests have no answer", open)
@@ -388,9 +387,9 @@ func TestLoadOfHardware(t *testing.T) {
 	l.node.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_", "uverbs", "umad", "issm"))
 	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
 	waitTaints(t, l.node, l.names[8], "rdma.dev/driver-unbound:NoExecute")
-	if got := l.atOnce(); got[drivertest.ApplyStatus]+got[drivertest.GetClaim]+got[drivertest.CreateEvent] != 0 {
-		t.Errorf("at once there are %v", got)
-	}
+	got := l.atOnce()
+	test.Eq(t, 0, got[drivertest.ApplyStatus]+got[drivertest.GetClaim]+got[drivertest.CreateEvent],
+		test.Sprintf("at once there are %v", got))
 	l.inTurns()
 	want := map[string]int{drivertest.ApplyStatus: 8, drivertest.GetClaim: 8, drivertest.CreateEvent: 1 + 8 + 8}
 	l.until(func() error {

@@ -45,9 +45,8 @@ func readMetadata(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim
 			continue
 		}
 		var dm metadata.DeviceMetadata
-		if err := devicemetadata.DecodeMetadataFromStream(json.NewDecoder(bytes.NewReader(file)), &dm); err != nil {
-			t.Errorf("%v in %s", err, file)
-		}
+		err = devicemetadata.DecodeMetadataFromStream(json.NewDecoder(bytes.NewReader(file)), &dm)
+		test.NoError(t, err, test.Sprintf("%v in %s", err, file))
 		test.Nil(t, found[m.ContainerPath], test.Sprintf("%s is mounted twice", m.ContainerPath))
 		found[m.ContainerPath] = &dm
 	}
@@ -86,9 +85,9 @@ func TestDeviceMetadata(t *testing.T) {
 			}
 			for i, device := range got.Requests[0].Devices {
 				ibdev := device.Attributes["ibdev"].StringValue
-				if device.Driver != "rdma.dev" || device.Pool != drivertest.NodeName || device.Name != want.devices[i] || ibdev == nil || *ibdev == "" {
-					t.Errorf("%s: device %d of %s is %+v", when, i, want.path, device)
-				}
+				test.True(t, device.Driver == "rdma.dev" && device.Pool == drivertest.NodeName &&
+					device.Name == want.devices[i] && ibdev != nil && *ibdev != "",
+					test.Sprintf("%s: device %d of %s is %+v", when, i, want.path, device))
 			}
 			test.Eq(t, len(want.devices), len(got.Requests[0].Devices), test.Sprintf("%s: %s", when, want.path))
 		}
@@ -100,13 +99,10 @@ func TestDeviceMetadata(t *testing.T) {
 	must.NoError(t, errors.Join(os.RemoveAll(n.CDIDir), os.RemoveAll(dir), os.MkdirAll(left, 0o755)))
 	start(t, n, withMetadata)
 	check("after all files were lost")
-	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what a killed driver has left: %v", err)
-	}
+	_, err := os.Stat(left)
+	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("what a killed driver has left"))
 	unprepare(t, n, named, made)
-	if files := drivertest.Files(t, dir); len(files) > 0 {
-		t.Errorf("left of claims that ended: %v", files)
-	}
+	test.SliceEmpty(t, drivertest.Files(t, dir), test.Sprint("left of claims that ended"))
 }
 
 // TestDeviceMetadataOfShares: a share says so. A driver without the option makes no
@@ -121,9 +117,8 @@ func TestDeviceMetadataOfShares(t *testing.T) {
 		t.Helper()
 		for path, got := range readMetadata(t, n, c) {
 			a := got.Requests[0].Devices[0].Attributes
-			if a["shared"].BoolValue == nil || !*a["shared"].BoolValue || a["ibdev"].StringValue == nil {
-				t.Errorf("%s has attributes %v", path, a)
-			}
+			test.True(t, a["shared"].BoolValue != nil && *a["shared"].BoolValue &&
+				a["ibdev"].StringValue != nil, test.Sprintf("%s has attributes %v", path, a))
 			return
 		}
 		t.Error("no metadata")
@@ -136,9 +131,7 @@ func TestDeviceMetadataOfShares(t *testing.T) {
 	other := drivertest.Claim(2, dev1)
 	n.AddClaim(other)
 	prepare(t, n, other)
-	if got := readMetadata(t, n, other); len(got) > 0 {
-		t.Errorf("metadata without the option: %v", got)
-	}
+	test.MapEmpty(t, readMetadata(t, n, other), test.Sprint("metadata without the option"))
 }
 
 // TestNCCLTopology: a claim that asks for it has NCCL's topology file mounted and named, with its
@@ -159,9 +152,9 @@ func TestNCCLTopology(t *testing.T) {
 				test.Sprintf("%s: the spec does not say %s:\n%s", when, part, spec))
 		}
 		text, err := os.ReadFile(file)
-		if err != nil || bytes.Count(text, []byte("<net ")) != 2 || bytes.Count(text, []byte(`class="0x030200"`)) != 8 {
-			t.Errorf("%s: %v: want the claim's two HCAs and eight GPUs:\n%s", when, err, text)
-		}
+		test.True(t, err == nil && bytes.Count(text, []byte("<net ")) == 2 &&
+			bytes.Count(text, []byte(`class="0x030200"`)) == 8,
+			test.Sprintf("%s: %v: want the claim's two HCAs and eight GPUs:\n%s", when, err, text))
 	}
 	check("prepared")
 	d.stop()
@@ -169,9 +162,8 @@ func TestNCCLTopology(t *testing.T) {
 	start(t, n)
 	check("restored")
 	unprepare(t, n, c)
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file of a claim that has ended: %v", err)
-	}
+	_, err := os.Stat(file)
+	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("the file of a claim that has ended"))
 }
 
 // TestUsersTextIsNoPath: what a user writes on a claim made by hand is no path in a container, and fills no memory of the node,
@@ -193,9 +185,9 @@ func TestUsersTextIsNoPath(t *testing.T) {
 		n.AddClaim(c)
 		prepare(t, n, c)
 		for _, m := range drivertest.Spec(t, n.CDIDir, c).Devices[0].ContainerEdits.Mounts {
-			if want := "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/" + c.Name + "/"; !strings.HasPrefix(m.ContainerPath, want) || strings.Contains(m.ContainerPath, "..") {
-				t.Errorf("mounted at %.200q, want below %s", m.ContainerPath, want)
-			}
+			want := "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/" + c.Name + "/"
+			test.True(t, strings.HasPrefix(m.ContainerPath, want) && !strings.Contains(m.ContainerPath, ".."),
+				test.Sprintf("mounted at %.200q, want below %s", m.ContainerPath, want))
 		}
 		total := 0
 		for _, dir := range []string{n.CDIDir, n.StateDir} {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
@@ -35,9 +36,9 @@ func TestNetnsModeChanges(t *testing.T) {
 	refused(t, n, late, "exclusive RDMA network namespace mode") // before anybody has told the driver
 	events <- watch.Signal{Changes: rdma.Changes{Host: true}}
 	waitTaints(t, n, dev0, "rdma.dev/draining:NoSchedule")
-	if got := publishedDevices(n); len(got) != 1 || *got[dev0].Attributes["netnsMode"].StringValue != "exclusive" {
-		t.Errorf("published is %v, want the device of the claim", got)
-	}
+	got := publishedDevices(n)
+	test.True(t, len(got) == 1 && *got[dev0].Attributes["netnsMode"].StringValue == "exclusive",
+		test.Sprintf("published is %v, want the device of the claim", got))
 	d.says("No RDMA device is offered to new claims")
 	prepare(t, n, held)
 	wantFiles(t, n, held)

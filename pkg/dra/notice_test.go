@@ -70,13 +70,9 @@ func message(t testing.TB, n *drivertest.Node, kind, reason string) string {
 		e = events[i]
 		return nil
 	})
-	if e.InvolvedObject.UID == "" ||
-		e.Source.Component != "rdma.dev" || e.Source.Host != drivertest.NodeName {
-		t.Errorf("event %+v", e)
-	}
-	if kind != "Node" && e.Namespace != "team-a" {
-		t.Errorf("event %+v", e)
-	}
+	test.True(t, e.InvolvedObject.UID != "" && e.Source.Component == "rdma.dev" &&
+		e.Source.Host == drivertest.NodeName, test.Sprintf("event %+v", e))
+	test.True(t, kind == "Node" || e.Namespace == "team-a", test.Sprintf("event %+v", e))
 	return e.Message
 }
 
@@ -119,10 +115,10 @@ func TestEventsOfContainers(t *testing.T) {
 			"but none of their network interfaces: ens1f0v2 stayed on the host",
 		event.LimitNotSet.Reason: "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
 	} {
-		test.StrContains(t, message(t, n, "Pod", reason), part, test.Sprintf("%s", reason))
-		if got := reasons(d.Status(t.Context())); !slices.Contains(got, reason+" team-a/claim-1 x1") {
-			t.Errorf("the status page has %q, not %s", got, reason)
-		}
+		test.StrContains(t, message(t, n, "Pod", reason), part, test.Sprint(reason))
+		got := reasons(d.Status(t.Context()))
+		test.True(t, slices.Contains(got, reason+" team-a/claim-1 x1"),
+			test.Sprintf("the status page has %q, not %s", got, reason))
 	}
 }
 

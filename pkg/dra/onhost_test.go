@@ -8,6 +8,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/shoenig/test"
 )
 
 // onHost is a pod with the host's network.
@@ -54,19 +55,17 @@ func TestOnHost(t *testing.T) {
 			for range 2 {
 				d.waits(b, "RDMA device mlx5_0 is used on the host by pod team-a/h (uid-h)", "it is free when that pod has ended")
 			}
-			if where, _ := k.at(); where != "" || k.moves > 0 {
-				t.Errorf("the device is in %q after %d moves", where, k.moves)
-			}
+			where, _ := k.at()
+			test.True(t, where == "" && k.moves == 0,
+				test.Sprintf("the device is in %q after %d moves", where, k.moves))
 			d.Sandboxes().Stopped(t.Context(), h)
 			d.starts(b)
-			if where, _ := k.at(); where != b.Netns {
-				t.Errorf("the device is in %q", where)
-			}
+			where, _ = k.at()
+			test.Eq(t, b.Netns, where, test.Sprint("the device"))
 			d.starts(h) // its containers wait for the HCA, by the hook, and it takes nothing
 			d.starts(b)
-			if where, _ := k.at(); where != b.Netns {
-				t.Errorf("the device is in %q", where)
-			}
+			where, _ = k.at()
+			test.Eq(t, b.Netns, where, test.Sprint("the device"))
 		})
 	}
 }
@@ -82,12 +81,11 @@ func TestOnHostUnsure(t *testing.T) {
 	n.Fail(drivertest.GetClaim, http.StatusServiceUnavailable)
 	d.starts(h)
 	err := d.Sandboxes().Started(t.Context(), b)
-	if err == nil || !strings.Contains(err.Error(), "RDMA device mlx5_0 may be used on the host by pod team-a/h (uid-h)") || !strings.Contains(err.Error(), "the driver asks again") {
-		t.Errorf("error %v", err)
-	}
+	test.True(t, err != nil &&
+		strings.Contains(err.Error(), "RDMA device mlx5_0 may be used on the host by pod team-a/h (uid-h)") &&
+		strings.Contains(err.Error(), "the driver asks again"), test.Sprintf("error %v", err))
 	n.Fail(drivertest.GetClaim, 0)
 	d.starts(b) // it is not for the other one
-	if where, _ := k.at(); where != b.Netns {
-		t.Errorf("the device is in %q", where)
-	}
+	where, _ := k.at()
+	test.Eq(t, b.Netns, where, test.Sprint("the device"))
 }

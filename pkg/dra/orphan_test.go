@@ -67,9 +67,8 @@ func TestOrphans(t *testing.T) {
 				return nil
 			})
 			d.stop() // waits for the sweep
-			if !tc.asks && n.Count(drivertest.GetClaim) != asked {
-				t.Error("the API server was asked for what the kubelet knows")
-			}
+			test.True(t, tc.asks || n.Count(drivertest.GetClaim) == asked,
+				test.Sprint("the API server was asked for what the kubelet knows"))
 			if !tc.stays {
 				wantFiles(t, n)
 				return

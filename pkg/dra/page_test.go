@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -32,21 +33,19 @@ func TestPage(t *testing.T) {
 	n.AddPod("trainer-0", c)
 	prepare(t, n, c)
 	for range 2 {
-		if _, err := n.Prepare(t.Context(), late); err != nil {
-			t.Fatal(err)
-		}
+		_, err := n.Prepare(t.Context(), late)
+		must.NoError(t, err)
 	}
+	waitProblems(t, d, 0)
 	p := d.Status(t.Context())
-	if p.Node != drivertest.NodeName || !p.Registered || len(p.Problems) != 0 || len(p.HCAs) != 9 || len(p.Topology.HCAs()) != 9 {
-		t.Errorf("page %+v", p)
-	}
-	if h := p.HCAs[0]; h.Name != dev0 || h.Health != "Healthy" || !slices.Equal(h.Claims, []string{"team-a/claim-1"}) || !slices.Equal(h.Devices, []string{dev0}) {
-		t.Errorf("HCA %+v", h)
-	}
+	test.True(t, p.Node == drivertest.NodeName && p.Registered && len(p.Problems) == 0 && len(p.HCAs) == 9 &&
+		len(p.Topology.HCAs()) == 9, test.Sprintf("page %+v", p))
+	h := p.HCAs[0]
+	test.True(t, h.Name == dev0 && h.Health == "Healthy" && slices.Equal(h.Claims, []string{"team-a/claim-1"}) &&
+		slices.Equal(h.Devices, []string{dev0}), test.Sprintf("HCA %+v", h))
 	test.Eq(t, "team-a/claim-1", p.Topology.HCAs()[0].Note, test.Sprint("the picture notes"))
-	if len(p.Claims) != 1 || !slices.Equal(p.Claims[0].Pods, []string{"trainer-0"}) || !slices.Equal(p.Claims[0].Devices[0].HCAs, []string{"mlx5_0"}) {
-		t.Errorf("claims %+v", p.Claims)
-	}
+	test.True(t, len(p.Claims) == 1 && slices.Equal(p.Claims[0].Pods, []string{"trainer-0"}) &&
+		slices.Equal(p.Claims[0].Devices[0].HCAs, []string{"mlx5_0"}), test.Sprintf("claims %+v", p.Claims))
 	got := reasons(p)
 	for _, want := range []string{"RDMAPrepareFailed team-a/claim-2 x2", "Prepared team-a/claim-1 x1", "Registered " + drivertest.NodeName + " x1"} {
 		test.True(t, slices.Contains(got, want), test.Sprintf("events %q lack %q", got, want))
@@ -55,17 +54,23 @@ func TestPage(t *testing.T) {
 		test.Sprintf("events %+v do not tell of a publication", p.Events))
 	unprepare(t, n, c)
 	p = d.Status(t.Context())
-	if len(p.Claims) != 0 || len(p.HCAs[0].Claims) != 0 || reasons(p)[0] != "Unprepared team-a/claim-1 x1" {
-		t.Errorf("after the claim: %+v, %v", p.Claims, reasons(p))
-	}
+	test.True(t, len(p.Claims) == 0 && len(p.HCAs[0].Claims) == 0 &&
+		reasons(p)[0] == "Unprepared team-a/claim-1 x1",
+		test.Sprintf("after the claim: %+v, %v", p.Claims, reasons(p)))
 }
 
 // TestPageExclusive: what is wrong with the whole node stands at the top.
 func TestPageExclusive(t *testing.T) {
 	d := start(t, drivertest.NewNode(t, "exclusive-netns"))
-	// A second one goes when the driver knows that the API server has nothing of the node, as it should.
+	waitProblems(t, d, 1)
+}
+
+// waitProblems waits until a page has so many problems: one goes when the driver knows that the API server has of the
+// node what it should have.
+func waitProblems(t *testing.T, d *driver, want int) {
+	t.Helper()
 	drivertest.Eventually(t, func() error {
-		if p := d.Status(t.Context()); len(p.Problems) != 1 {
+		if p := d.Status(t.Context()); len(p.Problems) != want {
 			return fmt.Errorf("problems %q", p.Problems)
 		}
 		return nil

@@ -41,9 +41,8 @@ func TestPodGroupFollowed(t *testing.T) {
 	ids := prepare(t, n, claim)
 	n.AddPod(outside.Name)
 	d.starts(outside)
-	if k.moves > 0 || len(d.Pending()) > 0 {
-		t.Errorf("%d moves for a pod that is not in the group, pending are %v", k.moves, d.Pending())
-	}
+	test.True(t, k.moves == 0 && len(d.Pending()) == 0,
+		test.Sprintf("%d moves for a pod that is not in the group, pending are %v", k.moves, d.Pending()))
 	for _, pod := range []nri.Pod{a, b} {
 		n.AddUsingPod(pod.Name, claim, ids...)
 	}
@@ -61,9 +60,8 @@ func TestPodGroupFollowed(t *testing.T) {
 	d.starts(outside)
 	k.isIn(a)
 	d.Sandboxes().Stopped(t.Context(), a)
-	if where, _ := k.at(); where != "" {
-		t.Errorf("the device is in %q", where)
-	}
+	where, _ := k.at()
+	test.Eq(t, "", where, test.Sprint("the device"))
 	unprepare(t, n, claim)
 	wantFiles(t, n)
 }
@@ -113,9 +111,8 @@ func TestPodGroupUnknown(t *testing.T) {
 				n.SetPods(errors.New(fault.says))
 			}
 			d.starts(pod)
-			if k.moves > 0 || !slices.Equal(d.Pending(), []nri.Pod{pod}) {
-				t.Errorf("%d moves, pending are %v", k.moves, d.Pending())
-			}
+			test.True(t, k.moves == 0 && slices.Equal(d.Pending(), []nri.Pod{pod}),
+				test.Sprintf("%d moves, pending are %v", k.moves, d.Pending()))
 			if fault.says != "" {
 				claimSays(t, n, fault.says, "PodGroup workers")
 			}
@@ -230,9 +227,9 @@ func TestPodGroupCost(t *testing.T) {
 		t.Helper()
 		before, listed := n.Count(drivertest.GetClaim), n.PodLists()
 		d.starts(pod)
-		if got, asked := n.Count(drivertest.GetClaim)-before, n.PodLists()-listed; got != requests || asked != lists {
-			t.Errorf("%s: %d requests and %d lists, want %d and %d", what, got, asked, requests, lists)
-		}
+		got, asked := n.Count(drivertest.GetClaim)-before, n.PodLists()-listed
+		test.True(t, got == requests && asked == lists,
+			test.Sprintf("%s: %d requests and %d lists, want %d and %d", what, got, asked, requests, lists))
 	}
 	for i := range 3 {
 		n.AddPod(podNamed(fmt.Sprint("other-", i)).Name)

@@ -1,7 +1,6 @@
 package dra_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,9 +73,8 @@ func (m *configMap) with(t *testing.T) func(*dra.Config) {
 	t.Helper()
 	return func(c *dra.Config) {
 		var err error
-		if c.Policy, err = offer.ReadPolicy(m.file()); err != nil {
-			t.Fatal(err)
-		}
+		c.Policy, err = offer.ReadPolicy(m.file())
+		must.NoError(t, err)
 		c.PolicyFile = m.file()
 	}
 }
@@ -129,9 +127,8 @@ func TestPolicyReload(t *testing.T) {
 	m := newConfigMap(t, publish("shared", "  shares: 8")...)
 	d := start(t, n, m.with(t))
 	waitFor(t, n, "shared-"+hca0)
-	if shares := publishedDevices(n)["shared-"+hca0].Capacity["shares"].Value; shares.Value() != 8 {
-		t.Errorf("%v shares are published, want 8", &shares)
-	}
+	shares := publishedDevices(n)["shared-"+hca0].Capacity["shares"].Value
+	test.Eq(t, 8, shares.Value(), test.Sprintf("%v shares are published, want 8", &shares))
 	m.set(t, publish("none")...)
 	waitFor(t, n)
 	m.set(t, publish("exclusive")...)
@@ -170,9 +167,9 @@ func TestStartRefused(t *testing.T) {
 		c.PolicyFile = m.file()
 	})
 	drivertest.Eventually(t, func() error { return draining(n, "shared-"+hca0) })
-	if got := publishedDevices(n); len(got) != 1 {
-		t.Errorf("%d devices are published, want the one that a claim holds: %v", len(got), got)
-	}
+	got := publishedDevices(n)
+	test.MapLen(t, 1, got,
+		test.Sprintf("%d devices are published, want the one that a claim holds: %v", len(got), got))
 	test.Eq(t, before, readSpec(t, n, held), test.Sprint("the spec is restored"))
 	prepare(t, n, held)
 	refused(t, n, fresh, "no valid configuration since its start", "want none, exclusive, shared or both")
@@ -298,14 +295,13 @@ func TestReadPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newConfigMap(t, tc.lines)
 			_, err := offer.ReadPolicy(m.file())
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), m.file()) {
-				t.Errorf("error is %v, want the file and %q", err, tc.want)
-			}
+			test.True(t, err != nil && strings.Contains(err.Error(), tc.want) &&
+				strings.Contains(err.Error(), m.file()),
+				test.Sprintf("error is %v, want the file and %q", err, tc.want))
 		})
 	}
-	if _, err := offer.ReadPolicy("/nonexistent/config.yaml"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without a file: %v", err)
-	}
+	_, err := offer.ReadPolicy("/nonexistent/config.yaml")
+	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("without a file"))
 }
 
 func readSpec(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) string {

@@ -42,9 +42,8 @@ func TestPublish(t *testing.T) {
 				if s.Spec.Driver != "rdma.dev" || *s.Spec.NodeName != drivertest.NodeName || s.Spec.Pool.Name != drivertest.NodeName {
 					t.Errorf("slice %d is of %s, node %s, pool %s", i, s.Spec.Driver, *s.Spec.NodeName, s.Spec.Pool.Name)
 				}
-				if len(s.OwnerReferences) != 1 || s.OwnerReferences[0].Name != drivertest.NodeName {
-					t.Errorf("slice %d is owned by %v, want the node, with which it goes", i, s.OwnerReferences)
-				}
+				test.True(t, len(s.OwnerReferences) == 1 && s.OwnerReferences[0].Name == drivertest.NodeName,
+					test.Sprintf("slice %d is owned by %v, want the node, with which it goes", i, s.OwnerReferences))
 			}
 		})
 	}
@@ -75,9 +74,8 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 	n.Restart()
 	lookedAt(3)
 	d.stop()
-	if got := n.Writes() - writes; got != 0 {
-		t.Errorf("%d writes for nothing: %v", got, n.Requests())
-	}
+	got := n.Writes() - writes
+	test.Eq(t, 0, got, test.Sprintf("%d writes for nothing: %v", got, n.Requests()))
 }
 
 // TestKubeletRestart: a kubelet that starts wipes the slices of its node, before or after it
@@ -116,9 +114,8 @@ func TestNothingToPublish(t *testing.T) {
 			ofBefore := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "00000-of-before"}, Spec: resourceapi.ResourceSliceSpec{
 				Driver: rdma.Domain, NodeName: new(drivertest.NodeName), Pool: resourceapi.ResourcePool{Name: drivertest.NodeName, Generation: 1, ResourceSliceCount: 1},
 			}}
-			if _, err := n.Client(t).ResourceV1().ResourceSlices().Create(t.Context(), ofBefore, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := n.Client(t).ResourceV1().ResourceSlices().Create(t.Context(), ofBefore, metav1.CreateOptions{})
+			must.NoError(t, err)
 			d := start(t, n, newConfigMap(t, tc.rules...).with(t))
 			drivertest.Eventually(t, func() error {
 				events := n.Events()
@@ -126,10 +123,9 @@ func TestNothingToPublish(t *testing.T) {
 					return fmt.Errorf("slices %v, events %v", slices, events)
 				}
 				e := events[0]
-				if e.Reason != "NoRDMADevices" || e.Type != tc.kind || e.InvolvedObject.Name != drivertest.NodeName ||
-					!strings.Contains(e.Message, tc.reason) {
-					t.Errorf("the event is %v, want the reason", e)
-				}
+				test.True(t, e.Reason == "NoRDMADevices" && e.Type == tc.kind &&
+					e.InvolvedObject.Name == drivertest.NodeName && strings.Contains(e.Message, tc.reason),
+					test.Sprintf("the event is %v, want the reason", e))
 				return nil
 			})
 			drivertest.Eventually(t, func() error {
@@ -160,9 +156,8 @@ func TestHCAsComeAndGo(t *testing.T) {
 			}
 			return nil
 		})
-		if got := n.Writes() - n.Count(drivertest.CreateEvent) - n.Count(drivertest.PatchEvent) - before; got != writes {
-			t.Errorf("%d writes for %d devices, want %d", got, devices, writes)
-		}
+		got := n.Writes() - n.Count(drivertest.CreateEvent) - n.Count(drivertest.PatchEvent) - before
+		test.Eq(t, writes, got, test.Sprintf("%d writes for %d devices, want %d", got, devices, writes))
 	}
 	all, gone := drivertest.Without(t, "hgx-h100"), drivertest.Without(t, "hgx-h100", "mlx5_", "uverbs", "umad", "issm")
 	counted(all, 9, 1)
@@ -182,12 +177,10 @@ func TestConfirmedRuntime(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	n.SetRuntime("containerd://1.7.24")
 	start(t, n, func(c *dra.Config) { c.RuntimeCDI = true })
-	if slices := drivertest.WaitPublished(t, n); len(slices[0].Spec.Devices) != 9 {
-		t.Errorf("published %v, want the nine HCAs", slices)
-	}
-	if events := n.Events(); len(events) != 0 {
-		t.Errorf("events are %v, want none", events)
-	}
+	slices := drivertest.WaitPublished(t, n)
+	test.Len(t, 9, slices[0].Spec.Devices, test.Sprintf("published %v, want the nine HCAs", slices))
+	events := n.Events()
+	test.Len(t, 0, events, test.Sprintf("events are %v, want none", events))
 }
 
 // TestExclusiveHostRefusesClaims: what was allocated before the mode changed is
@@ -215,9 +208,8 @@ func TestAPIServerAway(t *testing.T) {
 	n.Fail(drivertest.GetClaim, 403) // a 500 would be asked again for a while
 	d = start(t, n)
 	d.says("Nothing is published yet")
-	if _, err := n.Prepare(drivertest.Context(t), c); err == nil || !strings.Contains(err.Error(), "claim team-a/claim-1") {
-		t.Errorf("a claim that cannot be read: error is %v", err)
-	}
+	_, err := n.Prepare(drivertest.Context(t), c)
+	test.ErrorContains(t, err, "claim team-a/claim-1", test.Sprint("a claim that cannot be read"))
 	unprepare(t, n, c)
 	wantFiles(t, n)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -138,15 +137,14 @@ func TestNoBlock(t *testing.T) {
 	refused(t, n, claim, "network: ipam rail0: "+says, "use label if the network of this cluster assigns none")
 	prepare(t, n, other)
 	wantFiles(t, n, other)
-	if page := d.Status(t.Context()); !slices.ContainsFunc(page.Problems, func(p string) bool {
-		return strings.HasPrefix(p, "claims get no address of ipam rail0: "+says)
-	}) || len(page.Blocks) != 2 || !strings.HasPrefix(page.Blocks[0].Problem, says) {
-		t.Errorf("problems %q, blocks %+v", page.Problems, page.Blocks)
-	}
+	page := d.Status(t.Context())
+	problems := "\n" + strings.Join(page.Problems, "\n")
+	test.True(t, strings.Contains(problems, "\nclaims get no address of ipam rail0: "+says) && len(page.Blocks) == 2 &&
+		strings.HasPrefix(page.Blocks[0].Problem, says),
+		test.Sprintf("problems %q, blocks %+v", page.Problems, page.Blocks))
 	got := d.Measure(t.Context()).Blocks
-	if len(got) != 2 || got[0].IPAM != "rail0" || got[0].Size != 0 || len(got[0].Addresses) != 0 {
-		t.Errorf("metrics %+v", got)
-	}
+	test.True(t, len(got) == 2 && got[0].IPAM == "rail0" && got[0].Size == 0 && len(got[0].Addresses) == 0,
+		test.Sprintf("metrics %+v", got))
 	drivertest.Eventually(t, func() error {
 		for _, e := range n.Events() {
 			if e.Reason == "RDMANoAddressBlock" && e.InvolvedObject.Kind == "Node" && strings.Contains(e.Message, says) {
@@ -300,9 +298,8 @@ func TestBlockUsedUp(t *testing.T) {
 		n.AddClaim(claim)
 		prepare(t, n, claim)
 		err := d.Sandboxes().Started(t.Context(), pod)
-		if (err != nil) != (i == 2) || err != nil && !strings.Contains(err.Error(), says) {
-			t.Errorf("pod %d: %v", i, err)
-		}
+		test.True(t, (err != nil) == (i == 2) && (err == nil || strings.Contains(err.Error(), says)),
+			test.Sprintf("pod %d: %v", i, err))
 	}
 	drivertest.Eventually(t, func() error {
 		for _, e := range n.Events() {

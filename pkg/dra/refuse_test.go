@@ -42,9 +42,8 @@ func TestBadInput(t *testing.T) {
 			n.AddClaim(tc.bad, good)
 			response, err := n.Prepare(drivertest.Context(t), tc.bad, good)
 			must.NoError(t, err)
-			if _, err := drivertest.Devices(response, good); err != nil {
-				t.Errorf("the other claim failed too: %v", err)
-			}
+			_, err = drivertest.Devices(response, good)
+			test.NoError(t, err, test.Sprint("the other claim failed too"))
 			_, err = drivertest.Devices(response, tc.bad)
 			for _, part := range append(tc.want, "claim team-a/claim-1") {
 				test.ErrorContains(t, err, part, test.Sprint("error does not say"))
@@ -70,13 +69,11 @@ func TestManyBadClaims(t *testing.T) {
 	n.AddClaim(append(claims, good)...)
 	response, err := n.Prepare(drivertest.Context(t), append(claims, good)...)
 	must.NoError(t, err)
-	if _, err := drivertest.Devices(response, good); err != nil {
-		t.Error(err)
-	}
+	_, err = drivertest.Devices(response, good)
+	test.NoError(t, err)
 	for _, c := range claims {
-		if _, err := drivertest.Devices(response, c); err == nil {
-			t.Errorf("claim %s was prepared", c.Name)
-		}
+		_, err := drivertest.Devices(response, c)
+		test.Error(t, err, test.Sprintf("claim %s was prepared", c.Name))
 	}
 	wantFiles(t, n, good)
 }

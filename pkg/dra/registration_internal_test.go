@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shoenig/test"
 )
 
 // TestYield: what nobody waits for comes after calls in progress and those that follow at once,
@@ -33,9 +35,9 @@ func TestYield(t *testing.T) {
 				synctest.Wait()
 				began := time.Now()
 				c.yield(context.Background())
-				if took := time.Since(began); took < tc.want || took > tc.want+quietTime/2 {
-					t.Errorf("it waited for %v, want %v", took, tc.want)
-				}
+				took := time.Since(began)
+				test.True(t, took >= tc.want && took <= tc.want+quietTime/2,
+					test.Sprintf("it waited for %v, want %v", took, tc.want))
 			})
 		})
 	}

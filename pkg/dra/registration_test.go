@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -22,9 +23,8 @@ func TestRegistrationRefused(t *testing.T) {
 	defer conn.Close()
 	refusal := &registerapi.RegistrationStatus{PluginRegistered: false, Error: "refused by the test"}
 	// The library gives the kubelet its own words back.
-	if _, err := registerapi.NewRegistrationClient(conn).NotifyRegistrationStatus(drivertest.Context(t), refusal); err == nil {
-		t.Error("the driver takes a refusal for a registration")
-	}
+	_, err = registerapi.NewRegistrationClient(conn).NotifyRegistrationStatus(drivertest.Context(t), refusal)
+	test.Error(t, err, test.Sprint("the driver takes a refusal for a registration"))
 	n.Restart()
 	c := drivertest.Claim(1, "pci-0000-3b-00-0")
 	n.AddClaim(c)

@@ -107,9 +107,9 @@ func TestLaterPodFollowed(t *testing.T) {
 			}
 			d.starts(b)
 			where, number := k.at()
-			if spec := specSays(t, n, c); where != b.Netns || !strings.Contains(spec, fmt.Sprintf(`"mlx5_0:uverbs%d"`, number)) {
-				t.Errorf("the device is in %q with uverbs%d, and the spec says\n%s", where, number, spec)
-			}
+			spec := specSays(t, n, c)
+			test.True(t, where == b.Netns && strings.Contains(spec, fmt.Sprintf(`"mlx5_0:uverbs%d"`, number)),
+				test.Sprintf("the device is in %q with uverbs%d, and the spec says\n%s", where, number, spec))
 		})
 	}
 }
@@ -150,9 +150,8 @@ func TestLaterPodUnsure(t *testing.T) {
 	n.Fail(drivertest.GetClaim, http.StatusServiceUnavailable)
 	d.starts(b)
 	d.starts(other)
-	if late := d.Pending(); k.moves > 0 || len(late) != 2 {
-		t.Errorf("%d moves, and pending are %v", k.moves, late)
-	}
+	late := d.Pending()
+	test.True(t, k.moves == 0 && len(late) == 2, test.Sprintf("%d moves, and pending are %v", k.moves, late))
 	n.Fail(drivertest.GetClaim, 0)
 	drivertest.Eventually(t, func() error {
 		if where, _ := k.at(); where != b.Netns || len(d.Pending()) > 0 {
@@ -171,7 +170,7 @@ func TestLaterPodCost(t *testing.T) {
 		t.Helper()
 		before := n.Count(drivertest.GetClaim)
 		d.starts(pod)
-		test.Eq(t, want, n.Count(drivertest.GetClaim)-before, test.Sprintf("%s", what))
+		test.Eq(t, want, n.Count(drivertest.GetClaim)-before, test.Sprint(what))
 	}
 	other, elsewhere := podNamed("other"), podNamed("elsewhere")
 	elsewhere.Namespace = "team-b"
@@ -335,7 +334,6 @@ func TestLaterPodExclusive(t *testing.T) {
 	d.Sandboxes().Stopped(t.Context(), a)
 	d.starts(b)
 	inB.IP("link show dev rdma0")
-	if where, _ := k.at(); where != b.Netns {
-		t.Errorf("the RDMA device is in %q", where)
-	}
+	where, _ := k.at()
+	test.Eq(t, b.Netns, where, test.Sprint("the RDMA device"))
 }

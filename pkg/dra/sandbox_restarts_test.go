@@ -201,12 +201,12 @@ func TestEndsInAnyOrder(t *testing.T) {
 		"namespace first": func(p nri.Pod, _ *resourceapi.ResourceClaim) { w.kernel.end(p.Netns) },
 	} {
 		pod, c := w.claim()
-		must.NoError(t, w.runtime.Run(t.Context(), pod), must.Sprintf("%s", name))
+		must.NoError(t, w.runtime.Run(t.Context(), pod), must.Sprint(name))
 		end(pod, c)
 		for _, step := range []func() error{
 			func() error { return w.runtime.Stop(t.Context(), pod) }, func() error { return w.runtime.Remove(t.Context(), pod) },
 		} {
-			test.NoError(t, step(), test.Sprintf("%s", name))
+			test.NoError(t, step(), test.Sprint(name))
 		}
 		w.gone(pod, c)
 	}
@@ -224,9 +224,9 @@ func TestReboot(t *testing.T) {
 	clear(w.kernel.ended) // the runtime gives its pods the names of before
 	w.start()
 	moves := w.kernel.moves
-	if err := w.runtime.Run(t.Context(), pod); err != nil || w.kernel.moves != moves {
-		t.Errorf("a pod of an earlier boot: %d moves, %v", w.kernel.moves-moves, err)
-	}
+	err := w.runtime.Run(t.Context(), pod)
+	test.True(t, err == nil && w.kernel.moves == moves,
+		test.Sprintf("a pod of an earlier boot: %d moves, %v", w.kernel.moves-moves, err))
 	prepare(t, w.Node, c) // as the kubelet does
 	must.NoError(t, w.runtime.Run(t.Context(), pod))
 	w.in(pod, c)
@@ -251,9 +251,8 @@ func (w *follower) reboot() {
 // TestNRIState: whoever asks how the driver does hears of NRI, and of moves.
 func TestNRIState(t *testing.T) {
 	w := following(t)
-	if s := w.driver.Measure(t.Context()); s.NRIConnected == nil || !*s.NRIConnected {
-		t.Errorf("metrics say connected %v", s.NRIConnected)
-	}
+	s := w.driver.Measure(t.Context())
+	test.True(t, s.NRIConnected != nil && *s.NRIConnected, test.Sprintf("metrics say connected %v", s.NRIConnected))
 	pod, _ := w.claim()
 	w.kernel.fails = fmt.Errorf("the kernel is busy")
 	test.Error(t, w.runtime.Run(t.Context(), pod), test.Sprint("the move failed, and the pod runs"))
@@ -275,7 +274,7 @@ func TestNRIState(t *testing.T) {
 		test.StrContains(t, got, want, test.Sprint("the page's events lack"))
 	}
 	for metric, want := range map[string]float64{`rdma_driver_move_duration_seconds{in}`: 1, `rdma_driver_move_duration_seconds{out}`: 1, `rdma_driver_move_errors_total{in}`: 1, `rdma_driver_move_errors_total{out}`: 0} {
-		test.EqOp(t, want, gathered(t, w.metrics)[metric], test.Sprintf("%s", metric))
+		test.EqOp(t, want, gathered(t, w.metrics)[metric], test.Sprint(metric))
 	}
 }
 
@@ -312,9 +311,7 @@ func TestTriedAgain(t *testing.T) {
 		w.driver.says("the kernel is busy: the pod " + name)
 		if ends {
 			w.driver.Sandboxes().Stopped(t.Context(), pod)
-			if late := w.driver.Pending(); len(late) > 0 {
-				t.Errorf("pending are %v", late)
-			}
+			test.SliceEmpty(t, w.driver.Pending(), test.Sprint("pending"))
 		} else {
 			w.in(pod, c)
 		}

@@ -148,14 +148,13 @@ func TestFollow(t *testing.T) {
 	claim := reserved(1, pod, onlyHCA)
 	n.AddClaim(claim)
 	prepare(t, n, claim)
-	if err := d.Sandboxes().Started(t.Context(), podNamed("other")); err != nil || k.moves > 0 {
-		t.Fatalf("a pod without claims: %d moves, %v", k.moves, err)
-	}
+	err := d.Sandboxes().Started(t.Context(), podNamed("other"))
+	must.True(t, err == nil && k.moves == 0, must.Sprintf("a pod without claims: %d moves, %v", k.moves, err))
 	must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
 	spec := specSays(t, n, claim)
-	if k.where != pod.Netns || !strings.Contains(spec, "/dev/infiniband/uverbs1") || !strings.Contains(spec, `"mlx5_0:uverbs1"`) {
-		t.Errorf("the device is in %q, and the spec says\n%s", k.where, spec)
-	}
+	test.True(t, k.where == pod.Netns && strings.Contains(spec, "/dev/infiniband/uverbs1") &&
+		strings.Contains(spec, `"mlx5_0:uverbs1"`),
+		test.Sprintf("the device is in %q, and the spec says\n%s", k.where, spec))
 	events <- of("mlx5_0")
 	prepare(t, n, claim) // as a restarted kubelet does
 	test.Eq(t, spec, specSays(t, n, claim), test.Sprint("prepared again, the spec"))
@@ -164,16 +163,14 @@ func TestFollow(t *testing.T) {
 	for range 2 { // StopPodSandbox and RemovePodSandbox
 		d.Sandboxes().Stopped(t.Context(), pod)
 	}
-	if k.where != "" || k.moves != 2 || !strings.Contains(specSays(t, n, claim), "uverbs") {
-		t.Errorf("the device is in %q after %d moves", k.where, k.moves)
-	}
+	test.True(t, k.where == "" && k.moves == 2 && strings.Contains(specSays(t, n, claim), "uverbs"),
+		test.Sprintf("the device is in %q after %d moves", k.where, k.moves))
 	unprepare(t, n, claim)
 	next := reserved(3, podNamed("c"), onlyHCA)
 	n.AddClaim(next)
 	prepare(t, n, next)
-	if err := d.Sandboxes().Started(t.Context(), podNamed("c")); err != nil || k.where != "/run/netns/c" {
-		t.Errorf("the next pod: %q, %v", k.where, err)
-	}
+	err = d.Sandboxes().Started(t.Context(), podNamed("c"))
+	test.True(t, err == nil && k.where == "/run/netns/c", test.Sprintf("the next pod: %q, %v", k.where, err))
 }
 
 // reservedOn adds a claim of a pod on the only HCA.
@@ -204,9 +201,9 @@ func TestFollowAfterRestart(t *testing.T) {
 	again := pod
 	again.Netns = "/run/netns/again"
 	d.Sandboxes().Running(t.Context(), []nri.Pod{podNamed("other"), again})
-	if k.where != again.Netns || !strings.Contains(specSays(t, n, claim), fmt.Sprintf("uverbs%d", k.number)) {
-		t.Errorf("the device is in %q", k.where)
-	}
+	test.True(t, k.where == again.Netns &&
+		strings.Contains(specSays(t, n, claim), fmt.Sprintf("uverbs%d", k.number)),
+		test.Sprintf("the device is in %q", k.where))
 }
 
 // TestFollowForNobody: the runtime may give up on a request whose devices have moved already, and start the containers.
@@ -226,9 +223,9 @@ func TestFollowForNobody(t *testing.T) {
 		}
 		return nil
 	})
-	if where, _ := k.at(); where != pod.Netns || k.moves != 1 {
-		t.Errorf("the device is in %q after %d moves", where, k.moves)
-	}
+	where, _ := k.at()
+	test.True(t, where == pod.Netns && k.moves == 1,
+		test.Sprintf("the device is in %q after %d moves", where, k.moves))
 }
 
 // TestFollowFails: a pod that cannot have its devices does not start, and what was moved
@@ -247,9 +244,8 @@ func TestFollowFails(t *testing.T) {
 	}
 	host := pod
 	host.Netns = ""
-	if err := d.Sandboxes().Started(t.Context(), host); err != nil || k.moves > 0 {
-		t.Errorf("host's network: %d moves, %v", k.moves, err)
-	}
+	err := d.Sandboxes().Started(t.Context(), host)
+	test.True(t, err == nil && k.moves == 0, test.Sprintf("host's network: %d moves, %v", k.moves, err))
 }
 
 // TestFixed: a device that cannot follow a pod is not offered, and no claim gets it.
@@ -258,9 +254,7 @@ func TestFixed(t *testing.T) {
 	k := &kernel{t: t, host: n, fixed: fmt.Errorf("its kernel driver is too old: %w", rdmanetns.ErrFixed)}
 	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick)
 	d.says("and the HCA cannot follow a pod: its kernel driver is too old")
-	if got := publishedDevices(n); len(got) > 0 {
-		t.Errorf("published are %v", got)
-	}
+	test.MapEmpty(t, publishedDevices(n), test.Sprint("published"))
 	refused(t, n, reservedOn(n, 1, podNamed("a")), "its kernel driver is too old")
 }
 
@@ -287,8 +281,7 @@ func TestMemlockOfSandbox(t *testing.T) {
 		"not understood":   {nri.Container{Hooks: [][]string{hook("--memlock", "much")}}, nil},
 	} {
 		got := d.Sandboxes().Adjust(t.Context(), nri.Pod{}, c.container).Memlock
-		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
+		test.True(t, (got == nil) == (c.want == nil) && (got == nil || *got == *c.want),
+			test.Sprintf("%s: %v, want %v", name, got, c.want))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -50,9 +51,8 @@ func TestScrapeAtWork(t *testing.T) {
 	close(done)
 	scrapes.Wait()
 	got := d.Measure(t.Context())
-	if got.PreparedClaims != 0 || got.Allocated["exclusive"] != 0 || len(got.Allocations) != 0 || !got.Registered || !got.PodsKnown {
-		t.Errorf("after the claim: %+v", got)
-	}
+	test.True(t, got.PreparedClaims == 0 && got.Allocated["exclusive"] == 0 && len(got.Allocations) == 0 &&
+		got.Registered && got.PodsKnown, test.Sprintf("after the claim: %+v", got))
 	if len(got.Devices) != 9 || got.Published["exclusive"] != 9 || slices.ContainsFunc(got.Devices, func(m metrics.Device) bool { return m.Healthy == nil || !*m.Healthy }) {
 		t.Errorf("%d devices, published %v", len(got.Devices), got.Published)
 	}

@@ -43,9 +43,8 @@ func (p *slowPlugin) letGo(t *testing.T) {
 	f, err := os.OpenFile(filepath.Join(p.dir, "go"), os.O_RDWR, 0)
 	must.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
-	if _, err := f.WriteString(strings.Repeat("\n", 100)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.WriteString(strings.Repeat("\n", 100))
+	must.NoError(t, err)
 }
 
 // asked returns what the plugin was asked for a claim.
@@ -115,9 +114,8 @@ func TestSlowPluginLate(t *testing.T) {
 	defer cancel()
 	must.NoError(t, d.Sandboxes().Started(ctx, a))
 	test.SliceEqOp(t, []nri.Pod{a}, d.Pending(), test.Sprint("pending"))
-	if out, err := in["a"].Try("link show dev rdma0"); err == nil {
-		t.Errorf("it has an interface: %s", out)
-	}
+	out, err := in["a"].Try("link show dev rdma0")
+	test.Error(t, err, test.Sprintf("it has an interface: %s", out))
 	p.letGo(t)
 	drivertest.Eventually(t, func() error {
 		if out := in["a"].IP("-br addr"); !strings.Contains(out, "10.78.0.2/24") {
@@ -160,10 +158,8 @@ func TestSlowPluginStopped(t *testing.T) {
 		}
 		return err
 	})
-	if got := p.asked(first); got[len(got)-1] != "DEL" {
-		t.Errorf("the plugin was asked %q", got)
-	}
-	if out, err := in["a"].Try("link show dev rdma0"); err == nil {
-		t.Errorf("the pod has got %s", out)
-	}
+	got := p.asked(first)
+	test.Eq(t, "DEL", got[len(got)-1], test.Sprintf("the plugin was asked %q", got))
+	out, err := in["a"].Try("link show dev rdma0")
+	test.Error(t, err, test.Sprintf("the pod has got %s", out))
 }

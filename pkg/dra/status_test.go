@@ -60,9 +60,9 @@ func TestStatus(t *testing.T) {
 		if s.Driver != "rdma.dev" || s.Pool != drivertest.NodeName || s.Device != result.Device || *s.ShareID != string(*result.ShareID) {
 			t.Errorf("entry %d is of %s/%s/%s, share %s", i, s.Driver, s.Pool, s.Device, *s.ShareID)
 		}
-		if len(s.Conditions) != 1 || s.Conditions[0].Type != "Ready" || s.Conditions[0].Status != metav1.ConditionTrue || s.Conditions[0].Reason != "Prepared" {
-			t.Errorf("conditions are %v", s.Conditions)
-		}
+		test.True(t, len(s.Conditions) == 1 && s.Conditions[0].Type == "Ready" &&
+			s.Conditions[0].Status == metav1.ConditionTrue && s.Conditions[0].Reason == "Prepared",
+			test.Sprintf("conditions are %v", s.Conditions))
 		var data report.DeviceData
 		must.NoError(t, json.Unmarshal(s.Data.Raw, &data))
 		test.Eq(t, want[i], data, test.Sprint("data"))
@@ -120,9 +120,9 @@ func TestStatusIsOutOfTheWay(t *testing.T) {
 		prepare(t, n, c)
 	}
 	// The sweep of orphans at the start may have met them too.
-	if got := n.Count(drivertest.GetClaim) - gets; got < len(claims) || got > 2*len(claims) {
-		t.Errorf("%d claims took %d GETs, want one each", len(claims), got)
-	}
+	got := n.Count(drivertest.GetClaim) - gets
+	test.True(t, got >= len(claims) && got <= 2*len(claims),
+		test.Sprintf("%d claims took %d GETs, want one each", len(claims), got))
 	release()
 	var before []resourceapi.AllocatedDeviceStatus
 	for _, c := range claims {
@@ -227,14 +227,13 @@ func TestStatusKeepsBytes(t *testing.T) {
 			n.AddClaim(c)
 			prepare(t, n, c)
 			got := waitStatus(t, n, c)
-			if ours := got[len(got)-1]; ours.Driver != "rdma.dev" || ours.Device != hca0 {
-				t.Errorf("%v is not told of", ours)
-			}
+			ours := got[len(got)-1]
+			test.True(t, ours.Driver == "rdma.dev" && ours.Device == hca0, test.Sprintf("%v is not told of", ours))
 			test.Eq(t, c.Status.Devices, got[:len(got)-1], test.Cmp(cmpopts.EquateEmpty()),
 				test.Sprint("what another driver told"))
-			if applied, put := n.Count(drivertest.ApplyStatus), n.Count(drivertest.PutStatus); applied != 1 || put != tc.puts {
-				t.Errorf("%d times applied and %d times put, want 1 and %d", applied, put, tc.puts)
-			}
+			applied, put := n.Count(drivertest.ApplyStatus), n.Count(drivertest.PutStatus)
+			test.True(t, applied == 1 && put == tc.puts,
+				test.Sprintf("%d times applied and %d times put, want 1 and %d", applied, put, tc.puts))
 			test.StrNotContains(t, d.Log.String(), "Status of a claim not written", test.Sprint("the log"))
 		})
 	}
@@ -281,9 +280,9 @@ func TestStatusConflict(t *testing.T) {
 	wantIBDev(t, n, c, 1, "mlx5_0", metav1.ConditionTrue)
 	got := n.DeviceStatus(c)
 	test.Eq(t, c.Status.Devices[0], got[0], test.Sprint("what another driver told"))
-	if conditions := got[1].Conditions; len(conditions) != 2 || conditions[1] != checked {
-		t.Errorf("conditions are %v, want %v among them", conditions, checked)
-	}
+	conditions := got[1].Conditions
+	test.True(t, len(conditions) == 2 && conditions[1] == checked,
+		test.Sprintf("conditions are %v, want %v among them", conditions, checked))
 }
 
 // TestStatusFollowsTheHost: names of the kernel move, and cards go away.

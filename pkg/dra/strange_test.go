@@ -66,9 +66,8 @@ func TestShareIsNotGone(t *testing.T) {
 			}
 			return nil
 		})
-		if _, asked := shot.Fired(); !asked {
-			t.Errorf("%s: nobody asked for the claim", tc.Name)
-		}
+		_, asked := shot.Fired()
+		test.True(t, asked, test.Sprintf("%s: nobody asked for the claim", tc.Name))
 	}
 }
 

@@ -187,9 +187,8 @@ func TestAwayAtStart(t *testing.T) {
 	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_0", "mlx5_7", "uverbs0", "uverbs7"))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
 	waitTaints(t, n, dev0, "")
-	if ids := prepare(t, n, c); len(ids) != 1 {
-		t.Errorf("the claim has %v", ids)
-	}
+	ids := prepare(t, n, c)
+	test.Len(t, 1, ids, test.Sprintf("the claim has %v", ids))
 	d.stop()
 }
 

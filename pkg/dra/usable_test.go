@@ -14,6 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/shoenig/test"
 )
 
 // TestUsableRestart: a container is checked once, when it starts, so what was found outlives the driver: the condition
@@ -68,7 +69,6 @@ func TestUsableRestart(t *testing.T) {
 	unprepare(t, n, c)
 	d.stop() // what changed is stored at once then
 	text, err := os.ReadFile(filepath.Join(n.StateDir, "checks.json"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) || strings.Contains(string(text), "train") {
-		t.Errorf("after the claim, the driver keeps %s, %v", text, err)
-	}
+	test.True(t, (err == nil || errors.Is(err, os.ErrNotExist)) && !strings.Contains(string(text), "train"),
+		test.Sprintf("after the claim, the driver keeps %s, %v", text, err))
 }

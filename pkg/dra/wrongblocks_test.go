@@ -88,9 +88,8 @@ func TestWrongFiles(t *testing.T) {
 			n.AddClaim(claim)
 			prepare(t, n, claim)
 			must.NoError(t, d.Sandboxes().Started(t.Context(), pod))
-			if out, want := ns.IP("-br addr"), fmt.Sprintf("10.80.3.%d/16", number); !strings.Contains(out, want) {
-				t.Errorf("addresses %s, want %s", out, want)
-			}
+			out, want := ns.IP("-br addr"), fmt.Sprintf("10.80.3.%d/16", number)
+			test.StrContains(t, out, want, test.Sprint("addresses"))
 			d.Sandboxes().Stopped(t.Context(), pod)
 			unprepare(t, n, claim)
 			nothingLeft(t, n)
@@ -105,9 +104,7 @@ func nothingLeft(t *testing.T, n *drivertest.Node, but ...*resourceapi.ResourceC
 	t.Helper()
 	wantFiles(t, n, but...)
 	left, err := filepath.Glob(filepath.Join(n.PluginDir(), "interfaces", "*.json"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("records of interfaces %v, %v", left, err)
-	}
+	test.True(t, err == nil && len(left) == 0, test.Sprintf("records of interfaces %v, %v", left, err))
 }
 
 // wrongNodes are nodes without a block of either entry, with the reason of one. The configuration itself is right.

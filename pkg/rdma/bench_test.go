@@ -39,9 +39,8 @@ func BenchmarkDiscover(b *testing.B) {
 func BenchmarkFloor(b *testing.B) {
 	root := filepath.Join(synthesize(b, 1016), "sys")
 	c := counted.New(sysfs.DirFS(root))
-	if _, err := rdma.Discover(c); err != nil {
-		b.Fatal(err)
-	}
+	_, err := rdma.Discover(c)
+	must.NoError(b, err)
 	var buf [4096]byte
 	before := processorTime()
 	for b.Loop() {
@@ -78,9 +77,8 @@ func BenchmarkUpdate(b *testing.B) {
 				return func() error {
 					flap.down = !flap.down
 					next, err := s.Update(changes)
-					if d := rdma.Compare(snap, next); len(d.HCAs) != 1 {
-						b.Fatalf("changed %v; want one HCA", d.HCAs)
-					}
+					d := rdma.Compare(snap, next)
+					must.Len(b, 1, d.HCAs, must.Sprintf("changed %v; want one HCA", d.HCAs))
 					snap = next
 					return err
 				}
@@ -95,13 +93,11 @@ func BenchmarkPoll(b *testing.B) {
 		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {
 			measure(b, n, func(sys fs.ReadLinkFS) func() error {
 				s := rdma.NewScanner(sys)
-				if _, err := s.Scan(); err != nil {
-					b.Fatal(err)
-				}
+				_, err := s.Scan()
+				must.NoError(b, err)
 				return func() error {
-					if c := s.Poll(); !c.Empty() {
-						b.Fatalf("changed: %s", c)
-					}
+					c := s.Poll()
+					must.True(b, c.Empty(), must.Sprintf("changed: %s", c))
 					return nil
 				}
 			})
@@ -117,9 +113,8 @@ func BenchmarkCompare(b *testing.B) {
 	other.HCAs = slices.Clone(snap.HCAs)
 	other.HCAs[500].Firmware = "other"
 	for b.Loop() {
-		if d := rdma.Compare(snap, &other); len(d.HCAs) != 1 {
-			b.Fatalf("changed %v; want one HCA", d.HCAs)
-		}
+		d := rdma.Compare(snap, &other)
+		must.Len(b, 1, d.HCAs, must.Sprintf("changed %v; want one HCA", d.HCAs))
 	}
 }
 

@@ -27,17 +27,15 @@ func TestDataDirect(t *testing.T) {
 			t.Errorf("%s: no DMA function", h.IBDev)
 			continue
 		}
-		if f.Address != want+":03:00.0" || f.Root != "pci"+want+":00" || f.Switch() != want+":01:00.0" || f.Device != "2100" ||
-			*f.NUMANode != i/4 || h.PCI.Root == f.Root ||
-			h.Unusable() != nil {
-			t.Errorf("%s of %s: DMA function %+v; want that in domain %s", h.IBDev, h.PCI.Address, f, want)
-		}
+		test.True(t, f.Address == want+":03:00.0" && f.Root == "pci"+want+":00" &&
+			f.Switch() == want+":01:00.0" && f.Device == "2100" && *f.NUMANode == i/4 && h.PCI.Root != f.Root &&
+			h.Unusable() == nil,
+			test.Sprintf("%s of %s: DMA function %+v; want that in domain %s", h.IBDev, h.PCI.Address, f, want))
 	}
 	for _, machine := range []string{"smi-multiplane", "hgx-b300", "gb200-cx7", "hgx-h100"} {
 		for _, h := range discover(t, machine).HCAs {
-			if h.DataDirect != nil || h.DataFunction() != h.PCI {
-				t.Errorf("%s, %s: DMA function %+v", machine, h.IBDev, h.DataDirect)
-			}
+			test.True(t, h.DataDirect == nil && h.DataFunction() == h.PCI,
+				test.Sprintf("%s, %s: DMA function %+v", machine, h.IBDev, h.DataDirect))
 		}
 	}
 }
@@ -88,11 +86,10 @@ func TestDataDirectNotKnown(t *testing.T) {
 		snap, err := rdma.Discover(changed(t, "gb300-cx8", c.change).FS(t))
 		must.NoError(t, err)
 		h := hca(t, snap, "mlx5_0")
-		if h.DataFunction() != h.PCI || h.Unusable() != nil || h.Purpose != c.purpose || len(snap.Problems) > 0 ||
-			len(snap.VPDProblems) != c.problems {
-			t.Errorf("%s: data by %+v, purpose %q, unusable %v, problems %v %v", name, h.DataFunction(), h.Purpose, h.Unusable(),
-				snap.Problems, snap.VPDProblems)
-		}
+		test.True(t, h.DataFunction() == h.PCI && h.Unusable() == nil && h.Purpose == c.purpose &&
+			len(snap.Problems) == 0 && len(snap.VPDProblems) == c.problems,
+			test.Sprintf("%s: data by %+v, purpose %q, unusable %v, problems %v %v", name, h.DataFunction(),
+				h.Purpose, h.Unusable(), snap.Problems, snap.VPDProblems))
 		test.NotNil(t, hca(t, snap, "mlx5_7").DataDirect,
 			test.Sprintf("%s: another card lost its DMA function", name))
 	}
@@ -118,24 +115,23 @@ func TestDataDirectOfVF(t *testing.T) {
 	})
 	snap, err := rdma.Discover(m.FS(t))
 	must.NoError(t, err)
-	if h := hca(t, snap, "vf0"); h.Function != rdma.VF || h.DataDirect == nil || h.DataDirect.Address != "0009:03:00.0" ||
-		h.Purpose != "" {
-		t.Errorf("VF: %+v", h)
-	}
+	h := hca(t, snap, "vf0")
+	test.True(t, h.Function == rdma.VF && h.DataDirect != nil && h.DataDirect.Address == "0009:03:00.0" &&
+		h.Purpose == "", test.Sprintf("VF: %+v", h))
 }
 
 // TestSwitchManagers: no container gets a function that manages NVSwitches.
 func TestSwitchManagers(t *testing.T) {
 	snap := discover(t, "hgx-b200")
-	if len(snap.HCAs) != 12 || len(snap.Usable()) != 8 {
-		t.Errorf("%d HCAs, %d of them usable; want 12 and 8", len(snap.HCAs), len(snap.Usable()))
-	}
+	test.True(t, len(snap.HCAs) == 12 && len(snap.Usable()) == 8,
+		test.Sprintf("%d HCAs, %d of them usable; want 12 and 8", len(snap.HCAs), len(snap.Usable())))
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		manages := h.PCI.Root == "pci0000:d8"
-		if err := h.Unusable(); manages != (err != nil) || manages && !strings.Contains(err.Error(), "manages NVSwitches") {
-			t.Errorf("%s: unusable %v", h.IBDev, err)
-		}
+		err := h.Unusable()
+		test.True(t, manages == (err != nil) &&
+			(!manages || strings.Contains(err.Error(), "manages NVSwitches")),
+			test.Sprintf("%s: unusable %v", h.IBDev, err))
 	}
 }
 
@@ -165,33 +161,31 @@ func checkScanner(t *testing.T, machine string, c *counted.FS, want *rdma.Snapsh
 	s := rdma.NewScanner(c)
 	snap, err := s.Scan()
 	must.NoError(t, err)
-	if c.VPD > 0 || len(s.UnreadVPD()) != files {
-		t.Errorf("%s: a scan opens VPD of %v, and leaves %v; want %d left", machine, opened(c), s.UnreadVPD(), files)
-	}
+	test.True(t, c.VPD == 0 && len(s.UnreadVPD()) == files,
+		test.Sprintf("%s: a scan opens VPD of %v, and leaves %v; want %d left", machine, opened(c), s.UnreadVPD(),
+			files))
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
-		if err := h.Unusable(); (h.Purpose == rdma.PurposeUnread) && !strings.Contains(err.Error(), "is being read") {
-			t.Errorf("%s, %s: unusable %v", machine, h.IBDev, err)
-		}
+		err := h.Unusable()
+		test.True(t, h.Purpose != rdma.PurposeUnread || strings.Contains(err.Error(), "is being read"),
+			test.Sprintf("%s, %s: unusable %v", machine, h.IBDev, err))
 	}
 	vpd := rdma.ReadVPD(t.Context(), c, s.UnreadVPD())
 	operations := c.Operations()
 	snap = s.Learn(vpd)
 	test.LessEq(t, 0, c.Operations()-operations, test.Sprintf("%s: Learn asks the host", machine))
-	if d := rdma.Compare(want, snap); !d.Empty() {
-		t.Errorf("%s: Discover and a scanner differ in %v", machine, d.HCAs)
-	}
+	d := rdma.Compare(want, snap)
+	test.True(t, d.Empty(), test.Sprintf("%s: Discover and a scanner differ in %v", machine, d.HCAs))
 	c.Reset()
 	again, err := s.Scan()
 	must.NoError(t, err)
 	next := rdma.NewScanner(c) // of the next program
 	next.Learn(s.VPD())
-	if _, err := next.Scan(); err != nil {
-		t.Fatal(err)
-	}
-	if again != snap || c.VPD > 0 || len(s.UnreadVPD())+len(next.UnreadVPD()) > 0 {
-		t.Errorf("%s: a second scan changes the snapshot, or has VPD to read: %v %v", machine, s.UnreadVPD(), next.UnreadVPD())
-	}
+	_, err = next.Scan()
+	must.NoError(t, err)
+	test.True(t, again == snap && c.VPD == 0 && len(s.UnreadVPD())+len(next.UnreadVPD()) == 0,
+		test.Sprintf("%s: a second scan changes the snapshot, or has VPD to read: %v %v", machine, s.UnreadVPD(),
+			next.UnreadVPD()))
 }
 
 // opened returns the PCI functions whose VPD was opened, sorted by path.
@@ -232,13 +226,12 @@ func TestOtherCard(t *testing.T) {
 		s.Learn(rdma.ReadVPD(t.Context(), sys, s.UnreadVPD()))
 		sys.ReadLinkFS = gone.FS(t)
 		snap, err := look(s)
-		if err != nil || len(snap.HCAs) != 11 {
-			t.Fatalf("%s: %d HCAs, error %v", name, len(snap.HCAs), err)
-		}
+		must.True(t, err == nil && len(snap.HCAs) == 11,
+			must.Sprintf("%s: %d HCAs, error %v", name, len(snap.HCAs), err))
 		sys.ReadLinkFS = m.FS(t)
-		if _, err := look(s); err != nil || len(s.UnreadVPD()) != 1 {
-			t.Errorf("%s: VPD to read %v, error %v; want that of the new card", name, s.UnreadVPD(), err)
-		}
+		_, err = look(s)
+		test.True(t, err == nil && len(s.UnreadVPD()) == 1,
+			test.Sprintf("%s: VPD to read %v, error %v; want that of the new card", name, s.UnreadVPD(), err))
 	}
 }
 

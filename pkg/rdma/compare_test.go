@@ -26,9 +26,7 @@ func TestEqual(t *testing.T) {
 	eachLeaf(reflect.ValueOf(h).Elem(), "HCA", func(name string, change, undo func()) {
 		count++
 		change()
-		if h.Equal(whole()) || whole().Equal(h) {
-			t.Errorf("HCAs that differ in %s are equal", name)
-		}
+		test.True(t, !h.Equal(whole()) && !whole().Equal(h), test.Sprintf("HCAs that differ in %s are equal", name))
 		undo()
 	})
 	for name, none := range map[string]func(*HCA){
@@ -39,9 +37,8 @@ func TestEqual(t *testing.T) {
 	} {
 		h := whole()
 		none(h)
-		if h.Equal(whole()) || whole().Equal(h) || !h.Equal(h) {
-			t.Errorf("an HCA without %s: equal to one with it, or not to itself", name)
-		}
+		test.True(t, !h.Equal(whole()) && !whole().Equal(h) && h.Equal(h),
+			test.Sprintf("an HCA without %s: equal to one with it, or not to itself", name))
 	}
 	test.GreaterEq(t, 40, count, test.Sprintf("%d fields were compared", count))
 }
@@ -104,26 +101,20 @@ func TestCompare(t *testing.T) {
 		"rdma_cm":  {whole, cm, Difference{Host: true}},
 	} {
 		got := Compare(c.older, c.newer)
-		test.Eq(t, c.want, got, test.Sprintf("%s", name))
+		test.Eq(t, c.want, got, test.Sprint(name))
 		test.Eq(t, (len(c.want.HCAs) == 0 && !c.want.Host), got.Empty(), test.Sprintf("%s: empty", name))
 	}
 }
 
 func TestChanges(t *testing.T) {
 	var c Changes
-	if !c.Empty() || c.String() != "nothing" {
-		t.Errorf("no change: %s", c)
-	}
+	test.True(t, c.Empty() && c.String() == "nothing", test.Sprintf("no change: %s", c))
 	first := Changes{IBDevs: NamesOf("mlx5_1", ""), Netdevs: NamesOf("eth0")}
 	c.Merge(first)
 	c.Merge(Changes{Host: true, IBDevs: NamesOf("mlx5_0"), Nodes: NamesOf("uverbs3"), Functions: NamesOf("0000:3b:00.0")})
-	if got, want := c.String(), "host, HCAs mlx5_0 mlx5_1, nodes uverbs3, interfaces eth0, PCI functions 0000:3b:00.0"; got != want ||
-		c.Empty() {
-		t.Errorf("merged: %s; want %s", got, want)
-	}
+	got, want := c.String(), "host, HCAs mlx5_0 mlx5_1, nodes uverbs3, interfaces eth0, PCI functions 0000:3b:00.0"
+	test.True(t, got == want && !c.Empty(), test.Sprintf("merged: %s; want %s", got, want))
 	test.SliceEqOp(t, []string{"mlx5_1"}, first.IBDevs.Sorted(), test.Sprint("what was merged has become"))
 	c.Merge(Changes{All: true})
-	if c.String() != "everything" || c.Empty() {
-		t.Errorf("merged with everything: %s", c)
-	}
+	test.True(t, c.String() == "everything" && !c.Empty(), test.Sprintf("merged with everything: %s", c))
 }

@@ -60,10 +60,9 @@ func TestDiscoverNoSysfs(t *testing.T) {
 func TestDiscoverNothing(t *testing.T) {
 	for _, name := range []string{"none", "empty-classes"} {
 		snap := discover(t, name)
-		if snap.HCAs == nil || len(snap.HCAs) != 0 || len(snap.Problems) != 0 {
-			t.Errorf("%s: %d HCAs (nil: %v), problems %v; want an empty list", name, len(snap.HCAs),
-				snap.HCAs == nil, snap.Problems)
-		}
+		test.True(t, snap.HCAs != nil && len(snap.HCAs) == 0 && len(snap.Problems) == 0,
+			test.Sprintf("%s: %d HCAs (nil: %v), problems %v; want an empty list", name, len(snap.HCAs),
+				snap.HCAs == nil, snap.Problems))
 	}
 }
 
@@ -80,10 +79,9 @@ func TestDiscoverLooseTree(t *testing.T) {
 	}
 	snap, err := rdma.Discover(sys)
 	must.NoError(t, err)
-	if len(snap.HCAs) != 1 || snap.HCAs[0].Name != "pci-0000-3b-00-0" || snap.HCAs[0].PCI.Vendor != "15b3" ||
-		snap.HCAs[0].Driver != "mlx5_core" {
-		t.Errorf("snapshot %s", encode(t, snap))
-	}
+	test.True(t, len(snap.HCAs) == 1 && snap.HCAs[0].Name == "pci-0000-3b-00-0" &&
+		snap.HCAs[0].PCI.Vendor == "15b3" && snap.HCAs[0].Driver == "mlx5_core",
+		test.Sprintf("snapshot %s", encode(t, snap)))
 }
 
 // TestDiscoverMisbehaving: what is broken is listed, and hides nothing else.
@@ -107,9 +105,8 @@ func TestDiscoverMisbehaving(t *testing.T) {
 			test.Sprintf("no problem says %q: %v", problem, snap.Problems))
 	}
 	for _, p := range snap.Problems {
-		if p.IBDev == "mlx5_0" || p.IBDev == "mlx5_8" || p.Message == "" {
-			t.Errorf("problem %q of %q", p.Message, p.IBDev)
-		}
+		test.True(t, p.IBDev != "mlx5_0" && p.IBDev != "mlx5_8" && p.Message != "",
+			test.Sprintf("problem %q of %q", p.Message, p.IBDev))
 	}
 }
 
@@ -125,7 +122,7 @@ func TestUsable(t *testing.T) {
 		for _, h := range discover(t, machine).Usable() {
 			got = append(got, h.IBDev)
 		}
-		test.Eq(t, want, got, test.Sprintf("%s", machine))
+		test.Eq(t, want, got, test.Sprint(machine))
 	}
 }
 

@@ -52,9 +52,8 @@ func FuzzDiscover(f *testing.F) {
 		must.NoError(t, err)
 		after, err := rdma.Discover(m.FS(t))
 		if err != nil {
-			if _, statErr := fs.Stat(m.FS(t), "class"); statErr == nil {
-				t.Fatal(err)
-			}
+			_, statErr := fs.Stat(m.FS(t), "class")
+			must.Error(t, statErr, must.Sprint(err))
 			return
 		}
 		checkUntouched(t, before, after, base.Tree(), touched)
@@ -157,9 +156,8 @@ func checkNames(t *testing.T, snap *rdma.Snapshot) {
 	t.Helper()
 	ibdevs := map[string]string{}
 	for _, h := range snap.HCAs {
-		if other, ok := ibdevs[h.Name]; ok {
-			t.Errorf("HCAs %s and %s are both called %s", h.IBDev, other, h.Name)
-		}
+		other, ok := ibdevs[h.Name]
+		test.True(t, !ok, test.Sprintf("HCAs %s and %s are both called %s", h.IBDev, other, h.Name))
 		ibdevs[h.Name] = h.IBDev
 	}
 }
@@ -193,9 +191,10 @@ func checkTold(t *testing.T, before, after fs.ReadLinkFS, want *rdma.Snapshot) {
 	must.NoError(t, err)
 	test.Eq(t, want.HCAs, got.HCAs, test.Sprint("an update that is told everything"))
 	s.Poll()
-	if all, err := s.Update(rdma.Changes{All: true}); err != nil || !cmp.Equal(encode(t, want), encode(t, all)) {
-		t.Errorf("Scan differs from Discover, error %v:\n%s", err, cmp.Diff(string(encode(t, want)), string(encode(t, all))))
-	}
+	all, err := s.Update(rdma.Changes{All: true})
+	test.True(t, err == nil && cmp.Equal(encode(t, want), encode(t, all)),
+		test.Sprintf("Scan differs from Discover, error %v:\n%s", err,
+			cmp.Diff(string(encode(t, want)), string(encode(t, all)))))
 }
 
 // exchanged is a file system that another one can take the place of.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // A parser must not panic, and what it accepts it must have understood: printed
@@ -17,9 +19,7 @@ func FuzzParseGUID(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		g, err := ParseGUID(s)
-		if err == nil && g.String() != strings.ToLower(s) {
-			t.Errorf("%q reads as %s", s, g)
-		}
+		test.True(t, err != nil || g.String() == strings.ToLower(s), test.Sprintf("%q reads as %s", s, g))
 	})
 }
 
@@ -50,9 +50,9 @@ func FuzzParseRate(f *testing.F) {
 		if mbps%1000 != 0 {
 			printed += ".5"
 		}
-		if mbps < 0 || !strings.HasPrefix(strings.TrimLeft(s, "0"), strings.TrimLeft(printed, "0")+" Gb/sec") {
-			t.Errorf("%q reads as %d", s, mbps)
-		}
+		test.True(t, mbps >= 0 &&
+			strings.HasPrefix(strings.TrimLeft(s, "0"), strings.TrimLeft(printed, "0")+" Gb/sec"),
+			test.Sprintf("%q reads as %d", s, mbps))
 	})
 }
 
@@ -82,9 +82,8 @@ func FuzzParseDev(f *testing.F) {
 			return
 		}
 		again, min2, err := ParseDev(fmt.Sprintf("%d:%d", major, minor))
-		if err != nil || again != major || min2 != minor || major >= 1<<12 || minor >= 1<<20 {
-			t.Errorf("%q reads as %d:%d, and that as %d:%d, error %v", s, major, minor, again, min2, err)
-		}
+		test.True(t, err == nil && again == major && min2 == minor && major < 1<<12 && minor < 1<<20,
+			test.Sprintf("%q reads as %d:%d, and that as %d:%d, error %v", s, major, minor, again, min2, err))
 	})
 }
 
@@ -99,9 +98,8 @@ func FuzzParsePCIAddress(f *testing.F) {
 			return
 		}
 		again, ok := parsePCIAddress(address.String())
-		if !ok || again != address || !strings.HasSuffix(strings.ToLower(s), address.String()) {
-			t.Errorf("%q reads as %q, and that as %q, ok %v", s, address, again, ok)
-		}
+		test.True(t, ok && again == address && strings.HasSuffix(strings.ToLower(s), address.String()),
+			test.Sprintf("%q reads as %q, and that as %q, ok %v", s, address, again, ok))
 	})
 }
 
@@ -120,9 +118,8 @@ func FuzzLocate(f *testing.F) {
 		p := PlaceOf(s)
 		parts := strings.Split(s, "/")
 		for _, part := range append([]string{p.Root, p.Address, p.aux}, p.Bridges...) {
-			if part != "" && !slices.Contains(parts, part) {
-				t.Errorf("%q: %q is no part of it: %+v", s, part, p)
-			}
+			test.True(t, part == "" || slices.Contains(parts, part),
+				test.Sprintf("%q: %q is no part of it: %+v", s, part, p))
 		}
 		if p.Address == "" && (p.dir != "" || p.aux != "" || len(p.Bridges) > 0) ||
 			p.Address != "" && !strings.HasSuffix(p.dir, p.Address) {

@@ -50,9 +50,8 @@ func TestReadGIDsBroken(t *testing.T) {
 		dir + "9": {Data: []byte("2001:0db8:0000:0000:0000:0000:0000:0001\n")}, dir + "x": {Data: []byte("odd\n")},
 	}
 	gids, err := rdma.ReadGIDs(sys, "a", 1)
-	if len(gids) != 2 || gids[0].Index != 9 || gids[1].Index != 10 || ip(gids[1]).String() != "10.0.0.1" {
-		t.Errorf("GIDs %v", gids)
-	}
+	test.True(t, len(gids) == 2 && gids[0].Index == 9 && gids[1].Index == 10 &&
+		ip(gids[1]).String() == "10.0.0.1", test.Sprintf("GIDs %v", gids))
 	test.ErrorContains(t, err, `gids/2: parse GID "odd"`)
 }
 
@@ -66,8 +65,7 @@ func FuzzParseGID(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text := fmt.Sprintf("%x", address[:])
-		test.Eq(t, strings.ToLower(strings.ReplaceAll(s, ":", "")), text,
+		test.Eq(t, strings.ToLower(strings.ReplaceAll(s, ":", "")), fmt.Sprintf("%x", address[:]),
 			test.Sprintf("ParseGID(%q) = %x", s, address))
 	})
 }
@@ -106,8 +104,7 @@ func TestFindGID(t *testing.T) {
 	sys["class/infiniband/a/ports/1/gids/2"].Data = []byte("no GID\n")
 	for last, want := range []bool{true, true, false} {
 		gid, ok, err := rdma.FindGID(sys, "a", 1, func(g rdma.GID) bool { return g.Address[15] == byte(last) })
-		if ok != want || ok && gid.Index != last || ok == (err != nil) {
-			t.Errorf("find entry %d: %v, %t, %v", last, gid, ok, err)
-		}
+		test.True(t, ok == want && (!ok || gid.Index == last) && ok != (err != nil),
+			test.Sprintf("find entry %d: %v, %t, %v", last, gid, ok, err))
 	}
 }

@@ -41,7 +41,7 @@ func TestPlaceOf(t *testing.T) {
 		{"devices/pci0000:00", Place{Root: "pci0000:00"}},
 		{"", Place{}},
 	} {
-		test.Eq(t, c.want, PlaceOf(c.path), test.Cmp(cmp.AllowUnexported(Place{})), test.Sprintf("%s", c.path))
+		test.Eq(t, c.want, PlaceOf(c.path), test.Cmp(cmp.AllowUnexported(Place{})), test.Sprint(c.path))
 	}
 }
 

@@ -151,9 +151,9 @@ func TestRepresentors(t *testing.T) {
 		}
 		test.Eq(t, want, fmt.Sprintf("%d own, %d representors", own, representors),
 			test.Sprintf("%s %s: ports", machine, h.IBDev))
-		if p := h.Port1(); p == nil || p.Number != 1 || p.State != rdma.PortActive {
-			t.Errorf("%s %s: first port %+v; want port 1, active", machine, h.IBDev, p)
-		}
+		p := h.Port1()
+		test.True(t, p != nil && p.Number == 1 && p.State == rdma.PortActive,
+			test.Sprintf("%s %s: first port %+v; want port 1, active", machine, h.IBDev, p))
 	}
 }
 
@@ -229,9 +229,8 @@ func TestFamily(t *testing.T) {
 		seen, last := map[string]bool{}, ""
 		for _, h := range discover(t, machine).HCAs {
 			f := h.Family()
-			if f != last && seen[f] {
-				t.Errorf("%s: family %s is torn apart at %s", machine, f, h.IBDev)
-			}
+			test.True(t, f == last || !seen[f],
+				test.Sprintf("%s: family %s is torn apart at %s", machine, f, h.IBDev))
 			if f != last && h.Function != rdma.PF && h.Function != rdma.Virtual {
 				t.Errorf("%s: family %s starts with %s, a %s", machine, f, h.IBDev, h.Function)
 			}

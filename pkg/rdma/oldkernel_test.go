@@ -35,9 +35,8 @@ func TestDiscoverWithoutUevents(t *testing.T) {
 			removed++
 			return os.Remove(path)
 		})
-		if err != nil || removed == 0 && len(whole.HCAs) > 0 {
-			t.Fatalf("%s: %d files removed, error %v", machine, removed, err)
-		}
+		must.True(t, err == nil && (removed != 0 || len(whole.HCAs) == 0),
+			must.Sprintf("%s: %d files removed, error %v", machine, removed, err))
 		snap, err := rdma.Discover(sysfs.DirFS(filepath.Join(root, "sys")))
 		must.NoError(t, err)
 		test.Eq(t, whole.HCAs, snap.HCAs, test.Sprintf("%s without uevent files", machine))
@@ -49,14 +48,13 @@ func TestDiscoverOddVendor(t *testing.T) {
 	root := rdmatest.Root(t, "roce-lag")
 	function, err := filepath.EvalSymlinks(filepath.Join(root, "sys/bus/pci/devices/0000:3b:00.0"))
 	must.NoError(t, err)
-	if err := errors.Join(os.Remove(filepath.Join(function, "uevent")),
-		os.WriteFile(filepath.Join(function, "vendor"), []byte("0x15\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(os.Remove(filepath.Join(function, "uevent")),
+		os.WriteFile(filepath.Join(function, "vendor"), []byte("0x15\n"), 0o644))
+	must.NoError(t, err)
 	snap, err := rdma.Discover(sysfs.DirFS(filepath.Join(root, "sys")))
-	if err != nil || len(snap.Problems) != 1 || !strings.Contains(snap.Problems[0].Message, `parse PCI ID "0x15"`) {
-		t.Fatalf("problems %v, error %v", snap.Problems, err)
-	}
+	must.True(t, err == nil && len(snap.Problems) == 1 &&
+		strings.Contains(snap.Problems[0].Message, `parse PCI ID "0x15"`),
+		must.Sprintf("problems %v, error %v", snap.Problems, err))
 	if f := snap.HCAs[0].PCI; f.Vendor != "" || f.Device == "" || snap.HCAs[0].Driver != "mlx5_core" {
 		t.Errorf("vendor %q, device %q, driver %q", f.Vendor, f.Device, snap.HCAs[0].Driver)
 	}
@@ -93,9 +91,9 @@ func TestLegacyRepresentorInterfaces(t *testing.T) {
 				}
 			}
 			test.Eq(t, c.wantMarked, strings.Join(marked, " "), test.Sprint("representors are the ports"))
-			if p := snap.HCAs[0].Port1(); p == nil || c.wantMarked != "" && p.Netdev != c.wantNetdev {
-				t.Errorf("first port of its own: %+v; want the interface %s", p, c.wantNetdev)
-			}
+			p := snap.HCAs[0].Port1()
+			test.True(t, p != nil && (c.wantMarked == "" || p.Netdev == c.wantNetdev),
+				test.Sprintf("first port of its own: %+v; want the interface %s", p, c.wantNetdev))
 		})
 	}
 }
@@ -159,13 +157,12 @@ func TestLegacyRepresentorsComeAndGo(t *testing.T) {
 		snap, err := scanner.Update(rdma.Changes{IBDevs: rdma.NamesOf("mlx5_2")})
 		must.NoError(t, err)
 		whole, err := rdma.Discover(sys)
-		if diff := cmp.Diff(string(encode(t, whole)), string(encode(t, snap))); err != nil || diff != "" {
-			t.Errorf("error %v; Update differs from Discover:\n%s", err, diff)
-		}
-		if len(snap.Usable()) != step.usable || len(before.Usable()) != wasUsable {
-			t.Errorf("%d usable, want %d; the snapshot before has %d, had %d", len(snap.Usable()), step.usable,
-				len(before.Usable()), wasUsable)
-		}
+		diff := cmp.Diff(string(encode(t, whole)), string(encode(t, snap)))
+		test.True(t, err == nil && diff == "",
+			test.Sprintf("error %v; Update differs from Discover:\n%s", err, diff))
+		test.True(t, len(snap.Usable()) == step.usable && len(before.Usable()) == wasUsable,
+			test.Sprintf("%d usable, want %d; the snapshot before has %d, had %d", len(snap.Usable()),
+				step.usable, len(before.Usable()), wasUsable))
 	}
 }
 

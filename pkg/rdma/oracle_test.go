@@ -122,18 +122,15 @@ func compareAux(t *testing.T, oracle *rdmamap.Map, snap *rdma.Snapshot, root str
 func same(t *testing.T, what string, theirs, ours []string) {
 	t.Helper()
 	ours = slices.Sorted(slices.Values(ours))
-	if diff := cmp.Diff(theirs, ours); diff != "" && len(theirs)+len(ours) > 0 {
-		t.Errorf("%s (-rdmamap +ours):\n%s", what, diff)
-	}
+	diff := cmp.Diff(theirs, ours)
+	test.True(t, diff == "" || len(theirs)+len(ours) == 0, test.Sprintf("%s (-rdmamap +ours):\n%s", what, diff))
 }
 
 // names lists a directory, which may be absent.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
+	must.True(t, err == nil || os.IsNotExist(err), must.Sprint(err))
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())

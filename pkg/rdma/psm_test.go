@@ -53,7 +53,6 @@ func TestVerifyPSM(t *testing.T) {
 	h := hca(t, discover(t, "omnipath-hfi1"), "hfi1_0")
 	test.NoError(t, rdma.Verify(variantFS(t, "omnipath-hfi1"), h))
 	err := rdma.Verify(variantFS(t, "omnipath-hfi1", "-- "+hfiDevice+"dev --\n242:0", "-- "+hfiDevice+"dev --\n242:1"), h)
-	if !errors.Is(err, rdma.ErrChanged) || !strings.Contains(err.Error(), "hfi1_0 is 242:1 now, and was 242:0") {
-		t.Errorf("Verify says %v", err)
-	}
+	test.True(t, errors.Is(err, rdma.ErrChanged) &&
+		strings.Contains(err.Error(), "hfi1_0 is 242:1 now, and was 242:0"), test.Sprintf("Verify says %v", err))
 }

@@ -31,9 +31,8 @@ func TestScaling(t *testing.T) {
 		c := counted.New(large(t, n))
 		snap, err := rdma.Discover(c)
 		must.NoError(t, err)
-		if len(snap.HCAs) != n || len(snap.Problems) > 0 {
-			t.Fatalf("%d devices: found %d, problems %v", n, len(snap.HCAs), snap.Problems)
-		}
+		must.True(t, len(snap.HCAs) == n && len(snap.Problems) == 0,
+			must.Sprintf("%d devices: found %d, problems %v", n, len(snap.HCAs), snap.Problems))
 		perDevice[n] = float64(c.Operations()) / float64(n)
 		t.Logf("%d devices: %.1f operations and %.1f system calls each: %d files read, %d missing, %d links, %d stats, %d directories",
 			n, perDevice[n], float64(c.SystemCalls())/float64(n), c.Reads, c.Misses, c.Links, c.Stats, len(c.Dirs))
@@ -82,12 +81,10 @@ func TestScalingVPD(t *testing.T) {
 		must.NoError(t, err)
 		c := counted.New(candidates{&flapping{ReadLinkFS: large(t, n)}})
 		snap, err := rdma.Discover(c)
-		if err != nil || len(snap.HCAs) != len(old.HCAs) {
-			t.Fatalf("%d devices: %v", n, err)
-		}
-		if plain.VPD != 0 || c.VPD != pfs {
-			t.Errorf("%d devices: VPD of %d cards is read, and %d of others; want %d and none", n, c.VPD, plain.VPD, pfs)
-		}
+		must.True(t, err == nil && len(snap.HCAs) == len(old.HCAs), must.Sprintf("%d devices: %v", n, err))
+		test.True(t, plain.VPD == 0 && c.VPD == pfs,
+			test.Sprintf("%d devices: VPD of %d cards is read, and %d of others; want %d and none", n, c.VPD,
+				plain.VPD, pfs))
 		more[n] = c.Operations() - plain.Operations()
 		t.Logf("%d devices: %d operations, %d with candidates", n, plain.Operations(), c.Operations())
 	}
@@ -116,9 +113,9 @@ func TestUpdateCost(t *testing.T) {
 			flap.down = !flap.down
 			next, err := s.Update(rdma.Changes{Netdevs: rdma.NamesOf(h.Ports[0].Netdev)})
 			must.NoError(t, err)
-			if d := rdma.Compare(snap, next); len(d.HCAs) != 1 || d.HCAs[0] != h.Name {
-				t.Fatalf("%d devices: changed %v; want %s", n, d.HCAs, h.Name)
-			}
+			d := rdma.Compare(snap, next)
+			must.True(t, len(d.HCAs) == 1 && d.HCAs[0] == h.Name,
+				must.Sprintf("%d devices: changed %v; want %s", n, d.HCAs, h.Name))
 			snap = next
 		}
 		c.Reset()
@@ -129,10 +126,9 @@ func TestUpdateCost(t *testing.T) {
 			c.SystemCalls()/12, costs[n].allocated)
 	}
 	for _, n := range []int{64, 1016} {
-		if costs[n].operations > costs[8].operations || costs[n].operations > most {
-			t.Errorf("%d operations for an event on a host of %d devices, %d on one of 8; want at most %d", costs[n].operations,
-				n, costs[8].operations, most)
-		}
+		test.True(t, costs[n].operations <= costs[8].operations && costs[n].operations <= most,
+			test.Sprintf("%d operations for an event on a host of %d devices, %d on one of 8; want at most %d",
+				costs[n].operations, n, costs[8].operations, most))
 		if costs[n].allocated > costs[8].allocated+5 {
 			t.Errorf("%.0f allocations for an event on a host of %d devices, %.0f on one of 8",
 				costs[n].allocated, n, costs[8].allocated)

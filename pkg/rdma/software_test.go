@@ -4,7 +4,8 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -22,28 +23,19 @@ func TestSoftware(t *testing.T) {
 	s := rdma.NewScanner(sys)
 	s.Software = func(ibdev string) *rdma.Software { return answers[ibdev] }
 	snap, err := s.Scan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got := map[string]string{}
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		got[h.Name] = h.IBDev + " on " + h.Port1().Netdev
-		if err := rdma.Verify(sys, h); err != nil {
-			t.Error(err)
-		}
+		test.NoError(t, rdma.Verify(sys, h))
 	}
-	if diff := cmp.Diff(map[string]string{
+	test.Eq(t, map[string]string{
 		"soft-rxe-eth0": "rxe0 on eth0", "soft-rxe-eth1": "rxe1 on ", "soft-rxe-dummy0": "rxe2 on dummy0",
 		"soft-rxe-eth0-at-" + hca(t, snap, "rxe3").Identity.Discriminator: "rxe3 on ",
-	}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	}, got)
 	maps.Copy(answers, map[string]*rdma.Software{"rxe3": {Index: 4, Netdev: "veth0"}})
-	if snap, err = s.Update(rdma.Changes{Netdevs: rdma.NamesOf("eth0")}); err != nil {
-		t.Fatal(err)
-	}
-	if h := hca(t, snap, "rxe3"); h.Name != "soft-rxe-veth0" {
-		t.Errorf("back on the host the pod's HCA is %s, want soft-rxe-veth0", h.Name)
-	}
+	snap, err = s.Update(rdma.Changes{Netdevs: rdma.NamesOf("eth0")})
+	must.NoError(t, err)
+	test.Eq(t, "soft-rxe-veth0", hca(t, snap, "rxe3").Name, test.Sprint("back on the host the pod's HCA"))
 }

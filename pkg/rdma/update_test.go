@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
@@ -60,9 +61,8 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 			log = append(log, what)
 			changes.Merge(c)
 		}
-		if last, err = s.Update(changes); err != nil {
-			t.Fatal(err)
-		}
+		last, err = s.Update(changes)
+		must.NoError(t, err)
 		last = withVPD(t, s, sys, last)
 		whole, err := rdma.Discover(sys)
 		must.NoError(t, err)
@@ -102,9 +102,7 @@ func checkShared(t *testing.T, before, after *rdma.Snapshot) {
 		}
 	}
 	for name := range known {
-		if after.Lookup(name) == nil && !changed.Has(name) {
-			t.Errorf("HCA %s went unnoticed", name)
-		}
+		test.True(t, after.Lookup(name) != nil || changed.Has(name), test.Sprintf("HCA %s went unnoticed", name))
 	}
 }
 

@@ -57,9 +57,8 @@ func TestVerifyMoved(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := hca(t, discover(t, c.machine), c.ibdev)
 			err := rdma.Verify(variantFS(t, c.machine, c.change...), before)
-			if !errors.Is(err, rdma.ErrChanged) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v; want ErrChanged with %q", err, c.want)
-			}
+			test.True(t, errors.Is(err, rdma.ErrChanged) && strings.Contains(err.Error(), c.want),
+				test.Sprintf("error %v; want ErrChanged with %q", err, c.want))
 		})
 	}
 }

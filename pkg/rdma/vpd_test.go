@@ -48,7 +48,7 @@ func TestParseVPD(t *testing.T) {
 		"long text":        {vpd(keywords("V3", strings.Repeat("a", 65))), rdma.VPD{}},
 		"value cut off":    {vpd("V3\x20aa11"), rdma.VPD{Card: "aa11"}},
 	} {
-		test.EqOp(t, c.want, rdma.ParseVPD([]byte(c.content)), test.Sprintf("%s", name))
+		test.EqOp(t, c.want, rdma.ParseVPD([]byte(c.content)), test.Sprint(name))
 	}
 	for name, content := range map[string]string{
 		"cut in a tag":    "\x82\x0e",
@@ -59,9 +59,9 @@ func TestParseVPD(t *testing.T) {
 		"longer than VPD": "\x82\xff\xff" + strings.Repeat("x", 70_000) + vpd(manager),
 		"only small tags": strings.Repeat("\x39x", 50_000),
 	} {
-		if got := rdma.ParseVPD([]byte(content)); got.Problem == "" || got.Card+got.Purpose != "" {
-			t.Errorf("%s: %+v; want a problem and nothing else", name, got)
-		}
+		got := rdma.ParseVPD([]byte(content))
+		test.True(t, got.Problem != "" && got.Card+got.Purpose == "",
+			test.Sprintf("%s: %+v; want a problem and nothing else", name, got))
 	}
 }
 
@@ -75,9 +75,7 @@ func FuzzParseVPD(f *testing.F) {
 				t.Errorf("%q is no text of a card", text)
 			}
 		}
-		if v.Problem != "" && v.Card+v.Purpose != "" {
-			t.Errorf("%+v: a problem, and values", v)
-		}
+		test.True(t, v.Problem == "" || v.Card+v.Purpose == "", test.Sprintf("%+v: a problem, and values", v))
 	})
 }
 
@@ -132,9 +130,9 @@ func TestReadVPDHangs(t *testing.T) {
 		return nil, errors.New("released")
 	})
 	got := rdma.ReadVPD(ctx, hangs, map[string]string{"0000:3b:00.0": "hangs/vpd"})
-	if v := got["0000:3b:00.0"]; len(got) != 1 || !strings.Contains(v.Problem, "did not answer in time") || v.Denied {
-		t.Errorf("%+v", got)
-	}
+	v := got["0000:3b:00.0"]
+	test.True(t, len(got) == 1 && strings.Contains(v.Problem, "did not answer in time") && !v.Denied,
+		test.Sprintf("%+v", got))
 }
 
 type openFunc func(string) (fs.File, error)

@@ -16,7 +16,6 @@ func TestWith(t *testing.T) {
 	changed.Uverbs = nil
 	part.HCAs[0] = changed
 	test.Eq(t, whole.HCAs, part.With(whole.HCAs[2], whole.HCAs[0], whole.HCAs[3]).HCAs)
-	if len(part.HCAs) != len(whole.HCAs)-2 || part.HCAs[0].Uverbs != nil {
-		t.Error("the receiver was changed")
-	}
+	test.True(t, len(part.HCAs) == len(whole.HCAs)-2 && part.HCAs[0].Uverbs == nil,
+		test.Sprint("the receiver was changed"))
 }

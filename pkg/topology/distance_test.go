@@ -44,7 +44,7 @@ func TestBetween(t *testing.T) {
 		{"both not known: that is not the same node", gpu, "pci0000:59/rp", -1, -1, topology.Unknown},
 	} {
 		a, b := at("0000:01:00.0", c.a, c.an), at("0000:02:00.0", c.b, c.bn)
-		test.Eq(t, c.want, topology.Between(a, b), test.Sprintf("%s", c.why))
+		test.Eq(t, c.want, topology.Between(a, b), test.Sprint(c.why))
 		test.Eq(t, c.want, topology.Between(b, a), test.Sprintf("%s, the other way", c.why))
 	}
 }

@@ -72,9 +72,8 @@ func FuzzDiscover(f *testing.F) {
 		host := topology.Discover(newLines(text), snap)
 		for _, a := range host.Devices {
 			for _, b := range host.Devices {
-				if x, y := topology.Between(a, b), topology.Between(b, a); x != y {
-					t.Errorf("%s to %s is %s, and back %s", a.Name, b.Name, x, y)
-				}
+				x, y := topology.Between(a, b), topology.Between(b, a)
+				test.Eq(t, y, x, test.Sprintf("%s to %s", a.Name, b.Name))
 			}
 		}
 		for _, write := range []func(io.Writer) error{host.WriteMatrix, host.WriteSVG,

@@ -66,28 +66,22 @@ func TestNCCL(t *testing.T) {
 // TestNCCLOfSF: an SF is at its card, where NCCL by itself would not look.
 func TestNCCLOfSF(t *testing.T) {
 	text := ncclFile(t, "mlx5-sf")
-	if !regexp.MustCompile(`(?s)<pci busid="0000:c1:00\.0"[^>]*>\s*<nic>(\s*<net name="[^"]*"/>){2,}\s*</nic>`).
-		MatchString(text) {
-		t.Errorf("no card with several nets:\n%s", text)
-	}
+	card := regexp.MustCompile(`(?s)<pci busid="0000:c1:00\.0"[^>]*>\s*<nic>(\s*<net name="[^"]*"/>){2,}\s*</nic>`)
+	test.True(t, card.MatchString(text), test.Sprintf("no card with several nets:\n%s", text))
 }
 
 func TestParseCPU(t *testing.T) {
 	const epyc = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9654\n\nprocessor\t: 1\nmodel\t\t: 99\n"
-	if got, want := topology.ParseCPU(epyc, "amd64"), (topology.CPU{Arch: "x86_64", Vendor: "AuthenticAMD", Family: 25,
-		Model: 17}); got != want {
-		t.Errorf("ParseCPU = %+v, want %+v", got, want)
-	}
-	if got := topology.ParseCPU("processor\t: 0\nCPU implementer\t: 0x41\n",
-		"arm64"); got != (topology.CPU{Arch: "arm64"}) {
-		t.Errorf("of arm64: %+v", got)
-	}
+	got, want := topology.ParseCPU(epyc, "amd64"), (topology.CPU{Arch: "x86_64", Vendor: "AuthenticAMD", Family: 25,
+		Model: 17})
+	test.True(t, got == want, test.Sprintf("ParseCPU = %+v, want %+v", got, want))
+	got = topology.ParseCPU("processor\t: 0\nCPU implementer\t: 0x41\n",
+		"arm64")
+	test.True(t, got == (topology.CPU{Arch: "arm64"}), test.Sprintf("of arm64: %+v", got))
 	m, err := fixture.Load("hgx-h100")
 	must.NoError(t, err)
-	if _, err := topology.NCCL(m.OpenFS(), &rdma.Snapshot{}, nil, topology.ParseCPU("", "amd64")); err == nil ||
-		!strings.Contains(err.Error(), "vendor_id") {
-		t.Errorf("of a CPU without a vendor: %v", err)
-	}
+	_, err = topology.NCCL(m.OpenFS(), &rdma.Snapshot{}, nil, topology.ParseCPU("", "amd64"))
+	test.ErrorContains(t, err, "vendor_id", test.Sprint("of a CPU without a vendor"))
 }
 
 // ncclXML is an element as NCCL keeps it.

@@ -37,7 +37,6 @@ func TestWideMatrix(t *testing.T) {
 			test.LessEq(t, 160, len(line), test.Sprintf("%d columns: %s", len(line), line))
 		}
 	}
-	if columns != hcas || strings.Count(out.String(), "NUMA\n") != 1 {
-		t.Errorf("%d columns:\n%s", columns, out.String())
-	}
+	test.True(t, columns == hcas && strings.Count(out.String(), "NUMA\n") == 1,
+		test.Sprintf("%d columns:\n%s", columns, out.String()))
 }

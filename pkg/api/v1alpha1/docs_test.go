@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -42,9 +43,8 @@ func TestDocumentedExamples(t *testing.T) {
 			kinds[config.GetObjectKind().GroupVersionKind().Kind]++
 		}
 	}
-	if kinds[v1alpha1.HCAConfigKind] == 0 || kinds[v1alpha1.HCAClassConfigKind] == 0 {
-		t.Errorf("the examples have %v, want both kinds", kinds)
-	}
+	test.True(t, kinds[v1alpha1.HCAConfigKind] != 0 && kinds[v1alpha1.HCAClassConfigKind] != 0,
+		test.Sprintf("the examples have %v, want both kinds", kinds))
 }
 
 // parameters returns the opaque parameters in an object.

@@ -1,57 +1,40 @@
 package v1alpha1_test
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 
 	"github.com/shoenig/test"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func TestLinkTable(t *testing.T) {
-	link := func(change func(*v1alpha1.Link)) []v1alpha1.Link {
-		l := v1alpha1.Link{Node: "a", HCA: "mlx5_0", Leaf: "leaf-1"}
-		change(&l)
-		return []v1alpha1.Link{l}
+	type input struct {
+		v1alpha1.LinkTable
+		OfHost bool
 	}
-	for name, c := range map[string]struct {
-		links  []v1alpha1.Link
-		ofHost bool
-		want   string
-	}{
-		"a node's HCA": {link(func(*v1alpha1.Link) {}), false, ""},
-		"a GUID":       {[]v1alpha1.Link{{GUID: "a088:c203:003f:1800", Leaf: "leaf-1"}}, false, ""},
-		"iblinkinfo":   {[]v1alpha1.Link{{GUID: "0xa088c203003f1800", Leaf: "leaf-1"}}, false, ""},
-		"a label":      {[]v1alpha1.Link{{NodeLabel: "example.com/leaf", Fabric: "a"}}, false, ""},
-		"a host's own": {link(func(l *v1alpha1.Link) { l.Node = "" }), true, ""},
-		"no node":      {link(func(l *v1alpha1.Link) { l.Node = "" }), false, "links[0]: hca needs node"},
-		"nothing":      {[]v1alpha1.Link{{Leaf: "leaf-1"}}, false, "want one of guid, hca and nodeLabel, not 0"},
-		"two":          {link(func(l *v1alpha1.Link) { l.GUID = "0x1" }), false, "not 2"},
-		"no leaf":      {link(func(l *v1alpha1.Link) { l.Leaf = "" }), false, "leaf is required"},
-		"node alone":   {link(func(l *v1alpha1.Link) { l.HCA, l.GUID = "", "0x1" }), false, "node needs hca"},
-		"label, leaf":  {[]v1alpha1.Link{{NodeLabel: "x", Leaf: "y"}}, false, "leave out leaf"},
-		"GUID zero":    {[]v1alpha1.Link{{GUID: "0x0", Leaf: "y"}}, false, `guid "0x0" is none`},
-		"no GUID":      {[]v1alpha1.Link{{GUID: "leaf", Leaf: "y"}}, false, `guid "leaf" is none`},
-		"too many":     {make([]v1alpha1.Link, v1alpha1.MaxLinks+1), false, "at most 10000"},
-	} {
-		table := v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: c.links}
-		err := table.Check(!c.ofHost)
-		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", name, err, c.want)
+	golden.Cases(t, "linktable", func(t *testing.T, in input) string {
+		in.APIVersion, in.Kind = "rdma.dev/v1alpha1", "LinkTable"
+		if err := in.Check(!in.OfHost); err != nil {
+			return err.Error()
 		}
-		port := v1alpha1.LinkPort{GUIDs: []rdma.GUID{0xa088c203003f1800}}
-		if c.want == "" && c.links[0].GUID != "" && !table.Links[0].IsOf(&port) {
-			t.Errorf("%s: the GUID is another one", name)
+		out := ""
+		for _, l := range in.Links {
+			port := v1alpha1.LinkPort{
+				Node: "a", Names: []string{"mlx5_0"}, GUIDs: []rdma.GUID{0xa088c203003f1800}, First: true,
+			}
+			out += fmt.Sprintf("node %q, HCA %q, GUID %q, label %q, leaf %q: of mlx5_0 %t\n", l.Node, l.HCA, l.GUID,
+				l.NodeLabel, l.Leaf, l.IsOf(&port))
 		}
+		return out
+	})
+	large := v1alpha1.LinkTable{
+		APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: make([]v1alpha1.Link, v1alpha1.MaxLinks+1),
 	}
-	ofHost := v1alpha1.LinkTable{APIVersion: "rdma.dev/v1alpha1", Kind: "LinkTable", Links: []v1alpha1.Link{
-		{HCA: "ens1", Leaf: "leaf-7"}, {HCA: "eth0"}, {HCA: "ens2", Leaf: "leaf-8"}, // a neighbor on eth0 has an empty name
-	}}
-	if err := ofHost.Check(false); err != nil || len(ofHost.Links) != 2 {
-		t.Errorf("a host's file with one wrong link: %v, %+v", err, ofHost.Links)
-	}
+	test.ErrorContains(t, large.Check(true), "at most 10000")
 	test.Error(t, (&v1alpha1.LinkTable{Kind: "LinkTable"}).Check(true),
 		test.Sprint("a table without a version is taken"))
 }

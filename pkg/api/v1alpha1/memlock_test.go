@@ -24,17 +24,15 @@ func TestMemlockQuantities(t *testing.T) {
 		must.NoError(t, err, must.Sprintf("%s is no quantity", text))
 		want, whole := whole(q)
 		got, err := Memlock(text).Bytes()
-		if whole != (err == nil) || whole && got != want {
-			t.Errorf("%s is %d, %v; to Kubernetes it is %d, whole: %v", text, got, err, want, whole)
-		}
+		test.True(t, whole == (err == nil) && (!whole || got == want),
+			test.Sprintf("%s is %d, %v; to Kubernetes it is %d, whole: %v", text, got, err, want, whole))
 		if whole {
 			good++
 		}
 	}
 	test.GreaterEq(t, 2000, good, test.Sprintf("only %d quantities were sizes", good))
 	for text, want := range map[Memlock]int64{"unlimited": math.MaxInt64, "4g": 4 << 30, "4GB": 4 << 30, "4G": 4e9, "64m": 64 << 20, "4gib": 4 << 30} {
-		if got, err := text.Bytes(); err != nil || got != want {
-			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
-		}
+		got, err := text.Bytes()
+		test.True(t, err == nil && got == want, test.Sprintf("%s is %d, %v; want %d", text, got, err, want))
 	}
 }

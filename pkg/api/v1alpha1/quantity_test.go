@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"strings"
 	"testing"
+
+	"github.com/shoenig/test"
 )
 
 // TestHugeExponent: a number that the parser would compute with for hours is refused at once, wherever a user may
@@ -16,15 +18,13 @@ func TestHugeExponent(t *testing.T) {
 			claimJSON(`"memlock":` + number), classJSON(`"allow":{"limitsMax":{"handles":"` + number + `"}}`),
 			classJSON(`"allow":{"memlockMax":"` + number + `"}`),
 		} {
-			if obj, err := Decode([]byte(raw)); err == nil {
-				t.Errorf("%s is taken as %v", raw, obj)
-			}
+			obj, err := Decode([]byte(raw))
+			test.Error(t, err, test.Sprintf("%s is taken as %v", raw, obj))
 		}
 	}
 	for _, number := range []string{"1e3", "1E3", "2E", "1Ei", "10e-1", "1.5Ki"} {
-		if _, err := Decode([]byte(claimJSON(`"memlock":"` + number + `"`))); err != nil {
-			t.Errorf("%s: %v", number, err)
-		}
+		_, err := Decode([]byte(claimJSON(`"memlock":"` + number + `"`)))
+		test.NoError(t, err, test.Sprint(number))
 	}
 }
 
@@ -38,8 +38,7 @@ func TestManyErrors(t *testing.T) {
 		strings.Repeat("[", 10_000):                                               "",
 	} {
 		_, err := Decode([]byte(raw))
-		if err == nil || len(err.Error()) > 4000 || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60s...: error %.300v, want %q", raw, err, want)
-		}
+		test.True(t, err != nil && len(err.Error()) <= 4000 && strings.Contains(err.Error(), want),
+			test.Sprintf("%.60s...: error %.300v, want %q", raw, err, want))
 	}
 }

@@ -35,12 +35,10 @@ func TestAddressOfTheHost(t *testing.T) {
 	refused := func(what string, i Interface, says string) {
 		t.Helper()
 		p := pod(t, "refused")
-		if _, err := a.Attach(t.Context(), p, i); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: error %v", what, err)
-		}
-		if left, err := a.Of(p); err != nil || len(left) > 0 {
-			t.Errorf("%s: left are %v, %v", what, left, err)
-		}
+		_, err := a.Attach(t.Context(), p, i)
+		test.ErrorContains(t, err, says, test.Sprint(what))
+		left, err := a.Of(p)
+		test.True(t, err == nil && len(left) == 0, test.Sprintf("%s: left are %v, %v", what, left, err))
 	}
 	for address, of := range map[string]string{"10.1.0.1/16": "ens1", "fd00::1/128": "ens1", "10.2.0.1/24": "ens2", "127.0.0.1/8": "lo"} {
 		says := "address " + strings.Split(address, "/")[0] + " is the host's own, of " + of
@@ -67,24 +65,20 @@ func TestAddressGivenTwice(t *testing.T) {
 	} {
 		_, err := give(t.Context(), a, second, i)
 		test.ErrorContains(t, err, "address 10.78.0.1 is in use on this node: pod team-a/a (a) has it",
-			test.Sprintf("%s", what))
+			test.Sprint(what))
 		undo(t, a, second)
-		if left := records(t, dir); len(left) != 1 {
-			t.Errorf("%s: left are %q", what, left)
-		}
+		left := records(t, dir)
+		test.Len(t, 1, left, test.Sprintf("%s: left are %q", what, left))
 	}
 	plugin(t, dir, `[ $CNI_COMMAND = ADD ] || exit 1`)
-	if _, err := detachMatching(t.Context(), a, first, anything); err == nil {
-		t.Error("it is given back to a plugin that does not take it")
-	}
+	_, err := detachMatching(t.Context(), a, first, anything)
+	test.Error(t, err, test.Sprint("it is given back to a plugin that does not take it"))
 	fixed := at(claimed("second", "macvlan"), "10.78.0.1/24")
-	if _, err := a.Attach(t.Context(), second, fixed); err == nil || !strings.Contains(err.Error(), "address 10.78.0.1 is in use") {
-		t.Errorf("not given back yet: error %v", err)
-	}
+	_, err = a.Attach(t.Context(), second, fixed)
+	test.ErrorContains(t, err, "address 10.78.0.1 is in use", test.Sprint("not given back yet"))
 	plugin(t, dir, "exit 0")
-	if n, err := sweep(t, a); n != 1 || err != nil {
-		t.Errorf("swept %d, %v", n, err)
-	}
+	n, err := sweep(t, a)
+	test.True(t, n == 1 && err == nil, test.Sprintf("swept %d, %v", n, err))
 	mustAttach(t, a, second, fixed)
 }
 
@@ -98,9 +92,8 @@ func TestLockOfLease(t *testing.T) {
 	unlock, err := a.store.lockRecord(t.Context(), r)
 	must.NoError(t, err)
 	b := on(t, host, dir, "boot-1") // it leaves that of the first, which is held
-	if left := records(t, dir); len(left) != 1 {
-		t.Errorf("there are %q", left)
-	}
+	left := records(t, dir)
+	test.Len(t, 1, left, test.Sprintf("there are %q", left))
 	done := make(chan error)
 	go func() { done <- b.Lease(t.Context(), p, i) }()
 	unlock()
@@ -111,9 +104,8 @@ func TestLockOfLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	on(t, host, dir, "boot-1")
-	if left := records(t, dir); len(left) > 0 {
-		t.Errorf("there are %q", left)
-	}
+	left = records(t, dir)
+	test.SliceEmpty(t, left, test.Sprint("there"))
 }
 
 // TestRecordsUnlisted: records that cannot be listed are not the same as none. Nobody gets an address then, named or of
@@ -124,17 +116,14 @@ func TestRecordsUnlisted(t *testing.T) {
 	mustAttach(t, a, pod(t, "a"), at(claimed("first", "macvlan"), "10.78.0.2/16"))
 	records, away := filepath.Join(dir, "records"), filepath.Join(dir, "away")
 	must.NoError(t, os.Rename(records, away))
-	if _, err := a.leases.next("roce", blockOf(t, 0, 24)); !errors.Is(err, errUnlisted) {
-		t.Errorf("the block gives an address: error %v", err)
-	}
+	_, err := a.leases.next("roce", blockOf(t, 0, 24))
+	test.ErrorIs(t, err, errUnlisted, test.Sprint("the block gives an address"))
 	same := []netip.Prefix{netip.MustParsePrefix("10.78.0.2/16")}
 	test.ErrorIs(t, a.store.others(&Record{}).checkAddresses(same), errUnlisted,
 		test.Sprint("an address of a pod is free"))
-	if _, err := a.Over(); !errors.Is(err, errUnlisted) {
-		t.Errorf("nothing is left to take back: error %v", err)
-	}
+	_, err = a.Over()
+	test.ErrorIs(t, err, errUnlisted, test.Sprint("nothing is left to take back"))
 	must.NoError(t, os.Rename(away, records))
-	if err := a.store.others(&Record{}).checkAddresses(same); err == nil || errors.Is(err, errUnlisted) {
-		t.Errorf("the records are back: error %v", err)
-	}
+	err = a.store.others(&Record{}).checkAddresses(same)
+	test.True(t, err != nil && !errors.Is(err, errUnlisted), test.Sprintf("the records are back: error %v", err))
 }

@@ -76,20 +76,16 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("of the first sandbox are left %v, %v", records, err)
 	}
 	records, err := a.Of(another)
-	if err != nil || len(records) != 1 {
-		t.Fatal(records, err)
-	}
+	must.True(t, err == nil && len(records) == 1, must.Sprint(records, err))
 	must.NoError(t, detachAndRelease(t.Context(), a, records[0]))
 	for _, p := range []Pod{first, second} {
 		i := wants("macvlan")
 		i.Device.Network.Addresses = nil
-		if did, err := a.Attach(t.Context(), p, i); !did || err != nil {
-			t.Errorf("macvlan: %v, %v", did, err)
-		}
+		did, err := a.Attach(t.Context(), p, i)
+		test.True(t, did && err == nil, test.Sprintf("macvlan: %v, %v", did, err))
 	}
-	if s := a.State("claim", hca); s == nil || s.Name != "rdma0" {
-		t.Errorf("state %v", s)
-	}
+	s := a.State("claim", hca)
+	test.True(t, s != nil && s.Name == "rdma0", test.Sprintf("state %v", s))
 }
 
 // TestReboot: after it the host's interfaces are as they are, and only addresses are given back.
@@ -101,22 +97,17 @@ func TestReboot(t *testing.T) {
 	i := wants("move")
 	i.Device.Network.Addresses, i.Device.Network.IPAM, i.Device.Network.IPAMConfig = nil, "roce", []byte(`{"type": "plugin"}`)
 	p := pod(t, "a")
-	if _, err := give(t.Context(), a, p, i); err != nil {
-		t.Fatal(err)
-	}
-	if s := a.State("claim", hca); s == nil || strings.Join(s.Addresses, " ") != "10.78.0.1/24" {
-		t.Errorf("state %+v", s)
-	}
-	if n, err := sweep(t, on(t, host, dir, "boot-2")); err != nil || n != 1 {
-		t.Errorf("swept %d, %v", n, err)
-	}
+	_, err := give(t.Context(), a, p, i)
+	must.NoError(t, err)
+	s := a.State("claim", hca)
+	test.True(t, s != nil && strings.Join(s.Addresses, " ") == "10.78.0.1/24", test.Sprintf("state %+v", s))
+	n, err := sweep(t, on(t, host, dir, "boot-2"))
+	test.True(t, err == nil && n == 1, test.Sprintf("swept %d, %v", n, err))
 	const want = "ADD claim." + hca + ".a rdma0\nDEL claim." + hca + ".a rdma0\n"
-	if got, err := os.ReadFile(log); err != nil || string(got) != want {
-		t.Errorf("the plugin was asked\n%s, want\n%s", got, want)
-	}
-	if left, err := a.Of(p); err != nil || len(left) > 0 {
-		t.Errorf("records %v, %v", left, err)
-	}
+	got, err := os.ReadFile(log)
+	test.True(t, err == nil && string(got) == want, test.Sprintf("the plugin was asked\n%s, want\n%s", got, want))
+	left, err := a.Of(p)
+	test.True(t, err == nil && len(left) == 0, test.Sprintf("records %v, %v", left, err))
 }
 
 // sweep takes back what is over, as the driver does, and returns how many were.
@@ -133,9 +124,8 @@ func sweep(t *testing.T, a *Attacher) (n int, err error) {
 // undo takes back what a pod has, as the driver does after an error.
 func undo(t *testing.T, a *Attacher, p Pod) {
 	t.Helper()
-	if _, err := detachMatching(t.Context(), a, p, func(r Record) bool { return r.State == nil }); err != nil {
-		t.Error(err)
-	}
+	_, err := detachMatching(t.Context(), a, p, func(r Record) bool { return r.State == nil })
+	test.NoError(t, err)
 }
 
 // detachAndRelease undoes a record, as a pod's end does: it detaches the interface, and releases the address also after
@@ -176,14 +166,12 @@ func TestNoAddress(t *testing.T) {
 	i := wants("move")
 	i.Device.Network.IPAM, i.Device.Network.IPAMConfig = "roce", []byte(`{"type": "plugin"}`)
 	p := pod(t, "a")
-	if _, err := give(t.Context(), a, p, i); err == nil || !strings.Contains(err.Error(), "the pool is empty") {
-		t.Errorf("error %v", err)
-	}
+	_, err := give(t.Context(), a, p, i)
+	test.ErrorContains(t, err, "the pool is empty")
 	undo(t, a, p)
 	host.IP("link show dev ens1")
-	if left, err := a.Of(p); err != nil || len(left) > 0 {
-		t.Errorf("records %v, %v", left, err)
-	}
+	left, err := a.Of(p)
+	test.True(t, err == nil && len(left) == 0, test.Sprintf("records %v, %v", left, err))
 }
 
 // TestBadRecords: what cannot be read is reported and stays, and no other suffers by it.
@@ -197,13 +185,10 @@ func TestBadRecords(t *testing.T) {
 	for _, says := range []string{"x.y.z.json", "version 2 is not known", "other.json"} {
 		test.ErrorContains(t, err, says, test.Sprintf("swept %v", swept))
 	}
-	if _, err := a.Attach(t.Context(), pod(t, "a"), wants("macvlan")); err != nil {
-		t.Error(err)
-	}
+	_, err = a.Attach(t.Context(), pod(t, "a"), wants("macvlan"))
+	test.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(dir, "records", "*"))
-	if len(files) != 4 || err != nil {
-		t.Errorf("left are %v, %v", files, err)
-	}
+	test.True(t, len(files) == 4 && err == nil, test.Sprintf("left are %v, %v", files, err))
 }
 
 // TestNotBackYet: as long as the kernel has not brought the interface back, the record stays.
@@ -225,9 +210,7 @@ func TestNotBackYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	records, err := a.Of(p)
-	if err != nil || len(records) != 1 {
-		t.Fatal(records, err)
-	}
+	must.True(t, err == nil && len(records) == 1, must.Sprint(records, err))
 	test.NoError(t, detachAndRelease(t.Context(), a, records[0]))
 	host.IP("link show dev ens1")
 }
@@ -248,13 +231,10 @@ func TestAddressesOfOne(t *testing.T) {
 		t.Errorf("another claim: %v", err)
 	}
 	records, err := a.Of(first)
-	if err != nil || len(records) != 1 {
-		t.Fatal(records, err)
-	}
+	must.True(t, err == nil && len(records) == 1, must.Sprint(records, err))
 	must.NoError(t, detachAndRelease(t.Context(), a, records[0]))
-	if did, err := a.Attach(t.Context(), second, wants("macvlan")); !did || err != nil {
-		t.Errorf("when the first one has ended: %v, %v", did, err)
-	}
+	did, err := a.Attach(t.Context(), second, wants("macvlan"))
+	test.True(t, did && err == nil, test.Sprintf("when the first one has ended: %v, %v", did, err))
 }
 
 // TestOtherKind: a pod does not get an ipvlan while another one has a macvlan of the same interface, and is told who
@@ -269,11 +249,10 @@ func TestOtherKind(t *testing.T) {
 	const says = "pod team-a/a (a) by claim team-a/nic has a macvlan there: use network.mode macvlan"
 	_, err := a.Attach(t.Context(), second, other)
 	for when, err := range map[string]error{"attach": err, "before": a.Usable(other)} {
-		test.ErrorContains(t, err, says, test.Sprintf("%s", when))
+		test.ErrorContains(t, err, says, test.Sprint(when))
 	}
-	if left := records(t, dir); len(left) != 1 {
-		t.Errorf("records %q", left)
-	}
+	left := records(t, dir)
+	test.Len(t, 1, left, test.Sprintf("records %q", left))
 	test.NoError(t, a.Usable(wants("macvlan")), test.Sprint("another macvlan"))
 	detachAll(t, a, first)
 	test.NoError(t, a.Usable(other), test.Sprint("without the macvlan"))
@@ -295,12 +274,11 @@ func TestLastOfVLAN(t *testing.T) {
 	mustAttach(t, a, second, other)
 	wantVLANs := func(when string, want int) {
 		t.Helper()
-		test.Eq(t, want, strings.Count(host.IP("-br link show type vlan"), "@ens1"), test.Sprintf("%s", when))
+		test.Eq(t, want, strings.Count(host.IP("-br link show type vlan"), "@ens1"), test.Sprint(when))
 	}
 	end()
-	if n, err := sweep(t, on(t, host, dir, "boot-1")); n != 1 || err != nil {
-		t.Errorf("swept %d, %v", n, err)
-	}
+	n, err := sweep(t, on(t, host, dir, "boot-1"))
+	test.True(t, n == 1 && err == nil, test.Sprintf("swept %d, %v", n, err))
 	wantVLANs("another pod has one", 1)
 	untagged := claimed("third", "ipvlan")
 	untagged.Device.Network.Addresses = nil
@@ -309,9 +287,9 @@ func TestLastOfVLAN(t *testing.T) {
 	test.ErrorContains(t, a.Usable(untagged), "pod team-a/b (b)", test.Sprint("another kind in the VLAN"))
 	bad := filepath.Join(dir, "records", "x.y.z.json")
 	must.NoError(t, os.WriteFile(bad, []byte("{"), 0o600))
-	if n, err := detachMatching(t.Context(), a, second, anything); n != 1 || err == nil || !strings.Contains(err.Error(), bad) {
-		t.Errorf("taken back %d, %v", n, err)
-	}
+	n, err = detachMatching(t.Context(), a, second, anything)
+	test.True(t, n == 1 && err != nil && strings.Contains(err.Error(), bad),
+		test.Sprintf("taken back %d, %v", n, err))
 	wantVLANs("a record is unreadable", 1)
 	must.NoError(t, os.Remove(bad))
 	mustAttach(t, a, second, other)

@@ -58,12 +58,12 @@ func TestBlock(t *testing.T) {
 		pods[name] = pod(t, types.UID(name))
 		i := of(b, types.UID("claim-"+name))
 		mustAttach(t, a, pods[name], i)
-		if s := a.State(i.Claim.UID, hca); s == nil || strings.Join(s.Addresses, " ") != want {
-			t.Errorf("%s has %+v, want %s", name, s, want)
-		}
-		if err := a.Lease(t.Context(), pods[name], i); err != nil || assigned(a)["team-a/"+name]+"/16" != want {
-			t.Errorf("%s, asked again: %v, %v", name, assigned(a), err)
-		}
+		s := a.State(i.Claim.UID, hca)
+		test.True(t, s != nil && strings.Join(s.Addresses, " ") == want,
+			test.Sprintf("%s has %+v, want %s", name, s, want))
+		err := a.Lease(t.Context(), pods[name], i)
+		test.True(t, err == nil && assigned(a)["team-a/"+name]+"/16" == want,
+			test.Sprintf("%s, asked again: %v, %v", name, assigned(a), err))
 	}
 	attach("a", "10.78.0.2/16")
 	attach("b", "10.78.0.3/16")
@@ -76,9 +76,8 @@ func TestBlock(t *testing.T) {
 	attach("e", "10.78.0.6/16")
 	attach("f", "10.78.0.2/16")
 	records, err := a.Of(pods["f"])
-	if err != nil || len(records) != 1 || fmt.Sprint(records[0].LeasedGateways) != "[10.78.0.1]" {
-		t.Errorf("records %+v, %v, want the gateway", records, err)
-	}
+	test.True(t, err == nil && len(records) == 1 && fmt.Sprint(records[0].LeasedGateways) == "[10.78.0.1]",
+		test.Sprintf("records %+v, %v, want the gateway", records, err))
 }
 
 // TestBlockAndNamed: an address of the node's block that a claim names itself is a pod's as one from the block is. The
@@ -90,9 +89,8 @@ func TestBlockAndNamed(t *testing.T) {
 	named := pod(t, "named")
 	mustAttach(t, a, named, at(claimed("claim-named", "macvlan"), "10.78.0.2/32"))
 	mustAttach(t, a, pod(t, "a"), of(b, "claim-a"))
-	if got := assigned(a); len(got) != 1 || got["team-a/a"] != "10.78.0.3" {
-		t.Errorf("given are %v", got)
-	}
+	got := assigned(a)
+	test.True(t, len(got) == 1 && got["team-a/a"] == "10.78.0.3", test.Sprintf("given are %v", got))
 	taken := pod(t, "taken")
 	const says = "address 10.78.0.3 is in use on this node: pod team-a/a (a) has it by claim team-a/nic"
 	_, err := a.Attach(t.Context(), taken, at(claimed("claim-taken", "macvlan"), "10.78.0.3/24"))
@@ -112,9 +110,9 @@ func TestBlockIPv6(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		mustAttach(t, a, pod(t, types.UID(name)), leased(claimed(types.UID(name), "macvlan"), config))
 		want := assigned(a)["team-a/"+name] + "/48"
-		if s := a.State(types.UID(name), hca); s == nil || strings.Join(s.Addresses, " ") != want {
-			t.Errorf("%s has %+v, want %s", name, s, want)
-		}
+		s := a.State(types.UID(name), hca)
+		test.True(t, s != nil && strings.Join(s.Addresses, " ") == want,
+			test.Sprintf("%s has %+v, want %s", name, s, want))
 	}
 	got := slices.Sorted(maps.Values(assigned(a)))
 	test.SliceEqOp(t, []string{"fd00:78:0:4::1", "fd00:78:0:4::2"}, got, test.Sprint("given"))
@@ -136,13 +134,11 @@ func TestBlockUsedUp(t *testing.T) {
 	late := pod(t, "late")
 	const says = `get an address of ipam "roce": all 6 addresses of this node's block 10.78.0.32/29 are in use, ` +
 		`5 by pods of namespace team-1, 1 by pods of namespace team-0: delete pods, or give nodes larger blocks (perNode)`
-	if _, err := give(t.Context(), a, late, of(b, "late")); err == nil || err.Error() != says {
-		t.Errorf("error %v, want %s", err, says)
-	}
+	_, err := give(t.Context(), a, late, of(b, "late"))
+	test.EqError(t, err, says)
 	undo(t, a, late)
-	if left, err := a.Of(late); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	left, err := a.Of(late)
+	test.True(t, err == nil && len(left) == 0, test.Sprintf("left are %v, %v", left, err))
 	detachAll(t, a, all[2])
 	mustAttach(t, a, late, of(b, "late"))
 }
@@ -154,10 +150,9 @@ func TestBlockUnreadable(t *testing.T) {
 	bad := filepath.Join(dir, "records", "x.y.z.json")
 	must.NoError(t, os.WriteFile(bad, []byte("{"), 0o600))
 	p := pod(t, "a")
-	if _, err := give(t.Context(), a, p, of(blockOf(t, 1, 24), "c")); err == nil || !strings.Contains(err.Error(), bad) ||
-		!strings.Contains(err.Error(), "remove the file") {
-		t.Errorf("error %v", err)
-	}
+	_, err := give(t.Context(), a, p, of(blockOf(t, 1, 24), "c"))
+	test.True(t, err != nil && strings.Contains(err.Error(), bad) &&
+		strings.Contains(err.Error(), "remove the file"), test.Sprintf("error %v", err))
 	must.NoError(t, os.Remove(bad))
 	mustAttach(t, a, p, of(blockOf(t, 1, 24), "c"))
 }
@@ -181,9 +176,9 @@ func TestBlockReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = on(t, host, dir, "boot-2")
-	if n, err := sweep(t, a); n != 2 || err != nil || len(assigned(a)) > 0 {
-		t.Errorf("swept %d, %v, left are %v", n, err, assigned(a))
-	}
+	n, err := sweep(t, a)
+	test.True(t, n == 2 && err == nil && len(assigned(a)) == 0,
+		test.Sprintf("swept %d, %v, left are %v", n, err, assigned(a)))
 	mustAttach(t, a, pod(t, "c"), of(b, "a")) // the pods that the kernel had are gone with their namespaces
 	test.Eq(t, "10.78.1.3", assigned(a)["team-a/c"], test.Sprint("it"))
 }
@@ -202,13 +197,11 @@ func TestPluginThenBlock(t *testing.T) {
 	next := pod(t, "a")
 	_, err := give(t.Context(), a, next, of(blockOf(t, 1, 24), "c"))
 	test.ErrorContains(t, err, "has not taken back the address")
-	if _, err := sweep(t, a); err != nil {
-		t.Error(err)
-	}
+	_, err = sweep(t, a)
+	test.NoError(t, err)
 	mustAttach(t, a, next, of(blockOf(t, 1, 24), "c"))
-	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\n" {
-		t.Errorf("the plugin was asked %s, %v", got, err)
-	}
+	got, err := os.ReadFile(log)
+	test.True(t, err == nil && string(got) == "ADD\nDEL\n", test.Sprintf("the plugin was asked %s, %v", got, err))
 }
 
 // TestAttachedMeanwhile: an address stays with its pod, though the driver was about to give it back.
@@ -217,13 +210,11 @@ func TestAttachedMeanwhile(t *testing.T) {
 	p, i := pod(t, "a"), of(blockOf(t, 1, 24), "a")
 	must.NoError(t, a.Lease(t.Context(), p, i))
 	before, err := a.Of(p)
-	if err != nil || len(before) != 1 {
-		t.Fatal(before, err)
-	}
+	must.True(t, err == nil && len(before) == 1, must.Sprint(before, err))
 	mustAttach(t, a, p, i)
-	if err := a.leases.dropLease(t.Context(), &before[0]); err != nil || assigned(a)["team-a/a"] != "10.78.1.1" {
-		t.Errorf("given are %v, %v", assigned(a), err)
-	}
+	err = a.leases.dropLease(t.Context(), &before[0])
+	test.True(t, err == nil && assigned(a)["team-a/a"] == "10.78.1.1",
+		test.Sprintf("given are %v, %v", assigned(a), err))
 }
 
 // life is a node of the cluster in TestManyAddresses, with pods that come and go.
@@ -464,9 +455,7 @@ func TestManyAddresses(t *testing.T) {
 			l.goOn(p)
 		}
 		l.reboot()
-		if left := l.a.Addresses(); len(left) > 0 {
-			t.Errorf("lost are %v", left)
-		}
+		test.SliceEmpty(t, l.a.Addresses(), test.Sprint("lost"))
 		got := map[netip.Addr]bool{}
 		for n := range l.block.Size() { // by records alone
 			p := Pod{UID: types.UID(fmt.Sprint("last-", n)), Name: "team-a/last", Netns: l.free[0].Path()}

@@ -173,16 +173,14 @@ func TestIPv6Refused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, podnet.Macvlan)
 			shot, err := p.run("attach", sysfault.Fault{N: 1, Match: fails, Do: sysfault.Error(unix.EACCES)})
-			if _, fired := shot.Fired(); err != nil || !fired {
-				t.Fatalf("attach: %v; refused: %v", err, fired)
-			}
+			_, fired := shot.Fired()
+			must.True(t, err == nil && fired, must.Sprintf("attach: %v; refused: %v", err, fired))
 			i := wants(podnet.Macvlan)
 			const want = "routers on the fabric can give network interface rdma0 addresses and routes: " +
 				"set net.ipv6.conf.rdma0.accept_ra to 0"
 			got := p.a.LacksOf(p.pod, i.Claim.UID, i.Device.Device).OpenIPv6
-			if !strings.HasPrefix(got, want) || !strings.Contains(got, "permission denied") {
-				t.Errorf("got %q, want %q and the reason", got, want)
-			}
+			test.True(t, strings.HasPrefix(got, want) && strings.Contains(got, "permission denied"),
+				test.Sprintf("got %q, want %q and the reason", got, want))
 		})
 	}
 }
@@ -240,5 +238,5 @@ func cost(t *testing.T, mode, want string) {
 		}
 		got = append(got, do+": "+strings.Join(one, ", "))
 	}
-	test.Eq(t, want, strings.Join(got, "; "), test.Sprintf("%s", mode))
+	test.Eq(t, want, strings.Join(got, "; "), test.Sprint(mode))
 }

@@ -86,7 +86,7 @@ func TestCostOfEight(t *testing.T) {
 	for _, count := range []int{1, 8} {
 		for _, do := range []string{"attach", "detach"} {
 			name := fmt.Sprint(do, " ", count)
-			test.Eq(t, want[name], p.costOf(do, count), test.Sprintf("%s", name))
+			test.Eq(t, want[name], p.costOf(do, count), test.Sprint(name))
 		}
 	}
 }

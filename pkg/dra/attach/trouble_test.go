@@ -56,16 +56,14 @@ func give(ctx context.Context, a *Attacher, p Pod, i Interface) (did bool, err e
 
 func mustAttach(t *testing.T, a *Attacher, p Pod, i Interface) {
 	t.Helper()
-	if did, err := give(t.Context(), a, p, i); !did || err != nil {
-		t.Fatalf("attached to %s: %v, %v", p.Name, did, err)
-	}
+	did, err := give(t.Context(), a, p, i)
+	must.True(t, did && err == nil, must.Sprintf("attached to %s: %v, %v", p.Name, did, err))
 }
 
 func detachAll(t *testing.T, a *Attacher, p Pod) {
 	t.Helper()
-	if n, err := detachMatching(t.Context(), a, p, anything); err != nil || n == 0 {
-		t.Fatal(n, err)
-	}
+	n, err := detachMatching(t.Context(), a, p, anything)
+	must.True(t, err == nil && n != 0, must.Sprint(n, err))
 }
 
 func records(t *testing.T, dir string) []string {
@@ -84,16 +82,12 @@ func TestDiedWhileAsking(t *testing.T) {
 	i := leased(wants("macvlan"), `{"type": "host-local", "dataDir": "`+t.TempDir()+`", "ranges": [[{"subnet": "10.78.0.0/30", "gateway": "10.78.0.2"}]]}`)
 	p := pod(t, "a")
 	r, fresh, err := a.leases.register(t.Context(), newRecord(a.store.bootID, p, i))
-	if err != nil || !fresh {
-		t.Fatal(fresh, err)
-	}
-	if _, err := a.leases.ipam.Add(t.Context(), *r.Lease); err != nil {
-		t.Fatal(err)
-	}
+	must.True(t, err == nil && fresh, must.Sprint(fresh, err))
+	_, err = a.leases.ipam.Add(t.Context(), *r.Lease)
+	must.NoError(t, err)
 	mustAttach(t, a, p, i)
-	if s := a.State("claim", hca); s == nil || strings.Join(s.Addresses, " ") != "10.78.0.1/30" {
-		t.Errorf("state %+v", s)
-	}
+	s := a.State("claim", hca)
+	test.True(t, s != nil && strings.Join(s.Addresses, " ") == "10.78.0.1/30", test.Sprintf("state %+v", s))
 }
 
 // TestNextClaim: the next claim gets the interface as the host had it, though that of the claim before
@@ -111,12 +105,11 @@ func TestNextClaim(t *testing.T) {
 	next.Netdev = "dev0"
 	mustAttach(t, a, second, next)
 	detachAll(t, a, second)
-	if out := host.IP("-br addr show dev ens1"); !strings.Contains(out, "UP") || !strings.Contains(out, "10.1.0.1/24") {
-		t.Errorf("on the host: %s", out)
-	}
-	if left, err := a.Over(); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	out := host.IP("-br addr show dev ens1")
+	test.True(t, strings.Contains(out, "UP") && strings.Contains(out, "10.1.0.1/24"),
+		test.Sprintf("on the host: %s", out))
+	left, err := a.Over()
+	test.True(t, err == nil && len(left) == 0, test.Sprintf("left are %v, %v", left, err))
 }
 
 func pid(n *podnettest.Namespace) string { return strconv.Itoa(n.Process()) }
@@ -127,15 +120,13 @@ func TestGoneForGood(t *testing.T) {
 	first, ns, end := linked(t, "a")
 	mustAttach(t, a, first, claimed("first", "move"))
 	end()
-	if _, err := a.Attach(t.Context(), pod(t, "b"), claimed("second", "move")); !errors.Is(err, podnet.ErrNotBack) {
-		t.Errorf("error %v", err)
-	}
+	_, err := a.Attach(t.Context(), pod(t, "b"), claimed("second", "move"))
+	test.ErrorIs(t, err, podnet.ErrNotBack)
 	ns.IP("link del rdma0")
 	host.Wire("ens1")
 	mustAttach(t, a, pod(t, "b"), claimed("second", "move"))
-	if left, err := a.Of(first); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	left, err := a.Of(first)
+	test.True(t, err == nil && len(left) == 0, test.Sprintf("left are %v, %v", left, err))
 }
 
 // TestAddressNotGivenBack: a plugin that does not take its address back keeps nobody from the interface, and
@@ -148,17 +139,15 @@ func TestAddressNotGivenBack(t *testing.T) {
 	first, second := pod(t, "a"), pod(t, "b")
 	mustAttach(t, a, first, leased(claimed("first", "move"), `{"type": "plugin"}`))
 	left, err := a.Of(first)
-	if err != nil || len(left) != 1 {
-		t.Fatal(left, err)
-	}
+	must.True(t, err == nil && len(left) == 1, must.Sprint(left, err))
 	test.ErrorContains(t, detachAndRelease(t.Context(), a, left[0]), "the store is away")
 	host.IP("link show dev ens1")
 	mustAttach(t, a, second, claimed("second", "move"))
 	plugin(t, dir, add)
 	detachAll(t, a, first)
-	if s := a.State("second", hca); s == nil || len(records(t, dir)) != 1 {
-		t.Errorf("of the second is known %+v, and there are %q", s, records(t, dir))
-	}
+	s := a.State("second", hca)
+	test.True(t, s != nil && len(records(t, dir)) == 1,
+		test.Sprintf("of the second is known %+v, and there are %q", s, records(t, dir)))
 	detachAll(t, a, second)
 	host.IP("link show dev ens1")
 }
@@ -175,9 +164,9 @@ func TestPathOfAnother(t *testing.T) {
 	must.NoError(t, os.Symlink(second.Netns, first.Netns))
 	second.Netns = first.Netns
 	mustAttach(t, a, second, claimed("second", "move"))
-	if left, err := a.Of(second); err != nil || len(left) != 1 || left[0].Original.Name != "ens1" {
-		t.Errorf("records %v, %v", left, err)
-	}
+	left, err := a.Of(second)
+	test.True(t, err == nil && len(left) == 1 && left[0].Original.Name == "ens1",
+		test.Sprintf("records %v, %v", left, err))
 }
 
 // TestEndedSandbox: a sandbox that has ended takes nothing from the pod's next one.
@@ -188,9 +177,8 @@ func TestEndedSandbox(t *testing.T) {
 	now := pod(t, "a")
 	for _, mode := range []string{"move", "macvlan"} {
 		mustAttach(t, a, now, wants(mode))
-		if _, err := a.Attach(t.Context(), ended, wants(mode)); !errors.Is(err, rdmanetns.ErrEnded) {
-			t.Errorf("error %v", err)
-		}
+		_, err := a.Attach(t.Context(), ended, wants(mode))
+		test.ErrorIs(t, err, rdmanetns.ErrEnded)
 		test.NotNil(t, a.State("claim", hca), test.Sprint("the pod has lost its interface"))
 		detachAll(t, a, now)
 	}
@@ -203,9 +191,8 @@ func TestNotSeen(t *testing.T) {
 	mustAttach(t, a, p, wants("macvlan"))
 	end()
 	must.NoError(t, os.Remove(filepath.Dir(p.Netns)))
-	if over, err := a.Over(); err != nil || len(over) > 0 {
-		t.Errorf("over are %v, %v", over, err)
-	}
+	over, err := a.Over()
+	test.True(t, err == nil && len(over) == 0, test.Sprintf("over are %v, %v", over, err))
 }
 
 // TestRecords: a record that cannot be written, be it before or after the interface, and one that a crash of
@@ -225,19 +212,17 @@ func TestRecords(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(small, unix.MNT_DETACH) })
 	plugin(t, dir, `[ $CNI_COMMAND = DEL ] || { dd if=/dev/zero of=`+small+`/full 2>/dev/null; echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'; }`)
 	for range 2 { // the second time it is full from the start
-		if _, err := give(t.Context(), a, p, leased(i, `{"type": "plugin"}`)); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), small) {
-			t.Errorf("error %v", err)
-		}
+		_, err := give(t.Context(), a, p, leased(i, `{"type": "plugin"}`))
+		test.True(t, errors.Is(err, unix.ENOSPC) && strings.Contains(err.Error(), small),
+			test.Sprintf("error %v", err))
 		undo(t, a, p)
 		host.IP("link show dev ens1")
-		if left := records(t, dir); len(left) != 1 {
-			t.Errorf("left are %q", left)
-		}
+		left := records(t, dir)
+		test.Len(t, 1, left, test.Sprintf("left are %q", left))
 	}
 	must.NoError(t, unix.Mount("", small, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	if _, err := give(t.Context(), a, p, i); !errors.Is(err, unix.EROFS) {
-		t.Errorf("error %v", err)
-	}
+	_, err := give(t.Context(), a, p, i)
+	test.ErrorIs(t, err, unix.EROFS)
 	host.IP("link show dev ens1")
 }
 
@@ -258,13 +243,10 @@ func TestTwoDrivers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if first, second := <-done, <-done; first == second {
-			t.Error("both have done it, or none")
-		}
+		first, second := <-done, <-done
+		test.True(t, first != second, test.Sprint("both have done it, or none"))
 		left, err := a.Of(p)
-		if err != nil || len(left) != 1 {
-			t.Fatal(left, err)
-		}
+		must.True(t, err == nil && len(left) == 1, must.Sprint(left, err))
 		for _, one := range []*Attacher{a, b} {
 			all.Go(func() {
 				test.NoError(t, detachAndRelease(t.Context(), one, left[0]))
@@ -285,14 +267,12 @@ func TestLateNews(t *testing.T) {
 	i := leased(wants("macvlan"), `{"type": "plugin"}`)
 	mustAttach(t, a, first, i)
 	old, err := a.Of(first)
-	if err != nil || len(old) != 1 {
-		t.Fatal(old, err)
-	}
+	must.True(t, err == nil && len(old) == 1, must.Sprint(old, err))
 	mustAttach(t, a, now, i)
 	test.NoError(t, detachAndRelease(t.Context(), a, old[0]))
-	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\nADD\n" || a.State("claim", hca) == nil {
-		t.Errorf("the plugin was asked %q, %v", got, err)
-	}
+	got, err := os.ReadFile(log)
+	test.True(t, err == nil && string(got) == "ADD\nDEL\nADD\n" && a.State("claim", hca) != nil,
+		test.Sprintf("the plugin was asked %q, %v", got, err))
 }
 
 // TestAddressInUse: as long as the pod may have the interface, nobody else gets its address.
@@ -304,18 +284,14 @@ func TestAddressInUse(t *testing.T) {
 	p, _, _ := linked(t, "a")
 	mustAttach(t, a, p, leased(wants("move"), `{"type": "plugin"}`))
 	left, err := a.Of(p)
-	if err != nil || len(left) != 1 {
-		t.Fatal(left, err)
-	}
+	must.True(t, err == nil && len(left) == 1, must.Sprint(left, err))
 	inTheWay := "_rdma" + strconv.Itoa(left[0].Original.Index)
 	host.IP("link add " + inTheWay + " type veth peer name other")
 	test.ErrorIs(t, detachAndRelease(t.Context(), a, left[0]), podnet.ErrInPod)
-	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\n" {
-		t.Errorf("the plugin was asked %q, %v", got, err)
-	}
+	got, err := os.ReadFile(log)
+	test.True(t, err == nil && string(got) == "ADD\n", test.Sprintf("the plugin was asked %q, %v", got, err))
 	host.IP("link del " + inTheWay)
 	detachAll(t, a, p)
-	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\n" {
-		t.Errorf("the plugin was asked %q, %v", got, err)
-	}
+	got, err = os.ReadFile(log)
+	test.True(t, err == nil && string(got) == "ADD\nDEL\n", test.Sprintf("the plugin was asked %q, %v", got, err))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 )
 
@@ -97,9 +98,7 @@ func TestDisjoint(t *testing.T) {
 		for i := range 128 {
 			pods := fmt.Sprintf("%s.%d.0/24", cluster, i)
 			b, err := p.Of(blocks.Node{Name: pods, PodCIDRs: []string{pods}})
-			if err != nil || !p.Subnet.Overlaps(b.Block) {
-				t.Fatal(b, err)
-			}
+			must.True(t, err == nil && p.Subnet.Overlaps(b.Block), must.Sprint(b, err))
 			test.Eq(t, "", by[b.Block.String()],
 				test.Sprintf("%s is of %s and %s", b.Block, by[b.Block.String()], pods))
 			by[b.Block.String()] = pods
@@ -109,49 +108,12 @@ func TestDisjoint(t *testing.T) {
 
 // TestBadSettings: what is refused when the driver's configuration is read.
 func TestBadSettings(t *testing.T) {
-	with := func(change func(*blocks.Settings)) blocks.Settings {
-		s := set("10.78.0.0/16", 24, "10.244.0.0/16")
-		change(&s)
-		return s
-	}
-	for _, tc := range []struct {
-		s    blocks.Settings
-		want string
-	}{
-		{with(func(s *blocks.Settings) { s.Subnet = "" }), `subnet: want a network such as 10.78.0.0/16`},
-		{with(func(s *blocks.Settings) { s.Subnet = "10.78.1.0/16" }),
-			"subnet: 10.78.1.0/16 has bits beyond its length: want 10.78.0.0/16"},
-		{with(func(s *blocks.Settings) { s.PerNode = nil }), "perNode: is required"},
-		{with(func(s *blocks.Settings) { *s.PerNode = 31 }), "perNode: a block of /31 is too small"},
-		{with(func(s *blocks.Settings) { *s.PerNode = 15 }), "perNode: want the length of a block, 16 to 30, not 15"},
-		{set("fd00::/48", 56, "10.244.0.0/16"), "perNode: want the length of a block, 64 to 126, not 56"},
-		{with(func(s *blocks.Settings) { *s.PerNode = 23 }),
-			"subnet: 10.78.0.0/16 has 128 blocks of /23, and [10.244.0.0/16] has pod CIDRs of /24 for 256 nodes"},
-		{set("10.78.0.0/16", 24, "10.244.0.0/16", "10.9.0.0/24"), "for 257 nodes"},
-		{with(func(s *blocks.Settings) { s.ClusterCIDR = nil }), "clusterCIDR: is required, or label"},
-		{with(func(s *blocks.Settings) { s.ClusterCIDR[0] = "10.244.1.1/16" }),
-			"clusterCIDR[0]: 10.244.1.1/16 has bits beyond"},
-		{set("10.78.0.0/16", 24, "10.244.0.0/17", "10.244.64.0/18"), "clusterCIDR[1]: 10.244.64.0/18 overlaps 10.244.0.0/17"},
-		{set("10.78.0.0/16", 24, "10.244.0.0/17", "fd00::/60"), "clusterCIDR[1]: fd00::/60 is of another IP family"},
-		{set("10.78.0.0/16", 24, "10.78.128.0/17"), "subnet: 10.78.0.0/16 overlaps 10.78.128.0/17 of clusterCIDR"},
-		{set("10.78.0.0/16", 24, "10.0.0.0/8"), "subnet: 10.78.0.0/16 overlaps 10.0.0.0/8 of clusterCIDR"},
-		{with(func(s *blocks.Settings) { s.NodeCIDRMaskSize = new(int64(15)) }),
-			"nodeCIDRMaskSize: pod CIDRs of /15 do not divide 10.244.0.0/16"},
-		{with(func(s *blocks.Settings) { s.NodeCIDRMaskSize = new(int64(1 << 40)) }), "nodeCIDRMaskSize"},
-		{set("10.78.0.0/16", 24, "fd00::/16"), "nodeCIDRMaskSize: pod CIDRs of /64 do not divide fd00::/16"},
-		{with(func(s *blocks.Settings) { s.Label = label }), "label: clusterCIDR gives nodes their blocks already"},
-		{labelled("10.78.0.0/16", 24, "example.com/block"),
-			"label: a kubelet can set the label \"example.com/block\" on its own node"},
-		{labelled("10.78.0.0/16", 24, "node-restriction.kubernetes.io.example.com/x"), "label: a kubelet can set"},
-		{labelled("10.78.0.0/16", 24, blocks.LabelPrefix), "is no name of a label"},
-		{with(func(s *blocks.Settings) { s.Gateway = "10.79.0.1" }), "gateway: want the address of a router in 10.78.0.0/16"},
-		{with(func(s *blocks.Settings) { s.Gateway = "10.78.255.255" }), "gateway: want"},
-		{with(func(s *blocks.Settings) { s.Gateway = "x" }), "gateway: want"},
-	} {
-		if _, problems := pool(tc.s); !strings.Contains(problems, tc.want) || strings.Contains(problems, "\n") {
-			t.Errorf("%+v: %q, want %q alone", tc.s, problems, tc.want)
-		}
-	}
+	golden.Cases(t, "bad", func(t *testing.T, s blocks.Settings) string {
+		_, problems := pool(s)
+		test.True(t, problems != "" && !strings.Contains(problems, "\n"),
+			test.Sprintf("want one problem: %q", problems))
+		return problems
+	})
 }
 
 // TestNext gives out a whole block: each usable address once, in order, then none. What becomes free is given only
@@ -162,9 +124,7 @@ func TestNext(t *testing.T) {
 	p, problems := pool(s)
 	must.Eq(t, "", problems)
 	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
-	if err != nil || b.Size() != 5 {
-		t.Fatalf("%v: %d addresses, %v", b, b.Size(), err)
-	}
+	must.True(t, err == nil && b.Size() == 5, must.Sprintf("%v: %d addresses, %v", b, b.Size(), err))
 	used := map[netip.Addr]bool{}
 	var got []string
 	next := func(after netip.Addr) netip.Addr {
@@ -182,31 +142,25 @@ func TestNext(t *testing.T) {
 	}
 	want := []string{"10.78.0.9/24", "10.78.0.11/24", "10.78.0.12/24", "10.78.0.13/24", "10.78.0.14/24"}
 	test.SliceEqOp(t, want, got, test.Sprint("given"))
-	if a := next(last); a.IsValid() {
-		t.Errorf("the block is used up, and gave %s", a)
-	}
+	a := next(last)
+	test.True(t, !a.IsValid(), test.Sprintf("the block is used up, and gave %s", a))
 	clear(used)
 	used[netip.MustParseAddr("10.78.0.9")] = true
-	if a := next(last); a.String() != "10.78.0.11" {
-		t.Errorf("after the last one it gave %s", a)
-	}
-	if a := next(netip.MustParseAddr("10.78.0.12")); a.String() != "10.78.0.13" {
-		t.Errorf("10.78.0.12 is free again, and after it it gave %s", a)
-	}
+	a = next(last)
+	test.Eq(t, "10.78.0.11", a.String(), test.Sprintf("after the last one it gave %s", a))
+	a = next(netip.MustParseAddr("10.78.0.12"))
+	test.Eq(t, "10.78.0.13", a.String(), test.Sprintf("10.78.0.12 is free again, and after it it gave %s", a))
 }
 
 // TestNextIPv6: a large block costs no more than its used addresses.
 func TestNextIPv6(t *testing.T) {
 	p, _ := pool(labelled("fd00::/48", 64, label))
 	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
-	if err != nil || b.Size() != 1<<64-2 {
-		t.Fatal(b.Size(), err)
-	}
+	must.True(t, err == nil && b.Size() == 1<<64-2, must.Sprint(b.Size(), err))
 	asked := 0
 	a, ok := b.Next(netip.Addr{}, func(a netip.Addr) bool { asked++; return asked < 3 })
-	if !ok || asked != 3 || b.Prefix(a).String() != "fd00:0:0:1::3/48" {
-		t.Errorf("%s after %d questions", a, asked)
-	}
+	test.True(t, ok && asked == 3 && b.Prefix(a).String() == "fd00:0:0:1::3/48",
+		test.Sprintf("%s after %d questions", a, asked))
 }
 
 // TestRead: the configuration of a block is known from that of a CNI plugin.
@@ -214,14 +168,12 @@ func TestRead(t *testing.T) {
 	p, _ := pool(labelled("10.78.0.0/16", 24, label))
 	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
 	must.NoError(t, err)
-	if read, ok, err := blocks.Read(b.Config()); read != b || !ok || err != nil {
-		t.Errorf("%+v, %v, %v, want %+v", read, ok, err, b)
-	}
+	read, ok, err := blocks.Read(b.Config())
+	test.True(t, read == b && ok && err == nil, test.Sprintf("%+v, %v, %v, want %+v", read, ok, err, b))
 	for text, own := range map[string]bool{`{"type": "host-local"}`: false, `{`: false,
 		`{"type": "rdma.dev/block"}`: true} {
-		if _, ok, err := blocks.Read([]byte(text)); ok != own || (err != nil) != own {
-			t.Errorf("%s: %v, %v", text, ok, err)
-		}
+		_, ok, err := blocks.Read([]byte(text))
+		test.True(t, ok == own && (err != nil) == own, test.Sprintf("%s: %v, %v", text, ok, err))
 	}
 }
 

@@ -50,15 +50,13 @@ func TestTurns(t *testing.T) {
 	b := budget.New(limits, clock, rand.New(rand.NewPCG(1, 2)).Float64)
 	for i := range 100 {
 		at, from := clock.Now().Add(b.Turn()), start.Add(time.Duration(i)*limits.Spacing)
-		if at.Before(from) || !at.Before(from.Add(limits.Spacing)) {
-			t.Errorf("turn %d is %v after the start", i, at.Sub(start))
-		}
+		test.True(t, !at.Before(from) && at.Before(from.Add(limits.Spacing)),
+			test.Sprintf("turn %d is %v after the start", i, at.Sub(start)))
 		clock.SetTime(clock.Now().Add(limits.Spacing / 2))
 	}
 	clock.SetTime(start.Add(time.Hour))
-	if got := b.Turn(); got < 0 || got >= limits.Spacing {
-		t.Errorf("after a quiet hour a request waits for %v", got)
-	}
+	got := b.Turn()
+	test.True(t, got >= 0 && got < limits.Spacing, test.Sprintf("after a quiet hour a request waits for %v", got))
 }
 
 // TestReturn: a turn that is given back is given again, and many of them make no turns out of the past.
@@ -81,9 +79,9 @@ func TestReturn(t *testing.T) {
 	b.Turn()
 	b.Return()
 	b.Return()
-	if first, second := b.Turn(), b.Turn(); first != 0 || second != limits.Spacing {
-		t.Errorf("after an hour the turns are in %v and %v", first, second)
-	}
+	first, second := b.Turn(), b.Turn()
+	test.True(t, first == 0 && second == limits.Spacing,
+		test.Sprintf("after an hour the turns are in %v and %v", first, second))
 }
 
 // TestFleet: 5,000 nodes with a turn for each of 20 requests, from the same moment on, send about 1,667 in each second
@@ -100,9 +98,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	for second, got := range perSecond {
-		if got < 1500 || got > 1833 {
-			t.Errorf("%d requests in second %d", got, second)
-		}
+		test.True(t, got >= 1500 && got <= 1833, test.Sprintf("%d requests in second %d", got, second))
 	}
 }
 

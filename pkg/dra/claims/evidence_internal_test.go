@@ -75,6 +75,6 @@ func TestAllocationOf(t *testing.T) {
 		"another node":               {claim("a", result("rdma.dev", "node2", "x", nil), y), allocationElsewhere},
 		"a device of another driver": {claim("a", result("gpu", "node1", "x", nil), y), allocationElsewhere},
 	} {
-		test.Eq(t, tc.want, allocationOf(p, tc.claim), test.Sprintf("%s", name))
+		test.Eq(t, tc.want, allocationOf(p, tc.claim), test.Sprint(name))
 	}
 }

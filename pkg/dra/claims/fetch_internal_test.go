@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -35,7 +36,6 @@ func TestReasonOfTheLastAnswer(t *testing.T) {
 	must.NoError(t, err)
 	const want = "refused by the test"
 	_, err = getClaim(ctx, client, types.NamespacedName{Namespace: "team-a", Name: "nic"})
-	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tries: 2") {
-		t.Errorf("error %v, want two tries and %q", err, want)
-	}
+	test.True(t, err != nil && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), "tries: 2"),
+		test.Sprintf("error %v, want two tries and %q", err, want))
 }

@@ -40,7 +40,6 @@ func TestLogReports(t *testing.T) {
 		test.StrContains(t, text, line, test.Sprint("the log lacks"))
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 || entries[0].Name() != "unfinished.tmp" {
-		t.Errorf("left over: %v, %v", entries, err)
-	}
+	test.True(t, err == nil && len(entries) == 1 && entries[0].Name() == "unfinished.tmp",
+		test.Sprintf("left over: %v, %v", entries, err))
 }

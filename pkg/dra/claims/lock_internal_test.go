@@ -73,18 +73,19 @@ func TestPrepareKeepsLock(t *testing.T) {
 				synctest.Wait()
 				go func() { second <- tc.other(t.Context(), c, claim) }()
 				synctest.Wait()
-				if calls := offer.calls.Load(); calls != 1 || len(second) != 0 {
-					t.Errorf("it did not wait: %d Prepares are at work, and %d calls have ended", calls, len(second))
-				}
+				calls := offer.calls.Load()
+				test.True(t, calls == 1 && len(second) == 0,
+					test.Sprintf("it did not wait: %d Prepares are at work, and %d calls have ended", calls,
+						len(second)))
 				close(offer.letGo)
 				for _, err := range []error{<-first, <-second} {
 					test.NoError(t, err)
 				}
 				p, err := store.Get(uid)
 				ids, errIDs := c.specs.IDs(cdi.KindClaim)
-				if (p != nil) != tc.stays || (len(ids) > 0) != tc.stays || err != nil || errIDs != nil {
-					t.Errorf("left are the record %v (%v) and the specs %v (%v)", p, err, ids, errIDs)
-				}
+				test.True(t, (p != nil) == tc.stays && (len(ids) > 0) == tc.stays && err == nil &&
+					errIDs == nil,
+					test.Sprintf("left are the record %v (%v) and the specs %v (%v)", p, err, ids, errIDs))
 				test.Eq(t, tc.calls, offer.calls.Load(), test.Sprint("Prepares"))
 			})
 		})

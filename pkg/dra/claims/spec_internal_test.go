@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -41,9 +42,8 @@ func TestOneHost(t *testing.T) {
 	worker, store, n := openNode(t)
 	host := n.Host()
 	before := host.Lookup(name)
-	if before == nil || before.IBDev != ibdev || before.Firmware == "" {
-		t.Fatalf("the host has %+v", before)
-	}
+	must.True(t, before != nil && before.IBDev == ibdev && before.Firmware != "",
+		must.Sprintf("the host has %+v", before))
 	const newer = "99.1.2"
 	firmware := filepath.Join(worker.Root, "sys/class/infiniband", ibdev, "fw_ver")
 	must.NoError(t, os.WriteFile(firmware, []byte(newer+"\n"), 0o644))
@@ -57,12 +57,10 @@ func TestOneHost(t *testing.T) {
 		}},
 	}
 	spec, err := New(Config{Node: n, Store: store}).makeSpec(host, p)
-	if err != nil || spec.errFiles != nil || len(spec.files) != 1 {
-		t.Fatalf("%+v, %v", spec, err)
-	}
-	if text := string(spec.files[0].Data); !strings.Contains(text, before.Firmware) || strings.Contains(text, newer) {
-		t.Errorf("the file is of another host: %s", text)
-	}
+	must.True(t, err == nil && spec.errFiles == nil && len(spec.files) == 1, must.Sprintf("%+v, %v", spec, err))
+	text := string(spec.files[0].Data)
+	test.True(t, strings.Contains(text, before.Firmware) && !strings.Contains(text, newer),
+		test.Sprintf("the file is of another host: %s", text))
 }
 
 // TestCPUModelTriedAgain: a processor model that could not be read once is read for the next claim.
@@ -74,11 +72,8 @@ func TestCPUModelTriedAgain(t *testing.T) {
 	const text = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
 	must.NoError(t, os.WriteFile(m.path, []byte(text), 0o600))
 	cpu, err := m.read()
-	if err != nil || cpu == (topology.CPU{}) {
-		t.Fatalf("with a file: %v, %v", cpu, err)
-	}
+	must.True(t, err == nil && cpu != (topology.CPU{}), must.Sprintf("with a file: %v, %v", cpu, err))
 	must.NoError(t, os.Remove(m.path))
-	if again, err := m.read(); err != nil || again != cpu {
-		t.Errorf("a model that is known: %v, %v", again, err)
-	}
+	again, err := m.read()
+	test.True(t, err == nil && again == cpu, test.Sprintf("a model that is known: %v, %v", again, err))
 }

@@ -18,17 +18,16 @@ func TestOtherProcess(t *testing.T) {
 		claim(t, other, planOf("u1", device))
 		for range 2 {
 			p, err := s.Get("u1")
-			if err != nil || p == nil || p.Devices[0].Device != device {
-				t.Fatalf("round %d: the plan is %+v, error %v; want %s", i, p, err, device)
-			}
+			must.True(t, err == nil && p != nil && p.Devices[0].Device == device,
+				must.Sprintf("round %d: the plan is %+v, error %v; want %s", i, p, err, device))
 		}
 		if i%3 != 0 {
 			continue
 		}
 		must.NoError(t, other.Remove("u1"))
-		if p, err := s.Get("u1"); p != nil || err != nil {
-			t.Fatalf("round %d: the plan is %+v, error %v after its end", i, p, err)
-		}
+		p, err := s.Get("u1")
+		must.True(t, p == nil && err == nil,
+			must.Sprintf("round %d: the plan is %+v, error %v after its end", i, p, err))
 	}
 }
 
@@ -40,9 +39,9 @@ func TestListCost(t *testing.T) {
 		claim(t, s, planOf(types.UID(fmt.Sprintf("u%d", i)), fmt.Sprintf("d%d", i)))
 	}
 	wantAll := func() {
-		if plans, err := s.List(); err != nil || len(plans) != records {
-			t.Fatalf("%d plans, error %v; want %d", len(plans), err, records)
-		}
+		plans, err := s.List()
+		must.True(t, err == nil && len(plans) == records,
+			must.Sprintf("%d plans, error %v; want %d", len(plans), err, records))
 	}
 	wantAll()
 	if n := testing.AllocsPerRun(5, wantAll); n > records*each {

@@ -39,9 +39,8 @@ func FuzzRecord(f *testing.F) {
 			t.Fatalf("plan of claim %q, error %v", p.UID, err)
 		}
 		plans, listErr := s.List()
-		if (err == nil) != (listErr == nil) || (p != nil) != (len(plans) == 1) {
-			t.Errorf("the list is %v, %v; the record %v, %v", plans, listErr, p, err)
-		}
+		test.True(t, (err == nil) == (listErr == nil) && (p != nil) == (len(plans) == 1),
+			test.Sprintf("the list is %v, %v; the record %v, %v", plans, listErr, p, err))
 		if p != nil && s.Claim(context.Background(), p) == nil {
 			for _, d := range p.Devices {
 				alone := planOf("u2", d.HCAs()[0])
@@ -56,9 +55,9 @@ func FuzzRecord(f *testing.F) {
 		if _, err := s.Void(); err != nil {
 			t.Error(err)
 		}
-		if again, _ := s.Get("u1"); (again == nil) != (p == nil) && err == nil {
-			t.Error("a record of this boot was taken for one of another")
-		}
+		again, _ := s.Get("u1")
+		test.True(t, (again == nil) == (p == nil) || err != nil,
+			test.Sprint("a record of this boot was taken for one of another"))
 		test.NoError(t, s.Remove(types.UID("u1")))
 	})
 }
@@ -81,8 +80,8 @@ func FuzzRecall(f *testing.F) {
 			t.Errorf("found %v, %v, error %v", found, value, err)
 		}
 		must.NoError(t, s.Memory().Remember("hcas", map[string]int{"a": 1}))
-		if found, err := s.Memory().Recall("hcas", &value); !found || err != nil || string(value["a"]) != "1" {
-			t.Errorf("what was remembered over it: %v, %v, %v", found, value, err)
-		}
+		found, err := s.Memory().Recall("hcas", &value)
+		test.True(t, found && err == nil && string(value["a"]) == "1",
+			test.Sprintf("what was remembered over it: %v, %v, %v", found, value, err))
 	})
 }

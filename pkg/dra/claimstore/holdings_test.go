@@ -76,11 +76,10 @@ func TestBytesOfNode(t *testing.T) {
 	third := planOf("3", "hca3")
 	third.Bytes = plan.MaxNode / 4
 	for when, s := range map[string]*claimstore.Store{"its driver": s, "the next driver": open(t, dir, thisBoot)} {
-		if _, err := s.List(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.List()
+		must.NoError(t, err)
 		var tooMuch plan.TooMuchError
-		test.True(t, errors.As(s.Claim(ctx, third), &tooMuch), test.Sprintf("%s", when))
+		test.True(t, errors.As(s.Claim(ctx, third), &tooMuch), test.Sprint(when))
 	}
 	wantPlans(t, s, "1", "2")
 	must.NoError(t, s.Remove("2"))
@@ -94,9 +93,8 @@ func TestBytesOfRecord(t *testing.T) {
 	p.Site = &plan.Site{Env: []string{"A=" + string(make([]byte, plan.MaxRecord))}}
 	var tooMuch plan.TooMuchError
 	test.True(t, errors.As(s.Claim(context.Background(), p), &tooMuch))
-	if _, err := os.Stat(filepath.Join(dir, "devices", "a")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the refused claim has locked its HCA: %v", err)
-	}
+	_, err := os.Stat(filepath.Join(dir, "devices", "a"))
+	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("the refused claim has locked its HCA"))
 }
 
 // TestLockClaim: a claim is locked for one at a time, in a process and between two, and no file has to be there for it.
@@ -129,9 +127,8 @@ func TestLockClaim(t *testing.T) {
 	release()
 	test.NoError(t, <-got, test.Sprint("after its release"))
 	for _, bad := range []string{"..", "../x", "", "a/b"} {
-		if _, err := lock(s, bad); err == nil {
-			t.Errorf("a claim of UID %q is locked", bad)
-		}
+		_, err := lock(s, bad)
+		test.Error(t, err, test.Sprintf("a claim of UID %q is locked", bad))
 	}
 }
 
@@ -150,7 +147,6 @@ func TestLockFileRemovedByHand(t *testing.T) {
 	defer release()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := other.LockClaim(ctx, "1"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("another process locks it as well: %v", err)
-	}
+	_, err = other.LockClaim(ctx, "1")
+	test.ErrorIs(t, err, context.DeadlineExceeded, test.Sprint("another process locks it as well"))
 }

@@ -25,18 +25,15 @@ func TestMemory(t *testing.T) {
 		must.NoError(t, err)
 		must.NoError(t, s.Memory().Remember("hcas", snap.HCAs))
 		var got []rdma.HCA
-		if ok, err := s.Memory().Recall("hcas", &got); !ok || err != nil {
-			t.Fatalf("recall: %v, %v", ok, err)
-		}
-		test.Eq(t, snap.HCAs, got, test.Sprintf("%s", name))
+		ok, err := s.Memory().Recall("hcas", &got)
+		must.True(t, ok && err == nil, must.Sprintf("recall: %v, %v", ok, err))
+		test.Eq(t, snap.HCAs, got, test.Sprint(name))
 	}
 	other, err := claimstore.Open(dir, claimstore.Boot{ID: "another"})
 	must.NoError(t, err)
-	if ok, err := other.Memory().Recall("hcas", new([]rdma.HCA)); ok || err != nil {
-		t.Errorf("recalled %v, %v after a reboot", ok, err)
-	}
+	ok, err := other.Memory().Recall("hcas", new([]rdma.HCA))
+	test.True(t, !ok && err == nil, test.Sprintf("recalled %v, %v after a reboot", ok, err))
 	write(t, "{", dir, "hcas.json")
-	if ok, err := s.Memory().Recall("hcas", new([]rdma.HCA)); ok || err == nil {
-		t.Errorf("recalled %v, %v of half a file", ok, err)
-	}
+	ok, err = s.Memory().Recall("hcas", new([]rdma.HCA))
+	test.True(t, !ok && err != nil, test.Sprintf("recalled %v, %v of half a file", ok, err))
 }

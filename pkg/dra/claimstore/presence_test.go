@@ -20,9 +20,8 @@ func enter(t *testing.T, dir, pluginDir string) *claimstore.Presence {
 func leave(t *testing.T, p *claimstore.Presence, wantLast bool) {
 	t.Helper()
 	last, err := p.Leave(func() error { return nil })
-	if err != nil || last != wantLast {
-		t.Fatalf("the presence ended with last=%v and error %v, want last=%v", last, err, wantLast)
-	}
+	must.True(t, err == nil && last == wantLast,
+		must.Sprintf("the presence ended with last=%v and error %v, want last=%v", last, err, wantLast))
 }
 
 func listed(t *testing.T, dir string) []string {
@@ -43,9 +42,7 @@ func TestLastLeaves(t *testing.T) {
 	open(t, dir, thisBoot)
 	leave(t, first, false)
 	leave(t, second, true)
-	if left := append(listed(t, pluginDir), listed(t, dir)...); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
+	test.SliceEmpty(t, append(listed(t, pluginDir), listed(t, dir)...), test.Sprint("left"))
 }
 
 // TestOtherStateDir: a driver that is to keep records elsewhere than the claims of this boot

@@ -129,9 +129,7 @@ func TestGoroutinesOneWins(t *testing.T) {
 		wg.Wait()
 		winner := types.UID("")
 		for i, w := range won {
-			if w && winner != "" {
-				t.Fatalf("round %d: claims %v won, want exactly one", round, won)
-			}
+			must.True(t, !w || winner == "", must.Sprintf("round %d: claims %v won, want exactly one", round, won))
 			if w {
 				winner = types.UID(fmt.Sprintf("r%d-c%d", round, i))
 			}
@@ -167,9 +165,7 @@ func oneWins(t *testing.T, devices [2][]string) {
 		for i, c := range claimers {
 			won, err := c.answer()
 			must.NoError(t, err)
-			if won && winner >= 0 {
-				t.Fatalf("round %d: both processes won", round)
-			}
+			must.True(t, !won || winner < 0, must.Sprintf("round %d: both processes won", round))
 			if won {
 				winner = i
 			}
@@ -271,17 +267,15 @@ func TestKilledProcessHoldsNothing(t *testing.T) {
 		uid := types.UID(fmt.Sprintf("killed%d", round))
 		must.NoError(t, c.ask(uid, "d1"))
 		if round%2 == 0 {
-			if won, err := c.answer(); !won || err != nil {
-				t.Fatalf("round %d: %v, %v", round, won, err)
-			}
+			won, err := c.answer()
+			must.True(t, won && err == nil, must.Sprintf("round %d: %v, %v", round, won, err))
 		}
 		must.NoError(t, c.cmd.Process.Kill())
 		_, _ = c.cmd.Process.Wait()
 		recorded, err := s.Get(uid)
 		must.NoError(t, err, must.Sprintf("round %d: a half written record", round))
-		if recorded == nil && round%2 == 0 {
-			t.Fatalf("round %d: a claim that was answered is lost", round)
-		}
+		must.True(t, recorded != nil || round%2 != 0,
+			must.Sprintf("round %d: a claim that was answered is lost", round))
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		err = s.Claim(ctx, planOf("next", "d1"))
 		cancel()

@@ -29,15 +29,10 @@ func TestRelease(t *testing.T) {
 		test.NoError(t, err)
 		return done
 	}
-	if release("a", false) || !has(t, s, "a") || rests != 0 {
-		t.Error("claim a went, and may not")
-	}
-	if !release("a", true) || has(t, s, "a") || rests != 1 {
-		t.Error("claim a stays, and may go")
-	}
-	if !release("a", false) || !release("unknown", false) || rests != 1 {
-		t.Error("a claim without a record is not forgotten")
-	}
+	test.True(t, !release("a", false) && has(t, s, "a") && rests == 0, test.Sprint("claim a went, and may not"))
+	test.True(t, release("a", true) && !has(t, s, "a") && rests == 1, test.Sprint("claim a stays, and may go"))
+	test.True(t, release("a", false) && release("unknown", false) && rests == 1,
+		test.Sprint("a claim without a record is not forgotten"))
 	claim(t, s, planOf("b", released))
 }
 

@@ -121,9 +121,8 @@ func TestClaimGetRemove(t *testing.T) {
 	}
 	for range 2 { // removed again, or never known: no error
 		must.NoError(t, s.Remove("u1"))
-		if p, err := s.Get("u1"); p != nil || err != nil {
-			t.Errorf("after the end the store has %v, %v", p, err)
-		}
+		p, err := s.Get("u1")
+		test.True(t, p == nil && err == nil, test.Sprintf("after the end the store has %v, %v", p, err))
 		wantPlans(t, s)
 	}
 }
@@ -136,9 +135,8 @@ func TestClaimAgainWithOtherSettings(t *testing.T) {
 	p.Devices[0].Settings.Memlock = "1Gi"
 	claim(t, s, p)
 	got, err := s.Get("u1")
-	if err != nil || got.Devices[0].Settings.Memlock != "1Gi" {
-		t.Errorf("remembered %+v, %v", got, err)
-	}
+	test.True(t, err == nil && got.Devices[0].Settings.Memlock == "1Gi",
+		test.Sprintf("remembered %+v, %v", got, err))
 }
 
 // TestSecondClaim: who may have a device beside whom. plan.Overlap has the rules;
@@ -216,9 +214,8 @@ func TestStaleSharesAreDropped(t *testing.T) {
 		test.Sprint("the name of the live claim was dropped"))
 	test.Error(t, s.Claim(context.Background(), planOf("whole", "d1")),
 		test.Sprint("an HCA with a share was given away"))
-	if got := holders(t, dir, "d1"); len(got) != 1 {
-		t.Errorf("after a look at all holders of d1 there are %v, want the live one", got)
-	}
+	got := holders(t, dir, "d1")
+	test.Len(t, 1, got, test.Sprintf("after a look at all holders of d1 there are %v, want the live one", got))
 }
 
 // A driver of an older version does not mark who shares; nor is a claim marked that changed
@@ -226,10 +223,9 @@ func TestStaleSharesAreDropped(t *testing.T) {
 func TestUnmarkedShare(t *testing.T) {
 	s, dir := newStore(t)
 	claim(t, s, sharesOf("u1", "d1"))
-	if err := os.Rename(filepath.Join(dir, "devices", "d1", "u1.shared"),
-		filepath.Join(dir, "devices", "d1", "u1")); err != nil {
-		t.Fatal(err)
-	}
+	err := os.Rename(filepath.Join(dir, "devices", "d1", "u1.shared"),
+		filepath.Join(dir, "devices", "d1", "u1"))
+	must.NoError(t, err)
 	claim(t, s, sharesOf("u2", "d1"))
 	for _, uid := range []types.UID{"u3", "u4"} {
 		test.Error(t, s.Claim(context.Background(), planOf(uid, "d1")),
@@ -248,13 +244,11 @@ func TestOtherBoot(t *testing.T) {
 	claim(t, s, planOf("u3", "d1"))
 	claim(t, s, planOf("u2", "d2"))
 	voided, err := s.Void()
-	if err != nil || !slices.Equal(voided, []types.UID{"u1"}) {
-		t.Errorf("voided %v, %v, want u1", voided, err)
-	}
+	test.True(t, err == nil && slices.Equal(voided, []types.UID{"u1"}),
+		test.Sprintf("voided %v, %v, want u1", voided, err))
 	wantPlans(t, s, "u2", "u3")
-	if _, err := os.Stat(filepath.Join(dir, "claims", "u1.json")); !os.IsNotExist(err) {
-		t.Errorf("the record of another boot is still there: %v", err)
-	}
+	_, err = os.Stat(filepath.Join(dir, "claims", "u1.json"))
+	test.True(t, os.IsNotExist(err), test.Sprintf("the record of another boot is still there: %v", err))
 }
 
 const newer = `{"version":4,"bootID":"boot-2","claim":{"uid":"bad","namespace":"n","name":"c","devices":[{"device":"d1"}]}}`
@@ -285,9 +279,8 @@ func TestBadRecord(t *testing.T) {
 				t.Errorf("error is %v, want the path and %q", err, tc.want)
 			}
 			plans, err := s.List()
-			if err == nil || len(plans) != 1 || plans[0].UID != "good" {
-				t.Errorf("list is %v, %v, want the good claim and an error", plans, err)
-			}
+			test.True(t, err != nil && len(plans) == 1 && plans[0].UID == "good",
+				test.Sprintf("list is %v, %v, want the good claim and an error", plans, err))
 			err = s.Claim(context.Background(), planOf("u3", "d1"))
 			test.ErrorContains(t, err, "device d1 may be in use",
 				test.Sprint("a device of a claim with a bad record was given away"))
@@ -313,13 +306,11 @@ func TestVoidBadRecords(t *testing.T) {
 		must.NoError(t, os.Chtimes(filepath.Join(dir, "claims", name+".json"), before, before))
 	}
 	voided, err := s.Void()
-	if err != nil || !slices.Equal(voided, []types.UID{"old"}) {
-		t.Errorf("voided %v, %v, want the old one", voided, err)
-	}
+	test.True(t, err == nil && slices.Equal(voided, []types.UID{"old"}),
+		test.Sprintf("voided %v, %v, want the old one", voided, err))
 	for _, uid := range []types.UID{"young", "newer"} {
-		if _, err := s.Get(uid); err == nil {
-			t.Errorf("the %s record is gone", uid)
-		}
+		_, err := s.Get(uid)
+		test.Error(t, err, test.Sprintf("the %s record is gone", uid))
 	}
 }
 
@@ -334,9 +325,8 @@ func TestSweepTemporaryFiles(t *testing.T) {
 	must.NoError(t, s.Sweep(nil))
 	wantPlans(t, s)
 	for path, want := range map[string]error{stale: fs.ErrNotExist, fresh: nil} {
-		if _, err := os.Stat(path); (err == nil) != (want == nil) {
-			t.Errorf("%s: %v, want %v", path, err, want)
-		}
+		_, err := os.Stat(path)
+		test.Eq(t, want == nil, err == nil, test.Sprintf("%s: %v, want %v", path, err, want))
 	}
 }
 
@@ -348,9 +338,8 @@ func TestUnusableUID(t *testing.T) {
 			test.Sprintf("claim with UID %q was taken", uid))
 	}
 	claim(t, s, planOf("u1", "d1")) // none of them is left in the way
-	if _, err := os.Stat(filepath.Join(dir, "evil.json")); err == nil {
-		t.Error("a UID led out of the store")
-	}
+	_, err := os.Stat(filepath.Join(dir, "evil.json"))
+	test.Error(t, err, test.Sprint("a UID led out of the store"))
 }
 
 // What is in the way is named.
@@ -373,9 +362,8 @@ func TestClaimErrors(t *testing.T) {
 			}
 		})
 	}
-	if _, err := claimstore.Open("/dev/null/x", thisBoot); err == nil || !strings.Contains(err.Error(), "/dev/null") {
-		t.Errorf("open below a file: %v", err)
-	}
+	_, err := claimstore.Open("/dev/null/x", thisBoot)
+	test.ErrorContains(t, err, "/dev/null", test.Sprint("open below a file"))
 }
 
 // TestListSeesOtherProcesses: what another process replaces, adds or removes is seen at
@@ -393,7 +381,6 @@ func TestListSeesOtherProcesses(t *testing.T) {
 	replaced.Name = "replaced"
 	claim(t, another, replaced)
 	plans, err := ours.List()
-	if err != nil || len(plans) != 2 || plans[1].Name != "replaced" {
-		t.Errorf("after a record was replaced there are %v, error %v", plans, err)
-	}
+	test.True(t, err == nil && len(plans) == 2 && plans[1].Name == "replaced",
+		test.Sprintf("after a record was replaced there are %v, error %v", plans, err))
 }

@@ -55,9 +55,7 @@ func TestUpdateEnds(t *testing.T) {
 		t.Errorf("asked %d times, %v", asked, err)
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "claims"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left is %v, %v", left, err)
-	}
+	test.True(t, err == nil && len(left) == 0, test.Sprintf("left is %v, %v", left, err))
 }
 
 // TestUpdateEnded: a claim that has ended, or is of an earlier boot, gets no record.
@@ -68,8 +66,7 @@ func TestUpdateEnded(t *testing.T) {
 	claim(t, open(t, dir, claimstore.Boot{ID: "boot-1"}), planOf("b", "pci-0000-3b-00-1"))
 	for _, uid := range []types.UID{"a", "b"} {
 		test.NoError(t, s.Update(t.Context(), uid, func(p *plan.Plan) *plan.Plan { return p.WithPods("p") }))
-		if p, err := s.Get(uid); err != nil || p != nil {
-			t.Errorf("claim %s: %v, %v", uid, p, err)
-		}
+		p, err := s.Get(uid)
+		test.True(t, err == nil && p == nil, test.Sprintf("claim %s: %v, %v", uid, p, err))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/shoenig/test"
 )
 
 // FuzzParse: a name that is taken apart and put together is the same, unless it lacks
@@ -15,11 +16,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, device string) {
 		n := devicename.Parse(device)
-		if got := n.String(); got != device && device != "group-" {
-			t.Errorf("%q became %q by %+v", device, got, n)
-		}
-		if n.HCA != "" && n.Group != "" {
-			t.Errorf("%q is of an HCA and of a group: %+v", device, n)
-		}
+		got := n.String()
+		test.True(t, got == device || device == "group-", test.Sprintf("%q became %q by %+v", device, got, n))
+		test.True(t, n.HCA == "" || n.Group == "", test.Sprintf("%q is of an HCA and of a group: %+v", device, n))
 	})
 }

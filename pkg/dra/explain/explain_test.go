@@ -127,15 +127,15 @@ func TestEveryHCAIsExplained(t *testing.T) {
 			r := explain.New(snap, config(t, file), nil, nil)
 			test.Eq(t, len(snap.HCAs), len(r.HCAs), test.Sprintf("%s, %q", machine, file))
 			for _, h := range r.HCAs {
-				if (len(h.Devices) == 0) != (h.Published == "none") || len(h.Devices) == 0 && h.Reason == "" {
-					t.Errorf("%s, %q: %s is published as %v (%s), with reason %q", machine, file, h.IBDev,
-						h.Devices, h.Published, h.Reason)
-				}
+				test.True(t, (len(h.Devices) == 0) == (h.Published == "none") &&
+					(len(h.Devices) != 0 || h.Reason != ""),
+					test.Sprintf("%s, %q: %s is published as %v (%s), with reason %q", machine, file, h.IBDev,
+						h.Devices, h.Published, h.Reason))
 			}
 			for _, g := range r.Groups {
-				if g.Published != (len(g.Devices) == 1) || !g.Published && g.Reason == "" {
-					t.Errorf("%s, %q: group %s is published as %v, with reason %q", machine, file, g.Name, g.Devices, g.Reason)
-				}
+				test.True(t, g.Published == (len(g.Devices) == 1) && (g.Published || g.Reason != ""),
+					test.Sprintf("%s, %q: group %s is published as %v, with reason %q", machine, file, g.Name,
+						g.Devices, g.Reason))
 			}
 		}
 	}

@@ -46,9 +46,8 @@ func TestOneCardAtATime(t *testing.T) {
 	}
 	test.Eq(t, want, effectsOf(view.Taints(raised)), test.Sprint("taints"))
 	devices, card := view.HeldBack(raised)
-	if diff := cmp.Diff([]string{"b0 (port-slow)"}, devices); diff != "" || card != "a" {
-		t.Errorf("held back beside %s (-want +got):\n%s", card, diff)
-	}
+	diff := cmp.Diff([]string{"b0 (port-slow)"}, devices)
+	test.True(t, diff == "" && card == "a", test.Sprintf("held back beside %s (-want +got):\n%s", card, diff))
 	old := raised
 	old.Informational = false
 	test.Eq(t, "", effectsOf(view.Taints(old))["b0"],

@@ -71,10 +71,9 @@ func TestReadings(t *testing.T) {
 	read(&one, 135)
 	w.wait(5 * time.Second)
 	w.want(h.Name, "Healthy port-errors")
-	if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message,
-		"counter symbol_error rises by more than 120 in 1h: a bad cable") {
-		t.Errorf("message is %q", message)
-	}
+	_, message := w.View().Report(h.Name, w.now)
+	test.StrContains(t, message, "counter symbol_error rises by more than 120 in 1h: a bad cable",
+		test.Sprint("message"))
 	w.now = w.now.Add(time.Hour)
 	read(&one, 135)
 	w.wait(30 * time.Second)
@@ -107,20 +106,16 @@ func TestResume(t *testing.T) {
 // TestStale: what nobody looks at is unknown.
 func TestStale(t *testing.T) {
 	w, h := watch(t), hca(1)
-	if status, _ := w.View().Report(h.Name, w.now); status != health.Unknown {
-		t.Errorf("before the first look the status is %s", status)
-	}
+	status, _ := w.View().Report(h.Name, w.now)
+	test.Eq(t, health.Unknown, status, test.Sprint("before the first look the status"))
 	w.see(h)
-	if status, message := w.View().Report(h.Name, w.now.Add(3*time.Minute)); status != health.Healthy || message != "" {
-		t.Errorf("status is %s, %q", status, message)
-	}
-	if status, message := w.View().Report(h.Name, w.now.Add(3*time.Minute+1)); status != health.Unknown ||
-		!strings.Contains(message, "not been read") {
-		t.Errorf("status is %s, %q", status, message)
-	}
-	if status, _ := w.View().Report("pci-none", w.now); status != health.Unknown {
-		t.Errorf("status of no device is %s", status)
-	}
+	status, message := w.View().Report(h.Name, w.now.Add(3*time.Minute))
+	test.True(t, status == health.Healthy && message == "", test.Sprintf("status is %s, %q", status, message))
+	status, message = w.View().Report(h.Name, w.now.Add(3*time.Minute+1))
+	test.True(t, status == health.Unknown && strings.Contains(message, "not been read"),
+		test.Sprintf("status is %s, %q", status, message))
+	status, _ = w.View().Report("pci-none", w.now)
+	test.Eq(t, health.Unknown, status, test.Sprint("status of no device"))
 }
 
 // TestWords: each state of a port says what to do.
@@ -140,11 +135,10 @@ func TestWords(t *testing.T) {
 		port.Number = 1
 		h.Ports = []rdma.Port{port}
 		w.see(h)
-		if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, want) {
-			t.Errorf("%+v: message is %q, want %q", port, message, want)
-		}
-		if got := w.View().Counts(); got[health.PortDown] != 1 || len(got) != len(health.Conditions()) {
-			t.Errorf("counts are %v", got)
-		}
+		_, message := w.View().Report(h.Name, w.now)
+		test.StrContains(t, message, want, test.Sprintf("%+v: message", port))
+		got := w.View().Counts()
+		test.True(t, got[health.PortDown] == 1 && len(got) == len(health.Conditions()),
+			test.Sprintf("counts are %v", got))
 	}
 }

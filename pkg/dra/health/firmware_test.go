@@ -40,10 +40,9 @@ func TestFirmware(t *testing.T) {
 	w.want(h.Name, "Healthy")
 	w.wait(time.Second)
 	w.want(h.Name, "Healthy firmware")
-	if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message,
-		"devlink health reporter fw_fatal has had 3 errors and 2 recoveries") {
-		t.Errorf("message is %q", message)
-	}
+	_, message := w.View().Report(h.Name, w.now)
+	test.StrContains(t, message, "devlink health reporter fw_fatal has had 3 errors and 2 recoveries",
+		test.Sprint("message"))
 	w.obs.Firmware = nil // no answer
 	w.poll(time.Hour)
 	w.want(h.Name, "Healthy firmware")
@@ -103,9 +102,8 @@ func TestLinkErrors(t *testing.T) {
 		w.wait(5 * time.Second)
 		w.want(h.Name, "Healthy port-errors")
 		want := "counter " + counter + " rises by more than"
-		if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, want) {
-			t.Errorf("message is %q", message)
-		}
+		_, message := w.View().Report(h.Name, w.now)
+		test.StrContains(t, message, want, test.Sprint("message"))
 		w.obs.Readings = nil // not known
 		w.poll(10 * time.Hour)
 		w.want(h.Name, "Healthy port-errors")
@@ -131,9 +129,9 @@ func TestUncabled(t *testing.T) {
 		test.Eq(t, "rdma.dev/port-down:NoSchedule ", effectsOf(w.View().Taints(raised))[h.Name],
 			test.Sprintf("%s: taints", name))
 		for _, tr := range w.all {
-			if want := name == "no cable"; v.Unused != want || tr.Grave() == want {
-				t.Errorf("%s: unused is %v, and the event is a warning: %v", name, v.Unused, tr.Grave())
-			}
+			want := name == "no cable"
+			test.True(t, v.Unused == want && tr.Grave() != want,
+				test.Sprintf("%s: unused is %v, and the event is a warning: %v", name, v.Unused, tr.Grave()))
 		}
 		told := strings.Contains(v.Message(), "port 1 is DOWN (Polling): it has no cable")
 		test.Eq(t, ports[0], told, test.Sprintf("%s: message is %q", name, v.Message()))

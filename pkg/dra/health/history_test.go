@@ -35,9 +35,9 @@ func TestRecent(t *testing.T) {
 	narrow(16)
 	w.see(h)
 	w.poll(time.Hour)
-	if got := w.View().History(h.Name); got.Summary() != "" || len(got.Recent) > 0 {
-		t.Errorf("the history of an HCA to which nothing happened is %+v", got)
-	}
+	got := w.View().History(h.Name)
+	test.True(t, got.Summary() == "" && len(got.Recent) == 0,
+		test.Sprintf("the history of an HCA to which nothing happened is %+v", got))
 	w.see(withRate(h, 200))
 	w.poll(time.Hour)
 	want := []string{
@@ -57,9 +57,9 @@ func TestRecent(t *testing.T) {
 	next.now, next.obs = w.now, w.obs
 	next.Recall(read, next.now)
 	next.see(withRate(h, 200))
-	if diff := cmp.Diff(want, next.lines(h)); diff != "" || len(next.all) > 0 {
-		t.Errorf("the next driver has the transitions %v, and (-want +got):\n%s", next.transitions(), diff)
-	}
+	diff := cmp.Diff(want, next.lines(h))
+	test.True(t, diff == "" && len(next.all) == 0,
+		test.Sprintf("the next driver has the transitions %v, and (-want +got):\n%s", next.transitions(), diff))
 	next.see(down(withRate(h, 200), 1))
 	next.wait(7 * time.Second)
 	next.see(withRate(h, 400))
@@ -81,9 +81,7 @@ func TestRecent(t *testing.T) {
 	}
 	next.obs.Expected = map[string]health.Expected{h.Name: {MinRateMbps: 400_000}} // nobody says how wide the link should be
 	next.look()
-	if got := next.View().History(h.Name).PCIe; got != nil {
-		t.Errorf("PCIe is fine: %v, and any link would be", *got)
-	}
+	test.Nil(t, next.View().History(h.Name).PCIe, test.Sprint("PCIe is fine"))
 }
 
 // TestRecentIsBounded: a link that falls each second for a week, a rate that changes all day and a file that somebody
@@ -114,9 +112,8 @@ func TestRecentIsBounded(t *testing.T) {
 		w.see(withRate(h, 200))
 	}
 	recent := w.View().History(h.Name).Recent
-	if len(recent) != 16 || recent[0].What != "rate" {
-		t.Errorf("%d changes are kept: %v; want 16, and the only one of the rate", len(recent), w.lines(h))
-	}
+	test.True(t, len(recent) == 16 && recent[0].What == "rate",
+		test.Sprintf("%d changes are kept: %v; want 16, and the only one of the rate", len(recent), w.lines(h)))
 	past := map[string]health.Past{h.Name: {}}
 	one := past[h.Name]
 	for range 1000 {

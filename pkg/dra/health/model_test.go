@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -73,9 +74,9 @@ func (w *watched) look() {
 	if w.looked != nil {
 		w.looked(told)
 	}
-	if at, ok := w.Next(); ok && !at.After(w.now) {
-		w.t.Fatalf("the next look is due at %v, and it is %v: that would never end", at, w.now)
-	}
+	at, ok := w.Next()
+	must.True(w.t, !ok || at.After(w.now),
+		must.Sprintf("the next look is due at %v, and it is %v: that would never end", at, w.now))
 }
 
 // wait lets time pass in which nothing changes, looking only when the model asks.
@@ -274,9 +275,8 @@ func TestGone(t *testing.T) {
 	w.wait(time.Minute)
 	w.look()
 	w.want(held.Name, "none")
-	if got := len(w.all); got != 4 {
-		t.Errorf("%d transitions: %v", got, w.transitions())
-	}
+	got := len(w.all)
+	test.Eq(t, 4, got, test.Sprintf("%d transitions: %v", got, w.transitions()))
 }
 
 // TestComesAndGoes: a free device that vanishes again and again is no good either.

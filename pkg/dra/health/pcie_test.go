@@ -2,7 +2,6 @@ package health_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -95,9 +94,8 @@ func TestPCIeErrors(t *testing.T) {
 	read(4, 4700)
 	w.wait(5 * time.Second)
 	w.want(h.Name, "Healthy pcie-errors")
-	if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, "counter aer_nonfatal rose within 12h") {
-		t.Errorf("message is %q", message)
-	}
+	_, message := w.View().Report(h.Name, w.now)
+	test.StrContains(t, message, "counter aer_nonfatal rose within 12h", test.Sprint("message"))
 	w.poll(13 * time.Hour)
 	w.want(h.Name, "Healthy")
 

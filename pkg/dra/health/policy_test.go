@@ -38,13 +38,12 @@ func TestTaints(t *testing.T) {
 		last := ""
 		for _, taint := range tc.policy.Taints(verdict) {
 			got[taint.Key] = taint.Effect
-			if taint.Key <= last || taint.Value != "" || taint.TimeAdded != nil {
-				t.Errorf("%s: taint %v after %q", name, taint, last)
-			}
+			test.True(t, taint.Key > last && taint.Value == "" && taint.TimeAdded == nil,
+				test.Sprintf("%s: taint %v after %q", name, taint, last))
 			test.Nil(t, validation.IsQualifiedName(taint.Key), test.Sprintf("%s: key %q", name, taint.Key))
 			last = taint.Key
 		}
-		test.Eq(t, tc.want, got, test.Sprintf("%s", name))
+		test.Eq(t, tc.want, got, test.Sprint(name))
 	}
 	test.LessEq(t, resourceapi.DeviceTaintsMaxLength, len((health.Policy{Informational: true}).Taints(verdict)),
 		test.Sprint("taints, the API takes"))
@@ -93,11 +92,9 @@ func TestMessageFits(t *testing.T) {
 func TestNotes(t *testing.T) {
 	tr := health.Transition{Device: "pci-0000-3b-00-0", IBDev: "mlx5_0", Condition: health.PortDown, Holds: true,
 		Message: "port 1 is DOWN"}
-	if got, want := tr.Note(), "RDMA device pci-0000-3b-00-0 (mlx5_0): port 1 is DOWN"; got != want || !tr.Grave() {
-		t.Errorf("note is %q, want %q", got, want)
-	}
+	got, want := tr.Note(), "RDMA device pci-0000-3b-00-0 (mlx5_0): port 1 is DOWN"
+	test.True(t, got == want && tr.Grave(), test.Sprintf("note is %q, want %q", got, want))
 	tr.Holds = false
-	if got, want := tr.Note(), "RDMA device pci-0000-3b-00-0 (mlx5_0): over: port 1 is DOWN"; got != want || tr.Grave() {
-		t.Errorf("note is %q, want %q", got, want)
-	}
+	got, want = tr.Note(), "RDMA device pci-0000-3b-00-0 (mlx5_0): over: port 1 is DOWN"
+	test.True(t, got == want && !tr.Grave(), test.Sprintf("note is %q, want %q", got, want))
 }

@@ -117,9 +117,8 @@ func TestSickSeeds(t *testing.T) {
 			w.look()
 			w.wait(time.Minute)
 		}
-		if left := w.View().Taints(raised); len(left) > 0 {
-			t.Fatalf("seed %d: after the recovery there are %v", seed, effectsOf(left))
-		}
+		left := w.View().Taints(raised)
+		must.MapEmpty(t, left, must.Sprintf("seed %d: after the recovery there are %v", seed, effectsOf(left)))
 		told, moments := map[string]bool{}, map[time.Time]bool{}
 		for _, tr := range w.all {
 			moments[tr.At] = true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -53,10 +54,9 @@ func TestFlappingWithinADay(t *testing.T) {
 		fall(w, h, 10)
 		w.wait(5 * time.Second)
 		w.want(h.Name, "Healthy port-flapping")
-		if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message,
-			"port 1 fell 3 times within 24h, the last time at 09:00 UTC") {
-			t.Errorf("%s: message is %q", how, message)
-		}
+		_, message := w.View().Report(h.Name, w.now)
+		test.StrContains(t, message, "port 1 fell 3 times within 24h, the last time at 09:00 UTC",
+			test.Sprintf("%s: message", how))
 		w.poll(4*time.Hour - time.Minute)
 		w.want(h.Name, "Healthy port-flapping")
 		w.poll(3 * time.Minute)
@@ -118,9 +118,8 @@ func TestFallsSurviveARestart(t *testing.T) {
 		w.poll(time.Hour)
 	}
 	past, changed := w.Past()
-	if !changed || len(past[h.Name].Falls[1]) != 2 {
-		t.Fatalf("the past is %v, changed %v", past, changed)
-	}
+	must.True(t, changed && len(past[h.Name].Falls[1]) == 2,
+		must.Sprintf("the past is %v, changed %v", past, changed))
 	if _, changed := w.Past(); changed {
 		t.Error("the past has changed though nothing happened")
 	}
@@ -179,10 +178,9 @@ func TestSlowByPolicy(t *testing.T) {
 	w.want(below.Name, "Healthy port-slow")
 	w.want(at.Name, "Healthy")
 	w.want(above.Name, "Healthy")
-	if _, message := w.View().Report(below.Name, w.now); !strings.Contains(message,
-		"the rate is 200 Gb/s, and the policy's minRateGbps is 400: look at cable") {
-		t.Errorf("message is %q", message)
-	}
+	_, message := w.View().Report(below.Name, w.now)
+	test.StrContains(t, message, "the rate is 200 Gb/s, and the policy's minRateGbps is 400: look at cable",
+		test.Sprint("message"))
 	// A port that is down has a rate that means nothing.
 	w.see(at, down(below, 1), above)
 	w.wait(time.Minute)
@@ -276,9 +274,8 @@ func TestUnused(t *testing.T) {
 		w.wait(time.Minute)
 		v, _ := w.View().Verdict(h.Name)
 		taints := effectsOf(w.View().Taints(raised))[h.Name]
-		if v.Unused != want || (taints != "rdma.dev/port-down:NoSchedule ") != (name == "up") {
-			t.Errorf("%s: unused is %v, taints are %q", name, v.Unused, taints)
-		}
+		test.True(t, v.Unused == want && (taints != "rdma.dev/port-down:NoSchedule ") == (name == "up"),
+			test.Sprintf("%s: unused is %v, taints are %q", name, v.Unused, taints))
 		for _, tr := range w.all {
 			test.NotEq(t, want, tr.Grave(), test.Sprintf("%s: the event is a warning", name))
 		}

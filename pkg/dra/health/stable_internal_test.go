@@ -54,9 +54,8 @@ func TestCalmDevicesAreNotJudgedAgain(t *testing.T) {
 		must.Eq(t, diligent.view.verdicts, lazy.view.verdicts, must.Sprint("verdicts"))
 		a, okA := diligent.Next()
 		b, okB := lazy.Next()
-		if a != b || okA != okB || !cmp.Equal(diligent.Pending(), lazy.Pending()) {
-			t.Fatalf("the next look is due at %v, and for the lazy one at %v", a, b)
-		}
+		must.True(t, a == b && okA == okB && cmp.Equal(diligent.Pending(), lazy.Pending()),
+			must.Sprintf("the next look is due at %v, and for the lazy one at %v", a, b))
 	}
 	test.NotEq(t, 0, spared, test.Sprint("no look was spared"))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -43,9 +44,8 @@ func TestStorm(t *testing.T) {
 					told[tr.Condition]++
 				}
 				flapping, other := told[health.PortFlapping], told[health.PortDown]+told[health.DeviceGone]
-				if other != 2 || flapping+other != len(w.all) || flapping != 0 && flapping != 2 {
-					t.Errorf("%s flaps every %v, held %v: transitions %v", name, gap, held, w.transitions())
-				}
+				test.True(t, other == 2 && flapping+other == len(w.all) && (flapping == 0 || flapping == 2),
+					test.Sprintf("%s flaps every %v, held %v: transitions %v", name, gap, held, w.transitions()))
 			}
 		}
 	}
@@ -114,9 +114,8 @@ func TestAnyHistory(t *testing.T) {
 			m.wait(time.Hour)
 		}
 		for _, h := range hcas {
-			if got, want := w.state(h.Name), fresh.state(h.Name); got != want {
-				t.Fatalf("seed %d: %s ends as %q, and without a history as %q", seed, h.Name, got, want)
-			}
+			got, want := w.state(h.Name), fresh.state(h.Name)
+			must.Eq(t, want, got, must.Sprintf("seed %d: %s ends", seed, h.Name))
 		}
 	}
 }
@@ -170,13 +169,12 @@ func TestTransitionsAreBounded(t *testing.T) {
 		}
 		w.wait(time.Duration(r.Int64N(int64(time.Duration(1+r.IntN(60)) * time.Second))))
 	}
-	if most := 2 * int(time.Hour/(30*time.Second)); len(w.all) > most || len(w.all) == 0 {
-		t.Errorf("%d transitions in an hour, want some and at most %d", len(w.all), most)
-	}
+	most := 2 * int(time.Hour/(30*time.Second))
+	test.True(t, len(w.all) <= most && len(w.all) != 0,
+		test.Sprintf("%d transitions in an hour, want some and at most %d", len(w.all), most))
 	for i := 1; i < len(w.all); i++ {
-		if gap := w.all[i].At.Sub(w.all[i-1].At); !w.all[i].Holds && gap < 30*time.Second {
-			t.Errorf("a fault ended after %v", gap)
-		}
+		gap := w.all[i].At.Sub(w.all[i-1].At)
+		test.True(t, w.all[i].Holds || gap >= 30*time.Second, test.Sprintf("a fault ended after %v", gap))
 	}
 }
 
@@ -232,9 +230,9 @@ func TestClockIsSet(t *testing.T) {
 			must.Eq(t, want, got, must.Sprintf("seed %d: transitions", seed))
 			next, due := steady.Next()
 			nextSet, dueSet := set.Next()
-			if due != dueSet || next.Sub(now) != nextSet.Sub(jumped) {
-				t.Fatalf("seed %d: the next look is due in %v, want %v", seed, nextSet.Sub(jumped), next.Sub(now))
-			}
+			must.True(t, due == dueSet && next.Sub(now) == nextSet.Sub(jumped),
+				must.Sprintf("seed %d: the next look is due in %v, want %v", seed, nextSet.Sub(jumped),
+					next.Sub(now)))
 			for _, h := range hcas {
 				want, got := steady.View().Taints(health.Policy{})[h.Name], set.View().Taints(health.Policy{})[h.Name]
 				must.Eq(t, fmt.Sprint(want), fmt.Sprint(got),

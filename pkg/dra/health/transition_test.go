@@ -34,8 +34,7 @@ func TestSummary(t *testing.T) {
 		many = append(many, down(i, "port 1 is DOWN: "+strings.Repeat("x", 2000)))
 	}
 	got := health.Summary(many)
-	if len(got) > 1024 || !strings.HasPrefix(got, "200 RDMA devices: pci-0000-00-00-0 (mlx5_0), ") ||
-		!strings.Contains(got, " more: port 1 is DOWN: xxx") {
-		t.Errorf("of 200 HCAs it says, in %d bytes, %q", len(got), got)
-	}
+	test.True(t, len(got) <= 1024 && strings.HasPrefix(got, "200 RDMA devices: pci-0000-00-00-0 (mlx5_0), ") &&
+		strings.Contains(got, " more: port 1 is DOWN: xxx"),
+		test.Sprintf("of 200 HCAs it says, in %d bytes, %q", len(got), got))
 }

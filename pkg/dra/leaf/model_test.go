@@ -83,9 +83,8 @@ func TestAgreement(t *testing.T) {
 	h.want("after 9 minutes", "leaf-1", "leaf-1")
 	h.sees(time.Minute, to("leaf-2"))
 	v = h.want("after 10 minutes", "leaf-2", "leaf-2")
-	if s := v.Port(device, 1); s.Since != h.now || s.Source != leaf.Networkd || s.Why != "" {
-		t.Errorf("the state is %+v", s)
-	}
+	s := v.Port(device, 1)
+	test.True(t, s.Since == h.now && s.Source == leaf.Networkd && s.Why == "", test.Sprintf("the state is %+v", s))
 	h.sees(5*time.Minute, nothing)
 	h.want("nothing for a moment", "leaf-2", "leaf-2")
 	h.sees(10*time.Minute, nothing)
@@ -170,13 +169,9 @@ func TestSame(t *testing.T) {
 	h.sees(time.Minute, planned)
 	test.False(t, before.Same(h.View(h.snap, nil)), test.Sprint("another plan is the same view"))
 	var none *leaf.View
-	if before.Same(none) || !none.Same(nil) {
-		t.Error("a nil view is the same as one with links")
-	}
-	if none.First(device).Leaf != "" || none.Port(device, 1).Leaf != "" || none.Leaves() != nil {
-		t.Error("a nil view has links")
-	}
-	if got := before.Leaves(); len(got) != 2 || got[device] != "leaf-1" {
-		t.Errorf("the leaves are %v", got)
-	}
+	test.True(t, !before.Same(none) && none.Same(nil), test.Sprint("a nil view is the same as one with links"))
+	test.True(t, none.First(device).Leaf == "" && none.Port(device, 1).Leaf == "" && none.Leaves() == nil,
+		test.Sprint("a nil view has links"))
+	got := before.Leaves()
+	test.True(t, len(got) == 2 && got[device] == "leaf-1", test.Sprintf("the leaves are %v", got))
 }

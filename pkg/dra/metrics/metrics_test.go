@@ -18,10 +18,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 )
@@ -33,66 +30,40 @@ func text(t *testing.T, g prometheus.Gatherer) string {
 	must.NoError(t, err)
 	var out bytes.Buffer
 	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&out, f); err != nil {
-			t.Fatal(err)
-		}
+		_, err := expfmt.MetricFamilyToText(&out, f)
+		must.NoError(t, err)
 	}
 	return out.String()
 }
 
-// state has one of everything.
-func state(context.Context) metrics.State {
-	alone := metrics.Owner{Namespace: "team-a", Claim: "hca", Pod: "trainer-0"}
-	four, yes := uint64(4), true
-	return metrics.State{
-		Devices: []metrics.Device{{
-			Name: "pci-0000-19-00-0", IBDev: "mlx5_0", Driver: "mlx5_core", Function: "pf", Protocol: "roce", Model: "MT4129",
-			BoardID: "MT_0000000838", Firmware: "28.39.1002", PCI: "0000:19:00.0", NUMANode: "0", Owner: alone, Healthy: &yes,
-			Taints: []metrics.Taint{{Key: "rdma.dev/port-errors", Effect: "None"}}, Conditions: []string{"port-errors"}, Falls: 3,
-			Ports: []metrics.Port{{Number: 1, Active: true, BytesPerSecond: 50e9, Counters: counters.Port{
-				Standard: []counters.Counter{{Name: "port_rcv_data", Value: 25}, {Name: "port_xmit_packets", Value: 7}},
-				Hardware: []counters.Counter{{Name: "out_of_buffer", Value: 3}, {Name: "active_qps", Value: 12}}, Unreadable: 1,
-			}}},
-			Counters: counters.Device{Hardware: []counters.Counter{{Name: "cmds_err", Value: 0},
-				{Name: "active_pds", Value: 2}}, Unreadable: 2},
-		}, {
-			Name: "pci-0000-29-00-0", IBDev: "mlx5_1", Ports: []metrics.Port{{Number: 1}}, Healthy: new(bool), Unused: true,
-		}, {
-			Name: "soft-\xff", IBDev: "rxe0", // no UTF-8: only its own series are lost
-		}},
-		Allocations: []metrics.Allocation{{Device: "pci-0000-19-00-0", DRADevice: "pci-0000-19-00-0", Owner: alone}},
-		Containers: []metrics.Container{{Usage: rdmacgroup.Usage{
-			PodUID: "0f1e2d3c", Container: "c0ffee", IBDev: "mlx5_0", Handles: 1, Objects: 3,
-			MaxHandles: &four, MaxObjects: &four,
-		}, Device: "pci-0000-19-00-0", Owner: alone}},
-		Published:      map[string]int{"exclusive": 2, "shared": 0, "group": 0},
-		Allocated:      map[string]int{"exclusive": 1, "shared": 0, "group": 0},
-		PreparedClaims: 1, Conditions: map[string]int{"port-errors": 1, "port-down": 0}, Omitted: 5, Registered: true,
-		Blocks:   []blocks.Usage{{IPAM: "roce", Size: 253, Addresses: make([]blocks.Address, 2)}, {IPAM: "rail1"}},
-		Troubles: []metrics.Failure{{Request: "get resourceclaims", Reason: "Timeout"}},
-		Failures: map[metrics.Failure]int{{Request: "get resourceclaims", Reason: "Timeout"}: 3},
-	}
+// collector shows one of everything.
+func collector(t *testing.T) prometheus.Collector {
+	t.Helper()
+	state := golden.Input[metrics.State](t, "state")
+	state.Devices[2].Name = "soft-\xff" // no UTF-8: only its own series are lost
+	state.Failures = map[metrics.Failure]int{state.Troubles[0]: 3}
+	return metrics.NewCollector(func(context.Context) metrics.State { return state })
 }
 
 // TestCollector compares a scrape with a golden file.
 func TestCollector(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(metrics.NewCollector(state))
+	r.MustRegister(collector(t))
 	got := text(t, r)
 	golden.Bytes(t, "scrape.golden", []byte(got))
 }
 
 // all is a registry with all metrics of the driver.
-func all(t *testing.T) (*metrics.Instruments, *prometheus.Registry) {
+func all(t *testing.T) *prometheus.Registry {
 	t.Helper()
-	i := metrics.New()
-	i.Registry().MustRegister(metrics.NewCollector(state))
-	return i, i.Registry()
+	r := metrics.New().Registry()
+	r.MustRegister(collector(t))
+	return r
 }
 
 // TestLint: names and units are as Prometheus wants them.
 func TestLint(t *testing.T) {
-	_, r := all(t)
+	r := all(t)
 	problems, err := promlint.New(strings.NewReader(text(t, r))).Lint()
 	must.NoError(t, err)
 	for _, p := range problems {
@@ -102,25 +73,22 @@ func TestLint(t *testing.T) {
 
 // TestCatalog: each metric that is gathered is in the catalog, with its type.
 func TestCatalog(t *testing.T) {
-	i, r := all(t)
+	r := all(t)
 	catalog := map[string]metrics.Metric{}
 	for _, m := range metrics.Catalog {
-		if _, twice := catalog[m.Name]; twice || m.Help == "" || m.Bound == "" {
-			t.Errorf("%s is there twice, or says nothing of itself", m.Name)
-		}
+		_, twice := catalog[m.Name]
+		test.True(t, !twice && m.Help != "" && m.Bound != "",
+			test.Sprintf("%s is there twice, or says nothing of itself", m.Name))
 		catalog[m.Name] = m
 	}
-	_ = i
 	families, err := r.Gather()
 	must.NoError(t, err)
 	for _, f := range families {
 		m, ok := catalog[f.GetName()]
-		if !ok && strings.HasPrefix(f.GetName(), "rdma_") {
-			t.Errorf("%s is not in the catalog", f.GetName())
-		}
-		if ok && !strings.EqualFold(string(m.Kind), f.GetType().String()) {
-			t.Errorf("%s is a %s", f.GetName(), f.GetType())
-		}
+		test.True(t, ok || !strings.HasPrefix(f.GetName(), "rdma_"),
+			test.Sprintf("%s is not in the catalog", f.GetName()))
+		test.True(t, !ok || strings.EqualFold(string(m.Kind), f.GetType().String()),
+			test.Sprintf("%s is a %s", f.GetName(), f.GetType()))
 	}
 }
 
@@ -131,9 +99,8 @@ func TestInstruments(t *testing.T) {
 	w := i.Start(metrics.Prepare)
 	w.Lap(metrics.PhasePlan)
 	boom := errors.New("boom")
-	if w.Fail(metrics.ReasonDevice, boom) != boom || w.Fail(metrics.ReasonDevice, nil) != nil {
-		t.Error("errors do not pass")
-	}
+	test.True(t, w.Fail(metrics.ReasonDevice, boom) == boom && w.Fail(metrics.ReasonDevice, nil) == nil,
+		test.Sprint("errors do not pass"))
 	w.Whole(metrics.PhaseClaim)
 	i.Published()
 	i.PublishFailed()
@@ -170,12 +137,10 @@ func TestCall(t *testing.T) {
 	}
 	boom := errors.New("no such claim")
 	for _, req := range []any{&drapb.NodePrepareResourcesRequest{}, &drapb.NodeUnprepareResourcesRequest{}, "GetInfo"} {
-		if resp, err := i.Call(t.Context(), req, answer("yes", nil)); resp != "yes" || err != nil {
-			t.Errorf("answer %v, %v", resp, err)
-		}
-		if _, err := i.Call(t.Context(), req, answer(nil, boom)); err != boom {
-			t.Errorf("error %v", err)
-		}
+		resp, err := i.Call(t.Context(), req, answer("yes", nil))
+		test.True(t, resp == "yes" && err == nil, test.Sprintf("answer %v, %v", resp, err))
+		_, err = i.Call(t.Context(), req, answer(nil, boom))
+		test.True(t, err == boom, test.Sprintf("error %v", err))
 	}
 	got := text(t, i.Registry())
 	for _, want := range []string{
@@ -193,26 +158,22 @@ func TestNothing(t *testing.T) {
 	w := i.Start(metrics.Publish)
 	w.Lap(metrics.PhaseBuild)
 	w.Whole(metrics.PhaseAll)
-	if w.Fail(metrics.ReasonCDI, os.ErrExist) != os.ErrExist {
-		t.Error("errors do not pass")
-	}
+	test.True(t, w.Fail(metrics.ReasonCDI, os.ErrExist) == os.ErrExist, test.Sprint("errors do not pass"))
 	i.Published()
 	i.PublishFailed()
 	i.Transitions([]health.Transition{{}})
 	i.HookReports([]hook.Report{{}})
-	if _, err := i.Call(t.Context(), &drapb.NodePrepareResourcesRequest{},
-		func(context.Context, any) (any, error) { return nil, os.ErrExist }); err != os.ErrExist {
-		t.Errorf("error %v", err)
-	}
+	_, err := i.Call(t.Context(), &drapb.NodePrepareResourcesRequest{},
+		func(context.Context, any) (any, error) { return nil, os.ErrExist })
+	test.True(t, err == os.ErrExist, test.Sprintf("error %v", err))
 }
 
 // TestReadEnds: a scrape ends whatever the host does.
 func TestReadEnds(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(metrics.NewCollector(func(ctx context.Context) metrics.State {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 10*time.Second {
-			t.Error("no end in time for Prometheus")
-		}
+		deadline, ok := ctx.Deadline()
+		test.True(t, ok && time.Until(deadline) <= 10*time.Second, test.Sprint("no end in time for Prometheus"))
 		return metrics.State{}
 	}))
 	text(t, r)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -139,9 +140,9 @@ func testSilentCard(t *testing.T) {
 	for range 2 {
 		test.Eq(t, want, asker.ask(snap, nil), test.Sprint("while a card is silent"))
 	}
-	if got := a.asked["pci/first"]; got != len(health.Reporters()) {
-		t.Errorf("the silent card was asked %d questions, want each of %v once", got, health.Reporters())
-	}
+	got := a.asked["pci/first"]
+	test.Eq(t, len(health.Reporters()), got,
+		test.Sprintf("the silent card was asked %d questions, want each of %v once", got, health.Reporters()))
 	close(a.hang)
 	synctest.Wait()
 	want["first"] = nil
@@ -175,37 +176,27 @@ func TestSoftwareMoved(t *testing.T) {
 	is := func(n *Node, ibdev, want string) {
 		t.Helper()
 		i := slices.IndexFunc(n.Host().HCAs, func(h rdma.HCA) bool { return h.IBDev == ibdev })
-		if got := n.Host().HCAs[i].Software; got == nil || got.Netdev != want {
-			t.Errorf("the host's interface of %s is %+v, want %q", ibdev, got, want)
-		}
+		got := n.Host().HCAs[i].Software
+		test.True(t, got != nil && got.Netdev == want,
+			test.Sprintf("the host's interface of %s is %+v, want %q", ibdev, got, want))
 	}
 	kernel.software = map[string]*rdma.Software{"rxe0": {Index: 1}, "rxe1": {Index: 2}}
 	for _, mode := range []string{podnet.Macvlan, podnet.Move} {
 		want := map[string]string{podnet.Move: "eth1"}[mode]
 		device := plan.Device{Device: "soft-rxe-eth1", Network: &plan.Network{Mode: mode}}
 		p := &plan.Plan{UID: "uid", Namespace: "ns", Name: "claim", Devices: []plan.Device{device}}
-		if err := n.cfg.Store.Claim(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Rescan(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, n.cfg.Store.Claim(t.Context(), p))
+		must.NoError(t, n.Rescan())
 		is(n, "rxe0", "")
 		is(n, "rxe1", want)
 		if mode == podnet.Move { // the next driver
 			n.remember(t.Context())
 			next, err := Open(n.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			nobody := func(context.Context, int, []health.Transition, []*plan.Plan) {}
-			if err := next.Start(t.Context(), Listener{Health: nobody}); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, next.Start(t.Context(), Listener{Health: nobody}))
 			is(next, "rxe1", want)
 		}
-		if err := n.cfg.Store.Remove("uid"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, n.cfg.Store.Remove("uid"))
 	}
 }

@@ -27,9 +27,8 @@ func TestHealthStaysKnown(t *testing.T) {
 	changed := n.Judged().Outdated()
 	now := start.Add(2 * health.DefaultConfig().Stale)
 	test.False(t, n.judge(t.Context(), now), test.Sprint("the health has changed"))
-	if status, message := n.Judged().Health.Report(host.Last.Name, now); status != health.Healthy {
-		t.Errorf("the last HCA is %s: %s", status, message)
-	}
+	status, message := n.Judged().Health.Report(host.Last.Name, now)
+	test.Eq(t, health.Healthy, status, test.Sprintf("the last HCA is %s: %s", status, message))
 	select {
 	case <-changed:
 		t.Error("who waits for a change of health was woken")
@@ -51,9 +50,10 @@ func TestViewIsJudged(t *testing.T) {
 	look := func(what string, v View, want rdma.PortState, down bool) {
 		t.Helper()
 		verdict, _ := v.Health.Verdict(host.Last.Name)
-		if got := v.Lookup(host.Last.Name).Ports[0].State; got != want || (len(verdict.Faults) > 0) != down {
-			t.Errorf("%s: the port is %s, with the faults %v; want %s, faults %v", what, got, verdict.Faults, want, down)
-		}
+		got := v.Lookup(host.Last.Name).Ports[0].State
+		test.True(t, got == want && (len(verdict.Faults) > 0) == down,
+			test.Sprintf("%s: the port is %s, with the faults %v; want %s, faults %v", what, got, verdict.Faults,
+				want, down))
 	}
 	look("read and not judged", n.View(t.Context()), rdma.PortActive, false)
 	test.Eq(t, rdma.PortDown, n.Host().Lookup(host.Last.Name).Ports[0].State, test.Sprint("the host has the port"))
@@ -85,9 +85,8 @@ func TestAnnouncedBeforeWritten(t *testing.T) {
 		}})
 		written := func() bool {
 			var past map[string]health.Past
-			if _, err := n.cfg.Store.Memory().Recall(memoryHealth, &past); err != nil {
-				t.Error(err)
-			}
+			_, err := n.cfg.Store.Memory().Recall(memoryHealth, &past)
+			test.NoError(t, err)
 			_, fault := past[host.Last.Name].Since[health.PortDown]
 			return fault
 		}
@@ -108,9 +107,8 @@ func TestAnnouncedBeforeWritten(t *testing.T) {
 		signals <- watch.Signal{Changes: rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}}
 		time.Sleep(2 * health.DefaultConfig().Down)
 		synctest.Wait()
-		if announced == 0 || early || !written() {
-			t.Errorf("announced %d times, written before: %v, written: %v; want both, the announcement first",
-				announced, early, written())
-		}
+		test.True(t, announced != 0 && !early && written(),
+			test.Sprintf("announced %d times, written before: %v, written: %v; want both, the announcement first",
+				announced, early, written()))
 	})
 }

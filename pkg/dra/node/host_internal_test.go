@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
@@ -19,9 +20,7 @@ func TestKnownWhileItMoves(t *testing.T) {
 	n := opened(t, Config{Sys: sysfs.DirFS(filepath.Join(root, "sys"))})
 	const name = "pci-0000-3b-00-0"
 	before, ok := n.Host().Known(name)
-	if !ok || before.Protocol != rdma.ProtocolRoCE {
-		t.Fatalf("known is %+v, %v", before, ok)
-	}
+	must.True(t, ok && before.Protocol == rdma.ProtocolRoCE, must.Sprintf("known is %+v, %v", before, ok))
 	ports, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband", before.IBDev, "ports"))
 	if err == nil {
 		err = os.RemoveAll(ports)
@@ -29,10 +28,9 @@ func TestKnownWhileItMoves(t *testing.T) {
 	must.NoError(t, err)
 	err = n.Rescan()
 	host := n.Host()
-	if err != nil || host.Lookup(name) == nil || len(host.Lookup(name).Ports) > 0 {
-		t.Fatalf("the host has %+v, %v", host.Snapshot, err)
-	}
-	if after, _ := n.Host().Known(name); after.Protocol != before.Protocol || len(after.Ports) != len(before.Ports) {
-		t.Errorf("known is %+v, and was %+v", after, before)
-	}
+	must.True(t, err == nil && host.Lookup(name) != nil && len(host.Lookup(name).Ports) == 0,
+		must.Sprintf("the host has %+v, %v", host.Snapshot, err))
+	after, _ := n.Host().Known(name)
+	test.True(t, after.Protocol == before.Protocol && len(after.Ports) == len(before.Ports),
+		test.Sprintf("known is %+v, and was %+v", after, before))
 }

@@ -130,12 +130,11 @@ func TestLeafSources(t *testing.T) {
 		"- {node: b, hca: eth0, leaf: leaf-9}\n")
 	v := w.looks(0)
 	w.want("at first", v, "leaf-1", "leaf-1", "ib-1")
-	if s := v.First(bondHCA); s.Source != leaf.Networkd || s.Link.Port != "" || s.Planned.Leaf != "leaf-1" {
-		t.Errorf("the bond's link is %+v", s)
-	}
-	if got := w.wiring(); len(got) != 2 {
-		t.Errorf("wiring is %v", got)
-	}
+	s := v.First(bondHCA)
+	test.True(t, s.Source == leaf.Networkd && s.Link.Port == "" && s.Planned.Leaf == "leaf-1",
+		test.Sprintf("the bond's link is %+v", s))
+	got := w.wiring()
+	test.MapLen(t, 2, got, test.Sprintf("wiring is %v", got))
 
 	w.hears("4", "leaf-2")
 	v = w.looks(time.Minute)
@@ -163,12 +162,11 @@ func TestLeafOverRestart(t *testing.T) {
 func TestLeafOff(t *testing.T) {
 	w := newWired(t)
 	w.write("site.yaml", "no table")
-	if v := w.looks(0); v != nil || w.wiring() != nil || len(w.sys.Asked) > 0 {
-		t.Errorf("without a source: %v, asked for %v", v, w.sys.Asked)
-	}
-	if c, _ := w.timer(w.now); c != nil {
-		t.Error("without a source, a reading is due")
-	}
+	v := w.looks(0)
+	test.True(t, v == nil && w.wiring() == nil && len(w.sys.Asked) == 0,
+		test.Sprintf("without a source: %v, asked for %v", v, w.sys.Asked))
+	c, _ := w.timer(w.now)
+	test.True(t, c == nil, test.Sprint("without a source, a reading is due"))
 	w.write("site.yaml", tableHead+"- {node: a, hca: bond0, leaf: leaf-1}\n")
 	w.sources.Store(&[]leaf.Source{leaf.Table})
 	w.want("with a source", w.looks(time.Minute), "leaf-1", "leaf-1", "")

@@ -60,9 +60,9 @@ func TestAskedAgain(t *testing.T) {
 		m := &movable{Mover: mover}
 		snap := rdmatest.Snapshot(t, "exclusive-netns")
 		for i, want := range c.want {
-			if got, ok := m.Fixed(&Host{}, snap)[hca]; !ok || got != want {
-				t.Errorf("%v: the reason at question %d is %q, want %q", c.answers, i+1, got, want)
-			}
+			got, ok := m.Fixed(&Host{}, snap)[hca]
+			test.True(t, ok && got == want,
+				test.Sprintf("%v: the reason at question %d is %q, want %q", c.answers, i+1, got, want))
 		}
 		test.Eq(t, 0, len(mover.left), test.Sprintf("%v: the kernel was not asked for %v", c.answers, mover.left))
 	}
@@ -112,9 +112,8 @@ func TestNotReadMidway(t *testing.T) {
 	})
 	n = opened(t, Config{Sys: sysfs.DirFS(filepath.Join(rdmatest.Root(t, "roce-sriov"), "sys")), Mover: mover})
 	for _, move := range []func(string, string) (bool, error){n.In, n.Out} {
-		if _, err := move("mlx5_2", "/run/netns/pod"); err != nil {
-			t.Error(err)
-		}
+		_, err := move("mlx5_2", "/run/netns/pod")
+		test.NoError(t, err)
 	}
 	test.Eq(t, 2, moves, test.Sprint("moves"))
 	if err := n.Rescan(); err != nil { // the lock is free again

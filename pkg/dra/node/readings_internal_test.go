@@ -6,6 +6,7 @@ import (
 	"testing/fstest"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/pcie"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -85,7 +86,7 @@ func TestReadPorts(t *testing.T) {
 		vf.Name, vf.Function = "vf", rdma.VF
 		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds(), new(movable).moveCount)
 		want := map[health.PortID]health.Reading{{Device: "pf", Port: 1}: tc.want}
-		test.Eq(t, want, got, test.Sprintf("%s", tc.name))
+		test.Eq(t, want, got, test.Sprint(tc.name))
 	}
 }
 
@@ -100,11 +101,9 @@ func TestFallsOfMoves(t *testing.T) {
 	}
 	before := read(m.moveCount)
 	during := read(func(ibdev string) uint64 { defer m.Moving(ibdev)(); return m.moveCount(ibdev) })
-	if _, err := m.In("mlx5_0", "/run/netns/pod"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := m.In("mlx5_0", "/run/netns/pod")
+	must.NoError(t, err)
 	after := read(m.moveCount)
-	if before.Falls == nil || during.Falls != nil || after.Falls == nil || after.Moves == before.Moves {
-		t.Errorf("before %+v, meanwhile %+v, after %+v", before, during, after)
-	}
+	test.True(t, before.Falls != nil && during.Falls == nil && after.Falls != nil &&
+		after.Moves != before.Moves, test.Sprintf("before %+v, meanwhile %+v, after %+v", before, during, after))
 }

@@ -23,17 +23,14 @@ func TestEventCost(t *testing.T) {
 		cost[functions] = host.Operations()
 		t.Logf("%d HCAs: %d operations", functions, cost[functions])
 		now := n.Host().Lookup(host.Last.Name)
-		if now == nil || now.Port1().State == rdma.PortActive {
-			t.Errorf("the failed port was not noticed: %+v", now)
-		}
+		test.True(t, now != nil && now.Port1().State != rdma.PortActive,
+			test.Sprintf("the failed port was not noticed: %+v", now))
 		test.Eq(t, 0, len(n.changed), test.Sprint("a link that fails has the specs of all claims looked"))
-		if diff := rdma.Compare(before.Snapshot, n.Host().Snapshot); len(diff.HCAs) != 1 {
-			t.Errorf("changed are %v, want one", diff.HCAs)
-		}
+		diff := rdma.Compare(before.Snapshot, n.Host().Snapshot)
+		test.Len(t, 1, diff.HCAs, test.Sprintf("changed are %v, want one", diff.HCAs))
 	}
-	if cost[1016] > cost[8] || cost[8] > 40 {
-		t.Errorf("an event costs %v operations, want the same few for any number of HCAs", cost)
-	}
+	test.True(t, cost[1016] <= cost[8] && cost[8] <= 40,
+		test.Sprintf("an event costs %v operations, want the same few for any number of HCAs", cost))
 }
 
 // TestReadsOfAPoll: a look at states and health of all links reads a few files of each card, and nothing of its VFs.
@@ -54,9 +51,8 @@ func TestReadsOfAPoll(t *testing.T) {
 		reads := host.Operations()
 		t.Logf("%d functions, %d cards: %d operations, %d of them for states, twice a minute",
 			functions, cards, reads, states)
-		if cards == 0 || states > cards+2 || reads > 60*cards {
-			t.Errorf("%d functions with %d cards cost %d operations, %d of them for states, want at most 60 a card",
-				functions, cards, reads, states)
-		}
+		test.True(t, cards != 0 && states <= cards+2 && reads <= 60*cards,
+			test.Sprintf("%d functions with %d cards cost %d operations, %d of them for states, want at most 60 a card",
+				functions, cards, reads, states))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/shoenig/test"
 )
 
 // TestSecondOpinion: rdmamap is asked once about what an HCA is called, and again when it is
@@ -21,9 +22,9 @@ func TestSecondOpinion(t *testing.T) {
 	check := func(when string, wantMoved bool, wantAsked int) {
 		t.Helper()
 		asked = 0
-		if err := s.confirm(&hca); errors.Is(err, rdma.ErrChanged) != wantMoved || asked != wantAsked {
-			t.Errorf("%s: asked %d times, error %v; want %d, moved %v", when, asked, err, wantAsked, wantMoved)
-		}
+		err := s.confirm(&hca)
+		test.True(t, errors.Is(err, rdma.ErrChanged) == wantMoved && asked == wantAsked,
+			test.Sprintf("%s: asked %d times, error %v; want %d, moved %v", when, asked, err, wantAsked, wantMoved))
 	}
 	check("at first", false, 1)
 	check("again", false, 0)

@@ -44,9 +44,10 @@ func TestVPDOnceABoot(t *testing.T) {
 	}{{"a", 12}, {"a", 0}, {"b", 12}} {
 		sys.Reset()
 		n := openedIn(t, dir, step.boot, sys)
-		if usable := len(n.Host().Usable()); usable != 8 || sys.VPD != step.want {
-			t.Errorf("boot %s: %d HCAs are usable, and VPD is read %d times; want 8 and %d", step.boot, usable, sys.VPD, step.want)
-		}
+		usable := len(n.Host().Usable())
+		test.True(t, usable == 8 && sys.VPD == step.want,
+			test.Sprintf("boot %s: %d HCAs are usable, and VPD is read %d times; want 8 and %d", step.boot,
+				usable, sys.VPD, step.want))
 	}
 }
 
@@ -56,9 +57,10 @@ func TestVPDDenied(t *testing.T) {
 	sys.open = func(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}
-	if n := openedIn(t, dir, "a", sys); len(n.Host().Usable()) != 12 || len(n.Host().VPDProblems) != 12 {
-		t.Errorf("%d HCAs are usable, problems %v; want 12 and 12", len(n.Host().Usable()), n.Host().VPDProblems)
-	}
+	n := openedIn(t, dir, "a", sys)
+	test.True(t, len(n.Host().Usable()) == 12 && len(n.Host().VPDProblems) == 12,
+		test.Sprintf("%d HCAs are usable, problems %v; want 12 and 12", len(n.Host().Usable()),
+			n.Host().VPDProblems))
 	sys.open = nil
 	test.Eq(t, 8, len(openedIn(t, dir, "a", sys).Host().Usable()),
 		test.Sprint("HCAs are usable when VPD may be read"))
@@ -79,9 +81,10 @@ func TestPrepareWaitsForNoVPD(t *testing.T) {
 	if err := n.Rescan(); err != nil { // as Settle does
 		t.Fatal(err)
 	}
-	if hcas, usable := len(n.Host().HCAs), len(n.Host().Usable()); hcas != 12 || usable != 0 || len(asked) > 0 {
-		t.Errorf("%d HCAs, %d of them usable, VPD asked for %d times; want 12, 0 and 0", hcas, usable, len(asked))
-	}
+	hcas, usable := len(n.Host().HCAs), len(n.Host().Usable())
+	test.True(t, hcas == 12 && usable == 0 && len(asked) == 0,
+		test.Sprintf("%d HCAs, %d of them usable, VPD asked for %d times; want 12, 0 and 0", hcas, usable,
+			len(asked)))
 	done := make(chan error)
 	go func() { _, err := n.readVPD(t.Context()); done <- err }()
 	<-asked
@@ -103,9 +106,9 @@ func TestVPDOfStoppedDriver(t *testing.T) {
 	must.NoError(t, n.Rescan())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := n.readVPD(ctx); err != nil || len(n.scanner.UnreadVPD()) != 12 {
-		t.Errorf("error %v, VPD to read %d; want none and 12", err, len(n.scanner.UnreadVPD()))
-	}
+	_, err := n.readVPD(ctx)
+	test.True(t, err == nil && len(n.scanner.UnreadVPD()) == 12,
+		test.Sprintf("error %v, VPD to read %d; want none and 12", err, len(n.scanner.UnreadVPD())))
 }
 
 // vpdFS lets reads of VPD go another way.

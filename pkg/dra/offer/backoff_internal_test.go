@@ -16,9 +16,8 @@ func TestAPIBackoff(t *testing.T) {
 		least := min(time.Second<<min(step, 10), 30*time.Second)
 		waits := [2]time.Duration{a.Step(), b.Step()}
 		for _, wait := range waits {
-			if wait < least || wait > least*3/2 {
-				t.Errorf("wait %d is %v, want %v and up to half as much more", step, wait, least)
-			}
+			test.True(t, wait >= least && wait <= least*3/2,
+				test.Sprintf("wait %d is %v, want %v and up to half as much more", step, wait, least))
 		}
 		if waits[0] == waits[1] {
 			same++

@@ -43,10 +43,9 @@ func TestHeldBackOnce(t *testing.T) {
 	for range 3 {
 		h.report(m.View(), p, &r)
 	}
-	if len(r.events) != 1 || !strings.Contains(r.events[0].Message, "card 0000:19:00 has the effects") ||
-		!strings.HasSuffix(r.events[0].Message, "effect None: pci-0000-3b-00-0 (port-slow)") {
-		t.Errorf("events are %+v, want one", r.events)
-	}
+	test.True(t, len(r.events) == 1 && strings.Contains(r.events[0].Message, "card 0000:19:00 has the effects") &&
+		strings.HasSuffix(r.events[0].Message, "effect None: pci-0000-3b-00-0 (port-slow)"),
+		test.Sprintf("events are %+v, want one", r.events))
 	h.report(m.View(), health.Policy{}, &r)
 	h.report(m.View(), p, &r)
 	test.Eq(t, 2, len(r.events), test.Sprint("events"))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,8 +21,7 @@ func TestReach(t *testing.T) {
 		soon    bool
 	}{{unknown, false, false}, {refused, false, false}, {nil, false, true}, {refused, false, false}, {nil, false, true}, {unknown, false, false}, {nil, true, false}, {unknown, true, false}, {refused, false, false}} {
 		again := r.judge(step.answer)
-		if r.unbound.Load() != step.unbound || (again <= time.Minute) != step.soon {
-			t.Errorf("step %d: unbound %t, again in %v; want %+v", i, r.unbound.Load(), again, step)
-		}
+		test.True(t, r.unbound.Load() == step.unbound && (again <= time.Minute) == step.soon,
+			test.Sprintf("step %d: unbound %t, again in %v; want %+v", i, r.unbound.Load(), again, step))
 	}
 }

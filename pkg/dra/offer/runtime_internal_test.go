@@ -1,6 +1,10 @@
 package offer
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/shoenig/test"
+)
 
 // TestDropsCDI: which runtimes start a container without its CDI devices.
 func TestDropsCDI(t *testing.T) {
@@ -15,8 +19,7 @@ func TestDropsCDI(t *testing.T) {
 		"docker://1.13":            false,
 		"":                         false,
 	} {
-		if err := dropsCDI(version); (err != nil) != want {
-			t.Errorf("runtime %q: %v", version, err)
-		}
+		err := dropsCDI(version)
+		test.Eq(t, want, (err != nil), test.Sprintf("runtime %q: %v", version, err))
 	}
 }

@@ -55,9 +55,8 @@ func TestPodClaimName(t *testing.T) {
 			must.NoError(t, err)
 			test.Eq(t, tc.want, p.Metadata.PodClaim, test.Sprint("the pod's name of the claim"))
 			for _, m := range p.Metadata.Mounts(p) {
-				if !strings.HasPrefix(m.ContainerPath, "/var/run/kubernetes.io/dra-device-attributes/") || strings.Contains(m.ContainerPath, "..") {
-					t.Errorf("mounted at %.80q", m.ContainerPath)
-				}
+				test.True(t, strings.HasPrefix(m.ContainerPath, "/var/run/kubernetes.io/dra-device-attributes/") &&
+					!strings.Contains(m.ContainerPath, ".."), test.Sprintf("mounted at %.80q", m.ContainerPath))
 			}
 		})
 	}
@@ -85,13 +84,11 @@ func TestUnboundedFields(t *testing.T) {
 		},
 	} {
 		_, err := New(bare(change), Facts{Pool: "node1", Site: DefaultSite()})
-		if err == nil || !strings.Contains(err.Error(), field) || len(err.Error()) > MaxError {
-			t.Errorf("error %.200v, want one with %q", err, field)
-		}
+		test.True(t, err != nil && strings.Contains(err.Error(), field) && len(err.Error()) <= MaxError,
+			test.Sprintf("error %.200v, want one with %q", err, field))
 	}
-	if _, err := New(bare(func(*resourceapi.ResourceClaim) {}), Facts{Pool: "node1", Site: DefaultSite()}); err != nil {
-		t.Error(err)
-	}
+	_, err := New(bare(func(*resourceapi.ResourceClaim) {}), Facts{Pool: "node1", Site: DefaultSite()})
+	test.NoError(t, err)
 }
 
 func TestBounded(t *testing.T) {
@@ -100,7 +97,6 @@ func TestBounded(t *testing.T) {
 	if !errors.Is(got, cause) || len(got.Error()) > MaxError || !strings.HasPrefix(got.Error(), "claim: ää") || !strings.HasSuffix(got.Error(), "is left out)") {
 		t.Errorf("%d bytes: %.20q", len(got.Error()), got.Error())
 	}
-	if short := errors.New("short"); Bounded(short) != short || Bounded(nil) != nil {
-		t.Error("a short error is changed")
-	}
+	short := errors.New("short")
+	test.True(t, Bounded(short) == short && Bounded(nil) == nil, test.Sprint("a short error is changed"))
 }

@@ -34,9 +34,9 @@ func TestGroupErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := plan.New(claim(one(result("nics", tc.device))), tc.node)
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "claim team-a/nics, request nics: device "+tc.device) {
-				t.Errorf("error is %v, want it to name claim, request, device and %q", err, tc.want)
-			}
+			test.True(t, err != nil && strings.Contains(err.Error(), tc.want) &&
+				strings.Contains(err.Error(), "claim team-a/nics, request nics: device "+tc.device),
+				test.Sprintf("error is %v, want it to name claim, request, device and %q", err, tc.want))
 		})
 	}
 }
@@ -58,11 +58,10 @@ func TestPlanKeepsItsNode(t *testing.T) {
 	again, err := plan.New(c, here.WithPrepared(recorded))
 	must.NoError(t, err)
 	test.Eq(t, made, again, test.Sprint("plan made again"))
-	if fresh, err := plan.New(c, first.WithPrepared(nil)); err != nil || !cmp.Equal(made, fresh) {
-		t.Errorf("without a record the plan is %v, %v", fresh, err)
-	}
+	fresh, err := plan.New(c, first.WithPrepared(nil))
+	test.True(t, err == nil && cmp.Equal(made, fresh),
+		test.Sprintf("without a record the plan is %v, %v", fresh, err))
 	// A record without the node's part, and one without the group.
-	if p, err := plan.New(c, first.WithPrepared(&plan.Plan{})); err != nil || !cmp.Equal(made, p) {
-		t.Errorf("with an old record the plan is %v, %v", p, err)
-	}
+	p, err := plan.New(c, first.WithPrepared(&plan.Plan{}))
+	test.True(t, err == nil && cmp.Equal(made, p), test.Sprintf("with an old record the plan is %v, %v", p, err))
 }

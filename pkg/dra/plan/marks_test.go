@@ -57,9 +57,9 @@ func TestMarksOfRules(t *testing.T) {
 				test.StrContains(t, err.Error(), tc.want, test.Sprintf("error %v", err))
 				return
 			}
-			if got, err := json.Marshal(p.Devices[0].Settings.TrafficClass); err != nil || string(got) != tc.want {
-				t.Errorf("traffic class %s, %v; want %s", got, err, tc.want)
-			}
+			got, err := json.Marshal(p.Devices[0].Settings.TrafficClass)
+			test.True(t, err == nil && string(got) == tc.want,
+				test.Sprintf("traffic class %s, %v; want %s", got, err, tc.want))
 		})
 	}
 }
@@ -74,7 +74,6 @@ func TestMarksAreKept(t *testing.T) {
 	var recorded plan.Plan
 	must.NoError(t, json.Unmarshal(raw, &recorded))
 	again, err := plan.New(c, ruled(104, 0).WithPrepared(&recorded))
-	if err != nil || *again.Devices[0].Settings.TrafficClass != 106 {
-		t.Errorf("prepared again: %+v, %v; want 106", again, err)
-	}
+	test.True(t, err == nil && *again.Devices[0].Settings.TrafficClass == 106,
+		test.Sprintf("prepared again: %+v, %v; want 106", again, err))
 }

@@ -265,14 +265,12 @@ func TestMergeAdminAccess(t *testing.T) {
 	}
 	test.Eq(t, []plan.Device{want}, p.Devices, test.Sprint("devices"))
 	foreign := config(resourceapi.AllocationConfigSourceClaim, "HCAClassConfig", "", nil)
-	if _, err := plan.New(claim(access, foreign), here); err == nil {
-		t.Error("a claim with an HCAClassConfig was planned")
-	}
+	_, err := plan.New(claim(access, foreign), here)
+	test.Error(t, err, test.Sprint("a claim with an HCAClassConfig was planned"))
 	no := false
 	access[0].AdminAccess = &no
-	if _, err := plan.New(claim(access, fromClaim(`"nodes": ["mad"]`)), here); err == nil {
-		t.Error("adminAccess: false was taken for access")
-	}
+	_, err = plan.New(claim(access, fromClaim(`"nodes": ["mad"]`)), here)
+	test.Error(t, err, test.Sprint("adminAccess: false was taken for access"))
 }
 
 // Requests and subrequests: a configuration for "nic" holds for all its

@@ -69,9 +69,8 @@ func TestOverlap(t *testing.T) {
 				err := pair[0].Overlap(pair[1])
 				test.Eq(t, tc.want, err != nil,
 					test.Sprintf("overlap of %s with %s: %v", pair[0].Name, pair[1].Name, err))
-				if tc.want && !meet(a, b) {
-					t.Errorf("locks %v and %v do not meet", a.Locks(), b.Locks())
-				}
+				test.True(t, !tc.want || meet(a, b),
+					test.Sprintf("locks %v and %v do not meet", a.Locks(), b.Locks()))
 				if tc.want && (!strings.Contains(err.Error(), pair[0].Devices[0].Device) || !strings.Contains(err.Error(), pair[1].Claim())) {
 					t.Errorf("error names neither device nor claim: %v", err)
 				}
@@ -130,9 +129,8 @@ func TestOverlapOnACard(t *testing.T) {
 				if (err != nil) != tc.want || err != nil && !strings.Contains(err.Error(), pair[1].Claim()) {
 					t.Errorf("overlap of %s with %s: %v", pair[0].Name, pair[1].Name, err)
 				}
-				if err != nil && !meet(a, b) {
-					t.Errorf("locks %v and %v do not meet", a.Locks(), b.Locks())
-				}
+				test.True(t, err == nil || meet(a, b),
+					test.Sprintf("locks %v and %v do not meet", a.Locks(), b.Locks()))
 			}
 			free := partitioned
 			free.Cards = nil

@@ -20,12 +20,11 @@ func TestNewLeavesOtherDriversAlone(t *testing.T) {
 	gpu := result("gpu", "gpu-0")
 	gpu.Driver, gpu.Pool = "gpu.example.com", "elsewhere"
 	p := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{gpu, result("nic", "pci-0000-3b-00-0")}))
-	if len(p.Devices) != 1 || p.Devices[0].Device != "pci-0000-3b-00-0" {
-		t.Errorf("devices are %v, want only the one of %s", p.Devices, rdma.Domain)
-	}
-	if _, err := plan.New(claim(one(gpu)), here); err == nil || !strings.Contains(err.Error(), "claim team-a/nics has no device of driver rdma.dev") {
-		t.Errorf("a claim without a device of ours: error is %v", err)
-	}
+	test.True(t, len(p.Devices) == 1 && p.Devices[0].Device == "pci-0000-3b-00-0",
+		test.Sprintf("devices are %v, want only the one of %s", p.Devices, rdma.Domain))
+	_, err := plan.New(claim(one(gpu)), here)
+	test.ErrorContains(t, err, "claim team-a/nics has no device of driver rdma.dev",
+		test.Sprint("a claim without a device of ours"))
 }
 
 func TestNewErrors(t *testing.T) {
@@ -42,9 +41,8 @@ func TestNewErrors(t *testing.T) {
 		{"another node's pool", claim(one(other)), "claim team-a/nics, request nic: device pci-0000-3b-00-0 is of pool node2, but this node has only pool node1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := plan.New(tc.claim, here); err == nil || err.Error() != tc.want {
-				t.Errorf("error is %v, want %s", err, tc.want)
-			}
+			_, err := plan.New(tc.claim, here)
+			test.EqError(t, err, tc.want)
 		})
 	}
 }
@@ -53,9 +51,9 @@ func TestNewErrors(t *testing.T) {
 func TestNewJoinsErrors(t *testing.T) {
 	results := []resourceapi.DeviceRequestAllocationResult{result("a", "x"), result("b", "y"), result("c", "z")}
 	_, err := plan.New(claim(results, fromClaim(`"nodes": ["mad"]`, "a"), fromClaim(`"memlock": "x"`, "c")), here)
-	if err == nil || !strings.Contains(err.Error(), "request a: ") || !strings.Contains(err.Error(), "request c: ") || strings.Contains(err.Error(), "request b") {
-		t.Errorf("error is %v, want both request a and request c", err)
-	}
+	test.True(t, err != nil && strings.Contains(err.Error(), "request a: ") &&
+		strings.Contains(err.Error(), "request c: ") && !strings.Contains(err.Error(), "request b"),
+		test.Sprintf("error is %v, want both request a and request c", err))
 }
 
 // A plan is stored as JSON and read by the next version of the driver.
@@ -92,14 +90,13 @@ func TestCDINameIsInjective(t *testing.T) {
 					}
 					p := &plan.Plan{UID: id}
 					name, what := p.CDIName(d), strings.Join([]string{string(id), device, request, string(shareID)}, " ")
-					if before, ok := seen[name]; ok {
-						t.Fatalf("CDI name %q stands for both %s and %s", name, before, what)
-					}
+					before, ok := seen[name]
+					must.True(t, !ok, must.Sprintf("CDI name %q stands for both %s and %s", name, before, what))
 					seen[name] = what
 					must.Eq(t, "rdma.dev/claim="+name, p.CDIDevice(d), must.Sprintf("CDI device of %s", name))
-					if first := name[0]; first < 'a' || first > 'z' {
-						t.Fatalf("CDI name %q starts with no letter, which CDI 0.3.0 refuses", name)
-					}
+					first := name[0]
+					must.True(t, first >= 'a' && first <= 'z',
+						must.Sprintf("CDI name %q starts with no letter, which CDI 0.3.0 refuses", name))
 				}
 			}
 		}

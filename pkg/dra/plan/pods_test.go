@@ -34,7 +34,7 @@ func TestReserved(t *testing.T) {
 		reserveFor(c, tc.reserved...)
 		p := &plan.Plan{Pods: tc.has, PodGroup: "group"}
 		got := p.Reserved(c, tc.before)
-		test.Eq(t, tc.want, got.Pods, test.Sprintf("%s", name))
+		test.Eq(t, tc.want, got.Pods, test.Sprint(name))
 		test.Eq(t, cmp.Equal(tc.has, tc.want), (got == p),
 			test.Sprintf("%s: the plan is the same: %t", name, got == p))
 	}
@@ -51,10 +51,10 @@ func TestPodGroup(t *testing.T) {
 	made, err := plan.New(c, attaching())
 	must.NoError(t, err)
 	earlier := (&plan.Plan{Pods: []types.UID{"a", "b"}}).Reserved(c, []types.UID{"a"})
-	if made.PodGroup != "group" || len(made.Pods) > 0 || earlier.PodGroup != "group" || len(earlier.Pods) != 1 {
-		t.Errorf("plans of a claim of a PodGroup: %q with pods %v, and %q with pods %v",
-			made.PodGroup, made.Pods, earlier.PodGroup, earlier.Pods)
-	}
+	test.True(t, made.PodGroup == "group" && len(made.Pods) == 0 && earlier.PodGroup == "group" &&
+		len(earlier.Pods) == 1,
+		test.Sprintf("plans of a claim of a PodGroup: %q with pods %v, and %q with pods %v", made.PodGroup,
+			made.Pods, earlier.PodGroup, earlier.Pods))
 }
 
 // TestOnly: a claim that was made from a template is for its pod. What an earlier version has recorded
@@ -75,8 +75,8 @@ func TestOnly(t *testing.T) {
 		made, err := plan.New(c, attaching())
 		must.NoError(t, err)
 		earlier := &plan.Plan{Pods: []types.UID{"a"}}
-		if read := earlier.Reserved(c, earlier.Pods); made.Only != tc.want || read.Only != tc.want {
-			t.Errorf("%s: made for %q, read again %q, want %q", name, made.Only, read.Only, tc.want)
-		}
+		read := earlier.Reserved(c, earlier.Pods)
+		test.True(t, made.Only == tc.want && read.Only == tc.want,
+			test.Sprintf("%s: made for %q, read again %q, want %q", name, made.Only, read.Only, tc.want))
 	}
 }

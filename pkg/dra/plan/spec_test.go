@@ -127,9 +127,9 @@ func TestTopologyOfSite(t *testing.T) {
 		"asks":     {here, "/var/lib/kubelet/plugins/rdma.dev/metadata/" + string(asks.UID) + "/nccl-topology.xml"},
 		"site has": {node, ""},
 	} {
-		if p, err := plan.New(asks, tc.node); err != nil || p.NCCLTopology != tc.want {
-			t.Errorf("%s: %q, %v; want %q", name, p.NCCLTopology, err, tc.want)
-		}
+		p, err := plan.New(asks, tc.node)
+		test.True(t, err == nil && p.NCCLTopology == tc.want,
+			test.Sprintf("%s: %q, %v; want %q", name, p.NCCLTopology, err, tc.want))
 	}
 	test.Eq(t, "", newPlan(t, claim(one(result("a", "pci-0000-19-00-0")), fromClaim(`"env": ["nccl"]`))).NCCLTopology,
 		test.Sprint("a claim that does not ask"))
@@ -144,9 +144,10 @@ func TestSpecHasNoManagementNodes(t *testing.T) {
 			must.NoError(t, err)
 			data, err := cdi.Encode(spec, cdi.JSON)
 			must.NoError(t, err)
-			if s := string(data); strings.Contains(s, "umad") || strings.Contains(s, "issm") || strings.Count(s, "/uverbs") != 1 {
-				t.Errorf("%s, %s: want one uverbs node and no umad or issm:\n%s", machine, h.Name, s)
-			}
+			s := string(data)
+			test.True(t, !strings.Contains(s, "umad") && !strings.Contains(s, "issm") &&
+				strings.Count(s, "/uverbs") == 1,
+				test.Sprintf("%s, %s: want one uverbs node and no umad or issm:\n%s", machine, h.Name, s))
 		}
 	}
 }
@@ -172,9 +173,8 @@ func TestSpecErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := grouped(t, claim(tc.results, tc.configs...)).Spec(rdmatest.Snapshot(t, tc.machine), hook)
-			if _, ok := errors.AsType[*plan.NotFoundError](err); !ok {
-				t.Fatalf("error is %v, want a NotFoundError", err)
-			}
+			_, ok := errors.AsType[*plan.NotFoundError](err)
+			must.True(t, ok, must.Sprintf("error is %v, want a NotFoundError", err))
 			for _, part := range append(tc.want, "claim team-a/nics: ") {
 				test.StrContains(t, err.Error(), part, test.Sprintf("error does not say %q: %v", part, err))
 			}

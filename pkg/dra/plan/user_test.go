@@ -56,9 +56,9 @@ func FuzzUser(f *testing.F) {
 		}
 		spec, err := p.Spec(snap, hook)
 		must.NoError(t, err, must.Sprintf("a plan without a spec: %v: %s", err, wishes))
-		if l := p.Devices[0].Limits; l.Handles > 10 || l.Objects > 100 || l.Handles < 1 || l.Objects < 1 {
-			t.Errorf("limits %+v: %s", l, wishes)
-		}
+		l := p.Devices[0].Limits
+		test.True(t, l.Handles <= 10 && l.Objects <= 100 && l.Handles >= 1 && l.Objects >= 1,
+			test.Sprintf("limits %+v: %s", l, wishes))
 		checkUserEdits(t, spec.ContainerEdits)
 		for _, d := range spec.Devices {
 			checkUserEdits(t, d.ContainerEdits)
@@ -75,9 +75,8 @@ func checkUserEdits(t *testing.T, edits specs.ContainerEdits) {
 			t.Errorf("node %+v", n)
 		}
 	}
-	if len(edits.Mounts) > 0 || edits.IntelRdt != nil || len(edits.AdditionalGIDs) > 0 || len(edits.NetDevices) > 0 {
-		t.Errorf("edits %+v", edits)
-	}
+	test.True(t, len(edits.Mounts) == 0 && edits.IntelRdt == nil && len(edits.AdditionalGIDs) == 0 &&
+		len(edits.NetDevices) == 0, test.Sprintf("edits %+v", edits))
 	for _, e := range edits.Env {
 		name, _, _ := strings.Cut(e, "=")
 		known := []string{
@@ -89,9 +88,8 @@ func checkUserEdits(t *testing.T, edits specs.ContainerEdits) {
 	for _, h := range edits.Hooks {
 		test.Eq(t, hook.Path, h.Path, test.Sprint("hook"))
 		if i := slices.Index(h.Args, "--memlock"); i >= 0 {
-			if bytes, err := strconv.ParseInt(h.Args[i+1], 10, 64); err != nil || bytes > userMemlock {
-				t.Errorf("hook %q", h.Args)
-			}
+			bytes, err := strconv.ParseInt(h.Args[i+1], 10, 64)
+			test.True(t, err == nil && bytes <= userMemlock, test.Sprintf("hook %q", h.Args))
 		}
 	}
 }

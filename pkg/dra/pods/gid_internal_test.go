@@ -31,9 +31,8 @@ func TestFindGID(t *testing.T) {
 		"10.79.1.1": "3 true", "10.79.2.1": "0 true", "10.79.3.1": "0 false", "0.0.0.0": "0 false",
 	} {
 		index, found, err := findGID(sys, h, netip.MustParseAddr(address))
-		if got := fmt.Sprint(index, found); got != want || err != nil {
-			t.Errorf("%s: %s %v, want %s", address, got, err, want)
-		}
+		got := fmt.Sprint(index, found)
+		test.True(t, got == want && err == nil, test.Sprintf("%s: %s %v, want %s", address, got, err, want))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -40,9 +41,9 @@ func TestDetachedOnce(t *testing.T) {
 	} {
 		logged.Reset()
 		s.reportDetached(ctx, step.record, step.err)
-		if got := bytes.Count(logged.Bytes(), []byte("\n")); got != step.lines {
-			t.Errorf("%s, %v: %d lines, want %d:\n%s", step.record.Claim, step.err, got, step.lines, &logged)
-		}
+		got := bytes.Count(logged.Bytes(), []byte("\n"))
+		test.Eq(t, step.lines, got,
+			test.Sprintf("%s, %v: %d lines, want %d:\n%s", step.record.Claim, step.err, got, step.lines, &logged))
 	}
 }
 
@@ -80,9 +81,8 @@ func TestSweepLogsOnce(t *testing.T) {
 		s.sweep(ctx)
 		s.detachAll(ctx, nri.Pod{UID: "b"})
 		lines := bytes.Count(logged.Bytes(), []byte("\n"))
-		if lines != len(step.says) || lines > 0 && !strings.Contains(logged.String(), step.says[0]) {
-			t.Errorf("step %d: the driver says %q, want %q", i, &logged, step.says)
-		}
+		test.True(t, lines == len(step.says) && (lines <= 0 || strings.Contains(logged.String(), step.says[0])),
+			test.Sprintf("step %d: the driver says %q, want %q", i, &logged, step.says))
 	}
 }
 
@@ -96,15 +96,13 @@ func TestSweepTemporaryFiles(t *testing.T) {
 	temp := filepath.Join(dir, ".rdma.dev-1.tmp")
 	must.NoError(t, os.WriteFile(temp, []byte("{"), 0o600))
 	s.sweep(t.Context())
-	if _, err := os.Stat(temp); err != nil {
-		t.Errorf("a file that a writer may be at work on: %v", err)
-	}
+	_, err = os.Stat(temp)
+	test.NoError(t, err, test.Sprint("a file that a writer may be at work on"))
 	old := time.Now().Add(-2 * time.Minute)
 	must.NoError(t, os.Chtimes(temp, old, old))
 	s.sweep(t.Context())
-	if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file of a killed writer: %v", err)
-	}
+	_, err = os.Stat(temp)
+	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("a file of a killed writer"))
 }
 
 // noReport is a Reporter for nobody.

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -45,9 +44,8 @@ func TestLocks(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := l.lock(ended, names...); !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller whose time is over has locked %v: %v", names, err)
-		}
+		_, err := l.lock(ended, names...)
+		test.ErrorIs(t, err, context.Canceled, test.Sprintf("a caller whose time is over has locked %v", names))
 		first()
 		(<-got)()
 		first = lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)

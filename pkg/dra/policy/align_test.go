@@ -131,9 +131,7 @@ func checkAligned(t *testing.T, c *controlplane.Cluster, host *topology.Topology
 	for _, r := range c.Claims[claim].Status.Allocation.Devices.Results {
 		at[places[attribute](deviceAt(t, host, c, r))] = true
 	}
-	if len(at) != 1 || at[""] {
-		t.Errorf("the devices of %s are at %v", claim, at)
-	}
+	test.True(t, len(at) == 1 && !at[""], test.Sprintf("the devices of %s are at %v", claim, at))
 }
 
 // deviceAt finds an allocated device by its PCI address.
@@ -175,9 +173,8 @@ func TestFourPairs(t *testing.T) {
 			results := c.Allocate(t, name, claim)
 			must.Eq(t, 8, len(results), must.Sprintf("%s: claim %s gets", machine, name))
 			for i := 0; i < 8; i += 2 {
-				if gpu, nic := deviceAt(t, host, c, results[i]), deviceAt(t, host, c, results[i+1]); gpu.Root != nic.Root {
-					t.Errorf("%s: %s is at %s and its HCA at %s", machine, gpu.Name, gpu.Root, nic.Root)
-				}
+				gpu, nic := deviceAt(t, host, c, results[i]), deviceAt(t, host, c, results[i+1])
+				test.Eq(t, nic.Root, gpu.Root, test.Sprintf("%s: %s", machine, gpu.Name))
 			}
 		}
 		test.Nil(t, take(t, c, "third", claim), test.Sprintf("%s: a third claim gets", machine))
@@ -221,9 +218,8 @@ func TestRails(t *testing.T) {
 	used := map[string]bool{}
 	for rail := range 8 {
 		a, b := first.Allocate(t, fmt.Sprint(rail), claim(rail)), second.Allocate(t, fmt.Sprint(rail), claim(rail))
-		if len(a) != 2 || len(b) != 2 || a[1].Device != b[1].Device || used[a[1].Device] {
-			t.Fatalf("rail %d is %v on one node and %v on the other", rail, a, b)
-		}
+		must.True(t, len(a) == 2 && len(b) == 2 && a[1].Device == b[1].Device && !used[a[1].Device],
+			must.Sprintf("rail %d is %v on one node and %v on the other", rail, a, b))
 		used[a[1].Device] = true
 		checkAligned(t, first, host, fmt.Sprint(rail), pcieRoot)
 	}

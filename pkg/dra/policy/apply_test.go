@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -73,70 +72,22 @@ const (
 
 // TestApply compares decisions and slices.
 func TestApply(t *testing.T) {
-	held := func(names map[string]policy.Held) policy.State { return policy.State{Held: names} }
-	for _, tc := range []struct {
-		name, machine, policy string
-		state                 policy.State
-	}{
-		{name: "default", machine: "roce-sriov"},
-		{name: "shared", machine: "hgx-h100", policy: sharedPolicy},
-		{name: "shared-without-consumable", machine: "roce-sriov", policy: sharedPolicy,
-			state: policy.State{NoConsumable: true}},
-		{name: "both", machine: "roce-sriov", policy: bothPolicy},
-		{name: "both-without-counters", machine: "roce-sriov", policy: bothPolicy, state: policy.State{NoCounters: true}},
-		{name: "cards", machine: "roce-sriov", policy: cardPolicy},
-		{name: "cards-sf", machine: "mlx5-sf", policy: cardPolicy},
-		{name: "partitioning", machine: "roce-sriov", policy: "partitioning: true"},
-		{name: "partitioning-without-counters", machine: "roce-sriov", policy: "partitioning: true",
-			state: policy.State{NoCounters: true}},
-		{name: "partitioning-pf-held-without-counters", machine: "roce-sriov", policy: "partitioning: true",
-			state: policy.State{NoCounters: true, Held: map[string]policy.Held{pf: {Exclusive: true}}}},
-		{name: "rules", machine: "dgx-h100-ib", policy: rulesPolicy},
-		{name: "rails-miscounted", machine: "roce-sriov", policy: "rules: [{name: all, rails: 3}]"},
-		{name: "rails-of-parts", machine: "roce-sriov", policy: "rules: [{name: all, rails: 2}]"},
-		{name: "rule-fails", machine: "misbehaving", policy: failingPolicy},
-		{name: "exclusive-netns", machine: "exclusive-netns", policy: groupPolicy},
-		{name: "exclusive-netns-held", machine: "exclusive-netns", policy: groupPolicy, state: policy.State{
-			Held:       map[string]policy.Held{"pci-0000-3b-00-0": {Exclusive: true}},
-			HeldGroups: map[string][]string{"all": {"pci-0000-3b-00-0"}}}},
-		{name: "exclusive-netns-moved", machine: "exclusive-netns",
-			state: policy.State{Fixed: map[string]string{"pci-0000-3b-00-0": ""}}},
-		{name: "exclusive-netns-fixed", machine: "exclusive-netns",
-			state: policy.State{Fixed: map[string]string{"pci-0000-3b-00-0": "it is too old"}}},
-		{name: "exclusive-netns-moved-shared", machine: "exclusive-netns", policy: groupPolicy,
-			state: policy.State{Fixed: map[string]string{"pci-0000-3b-00-0": ""}}},
-		{name: "exclusive-netns-moved-both", machine: "exclusive-netns", policy: bothPolicy,
-			state: policy.State{Fixed: map[string]string{"pci-0000-3b-00-0": ""}}},
-		{name: "unusable", machine: "misbehaving"},
-		{name: "group", machine: "hgx-h100", policy: groupPolicy},
-		{name: "group-of-exclusive", machine: "roce-sriov", policy: "groups: [{name: all}]"},
-		{name: "group-with-counters", machine: "roce-sriov", policy: guardedGroupPolicy},
-		{name: "group-with-counters-dropped", machine: "roce-sriov", policy: guardedGroupPolicy,
-			state: policy.State{NoCounters: true}},
-		{name: "group-of-nobody", machine: "soft", policy: guardedGroupPolicy},
-		{name: "held-exclusive-now-shared", machine: "hgx-h100", policy: sharedPolicy,
-			state: held(map[string]policy.Held{"pci-0000-19-00-0": {Exclusive: true}})},
-		{name: "held-shared-now-exclusive", machine: "hgx-h100",
-			state: held(map[string]policy.Held{"pci-0000-19-00-0": {Shared: true}})},
-		{name: "held-shared-now-none", machine: "hgx-h100", policy: "rules: [{name: nothing, publish: none}]",
-			state: held(map[string]policy.Held{"pci-0000-19-00-0": {Shared: true}})},
-		{name: "held-both-without-counters", machine: "roce-sriov", policy: bothPolicy,
-			state: policy.State{NoCounters: true, Held: map[string]policy.Held{pf: {Exclusive: true, Shared: true}}}},
-		{name: "held-overlap", machine: "roce-sriov", policy: bothPolicy,
-			state: held(map[string]policy.Held{pf: {Exclusive: true}, vf: {Exclusive: true}})},
-		{name: "held-group-gone", machine: "roce-sriov",
-			state: policy.State{HeldGroups: map[string][]string{"all": {pf, vf, "pci-0000-99-00-0"}}}},
-		{name: "held-group-gone-with-counters", machine: "roce-sriov", policy: "partitioning: true",
-			state: policy.State{HeldGroups: map[string][]string{"all": {pf, vf}}}},
-		{name: "held-group-lost-member", machine: "roce-sriov", policy: lostMemberPolicy,
-			state: policy.State{HeldGroups: map[string][]string{"vfs": {pf, vf}}}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := parse(t, tc.policy).Apply(snapshot(t, tc.machine), tc.state)
-			golden.Bytes(t, filepath.Join("apply", tc.name+".txt"), []byte(describe(r)))
-			valid(t, r.Slices())
-		})
+	policies := map[string]string{
+		"shared": sharedPolicy, "both": bothPolicy, "cards": cardPolicy, "group": groupPolicy,
+		"guarded group": guardedGroupPolicy, "rules": rulesPolicy, "failing": failingPolicy,
 	}
+	type input struct {
+		Machine, Policy string
+		State           policy.State
+	}
+	golden.Cases(t, "apply", func(t *testing.T, in input) string {
+		if text, ok := policies[in.Policy]; ok {
+			in.Policy = text
+		}
+		r := parse(t, in.Policy).Apply(snapshot(t, in.Machine), in.State)
+		valid(t, r.Slices())
+		return describe(r)
+	})
 }
 
 // TestSoftware: a pod with NET_ADMIN can make a software HCA on an interface of its own network namespace, and chooses
@@ -183,9 +134,7 @@ func TestSoftware(t *testing.T) {
 		if d := r.Decisions[1]; strings.Contains(d.Reason, "no attribute rail") {
 			t.Errorf("%s: %s: %s", text, d.HCA.Name, d.Reason)
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: published %v, want %s", text, got, want)
-		}
+		test.Eq(t, want, strings.Join(got, " "), test.Sprintf("%s: published %v", text, got))
 	}
 }
 
@@ -219,16 +168,6 @@ rules:
   publish: shared
 groups:
 - name: all
-`
-
-const lostMemberPolicy = `
-rules:
-- name: vfs
-  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}}]
-  publish: shared
-groups:
-- name: vfs
-  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}}]
 `
 
 // valid checks what is published as the API server would, and the library before it.
@@ -307,7 +246,7 @@ func states(snap *rdma.Snapshot) []policy.State {
 
 func reasoned(t *testing.T, machine string, snap *rdma.Snapshot, r policy.Result) {
 	t.Helper()
-	test.Eq(t, len(snap.HCAs), len(r.Decisions), test.Sprintf("%s", machine))
+	test.Eq(t, len(snap.HCAs), len(r.Decisions), test.Sprint(machine))
 	for _, d := range r.Decisions {
 		if (d.Form != d.Wanted || d.Form == resources.FormNone) && d.Reason == "" {
 			t.Errorf("%s: no reason why %s is %s and not %s", machine, d.HCA.Name, d.Form, d.Wanted)
@@ -317,9 +256,8 @@ func reasoned(t *testing.T, machine string, snap *rdma.Snapshot, r policy.Result
 		}
 	}
 	for _, g := range r.Groups {
-		if !g.Published && g.Reason == "" {
-			t.Errorf("%s: no reason why group %s is not published", machine, g.Group.Name)
-		}
+		test.True(t, g.Published || g.Reason != "",
+			test.Sprintf("%s: no reason why group %s is not published", machine, g.Group.Name))
 	}
 }
 
@@ -335,7 +273,7 @@ func TestDefault(t *testing.T) {
 			offers = append(offers, resources.Offer{HCA: h, Form: resources.FormExclusive})
 		}
 		want := resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})
-		test.Eq(t, want, policy.Default().Apply(snap, policy.State{}).Slices(), test.Sprintf("%s", machine))
+		test.Eq(t, want, policy.Default().Apply(snap, policy.State{}).Slices(), test.Sprint(machine))
 	}
 }
 
@@ -376,9 +314,8 @@ func TestGroupTooLarge(t *testing.T) {
 		t.Errorf("a group that claims hold left the pool: %s", r.Groups[1].Reason)
 	}
 	for _, d := range r.Decisions {
-		if slices.Contains(members, d.HCA.Name) && d.Form.Exclusive() {
-			t.Fatalf("%s can be had alone, and a claim of the group has it", d.HCA.Name)
-		}
+		must.True(t, !slices.Contains(members, d.HCA.Name) || !d.Form.Exclusive(),
+			must.Sprintf("%s can be had alone, and a claim of the group has it", d.HCA.Name))
 	}
 	valid(t, r.Slices())
 }

@@ -34,13 +34,13 @@ func TestExpected(t *testing.T) {
 		c, err := policy.Parse([]byte(header + "rules: [{name: all, " + rule + "}]\n"))
 		must.NoError(t, err)
 		expected := c.Apply(snap, policy.State{}).Expected()
-		test.Eq(t, len(expected), len(snap.HCAs), test.Sprintf("%s", rule))
+		test.Eq(t, len(expected), len(snap.HCAs), test.Sprint(rule))
 		for name, got := range expected {
 			test.EqOp(t, want, got, test.Sprintf("%s: of %s is expected", rule, name))
 		}
 	}
 	for _, bad := range []string{"minPCIe: 32x64", "minPCIe: gen5", "minRateGbps: 0"} {
 		_, err := policy.Parse([]byte(header + "rules: [{name: all, " + bad + "}]\n"))
-		test.ErrorContains(t, err, "rules[0]."+strings.Split(bad, ":")[0]+": want ", test.Sprintf("%s", bad))
+		test.ErrorContains(t, err, "rules[0]."+strings.Split(bad, ":")[0]+": want ", test.Sprint(bad))
 	}
 }

@@ -29,9 +29,8 @@ ipam:
 	}
 	test.Eq(t, want, c.IPAM(), test.Sprint("sections"))
 	b, err := c.Pools()["roce"].Of(blocks.Node{Name: "n", PodCIDRs: []string{"10.244.7.0/24"}})
-	if err != nil || len(c.Pools()) != 1 || b.Block.String() != "10.78.7.0/24" || b.Gateway.String() != "10.78.0.1" {
-		t.Errorf("%d pools, block %+v, %v", len(c.Pools()), b, err)
-	}
+	test.True(t, err == nil && len(c.Pools()) == 1 && b.Block.String() == "10.78.7.0/24" &&
+		b.Gateway.String() == "10.78.0.1", test.Sprintf("%d pools, block %+v, %v", len(c.Pools()), b, err))
 }
 
 const fourIPAM = `
@@ -62,9 +61,9 @@ func TestRailIPAM(t *testing.T) {
 			got[d.HCA.IBDev] = d.IPAM
 		}
 		for _, ibdev := range []string{"mlx5_0", "mlx5_1", "mlx5_2"} {
-			if _, ok := got[ibdev]; !ok || got[ibdev] != tc.want[ibdev] {
-				t.Errorf("%s: %s has %q, want %q", name, ibdev, got[ibdev], tc.want[ibdev])
-			}
+			_, ok := got[ibdev]
+			test.True(t, ok && got[ibdev] == tc.want[ibdev],
+				test.Sprintf("%s: %s has %q, want %q", name, ibdev, got[ibdev], tc.want[ibdev]))
 		}
 	}
 }

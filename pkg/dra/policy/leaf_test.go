@@ -65,9 +65,8 @@ func TestLeafSwitch(t *testing.T) {
 			}
 			got = append(got, value)
 		}
-		if strings.Join(got, " ") != tc.want || c.LeafLabel(r) != tc.label {
-			t.Errorf("%s: leaves %q and label %q, want %q and %q", name, got, c.LeafLabel(r), tc.want, tc.label)
-		}
+		test.True(t, strings.Join(got, " ") == tc.want && c.LeafLabel(r) == tc.label,
+			test.Sprintf("%s: leaves %q and label %q, want %q and %q", name, got, c.LeafLabel(r), tc.want, tc.label))
 	}
 }
 
@@ -80,6 +79,6 @@ func TestLeafFromErrors(t *testing.T) {
 		"rules:\n- {name: a, attributes: {leafSwitch: {int: 1}}}\n": "leafSwitch: is the name of a switch: want a string",
 	} {
 		_, err := policy.Parse([]byte(header + file))
-		test.ErrorContains(t, err, want, test.Sprintf("%s", file))
+		test.ErrorContains(t, err, want, test.Sprint(file))
 	}
 }

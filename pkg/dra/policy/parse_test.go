@@ -33,9 +33,7 @@ func TestParseErrors(t *testing.T) {
 			data, err := os.ReadFile(file)
 			must.NoError(t, err)
 			c, err := policy.Parse(data)
-			if err == nil || c != nil {
-				t.Fatalf("the file is taken: %v, %v", c, err)
-			}
+			must.True(t, err != nil && c == nil, must.Sprintf("the file is taken: %v, %v", c, err))
 			golden.Bytes(t, filepath.Join("bad", name+".txt"), []byte(err.Error()+"\n"))
 		})
 	}
@@ -113,9 +111,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := policy.Parse([]byte(text))
 		if err != nil {
-			if c != nil || err.Error() == "" {
-				t.Fatalf("a file that is refused gives %v, %q", c, err)
-			}
+			must.True(t, c == nil && err.Error() != "", must.Sprintf("a file that is refused gives %v, %q", c, err))
 			return
 		}
 		for _, machine := range []string{"roce-sriov", "misbehaving"} {
@@ -128,8 +124,6 @@ func FuzzParse(f *testing.F) {
 
 func badFiles(t testing.TB) []string {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no bad files: %v", err)
-	}
+	must.True(t, err == nil && len(files) != 0, must.Sprintf("no bad files: %v", err))
 	return files
 }

@@ -138,13 +138,12 @@ func TestExhaustion(t *testing.T) {
 			must.SliceEqOp(t, want, take(t, c, name, claim), must.Sprintf("%s: claim %d gets", machine, i))
 			ids[string(*c.Claims[name].Status.Allocation.Devices.Results[0].ShareID)] = true
 		}
-		test.Eq(t, 63, len(ids), test.Sprintf("%s", machine))
+		test.Eq(t, 63, len(ids), test.Sprint(machine))
 		run(t, c, waits("claim-63", claim), end("claim-7"), gets("claim-63", claim, want...), waits("claim-64", claim))
 		consumed := c.Claims["claim-63"].Status.Allocation.Devices.Results[0].ConsumedCapacity
 		handles, objects := consumed["handles"], consumed["objects"]
-		if handles.Value() != 4096/63 || objects.Value() != 1_000_000/63 {
-			t.Errorf("%s: a share has %s handles and %s objects", machine, handles.String(), objects.String())
-		}
+		test.True(t, handles.Value() == 4096/63 && objects.Value() == 1_000_000/63,
+			test.Sprintf("%s: a share has %s handles and %s objects", machine, handles.String(), objects.String()))
 	}
 }
 
@@ -167,9 +166,8 @@ func TestCount(t *testing.T) {
 
 		two := controlplane.Claim(controlplane.Want("a", share), controlplane.Want("b", share))
 		first := take(t, c, "two", two)
-		if a, b := strings.TrimPrefix(first[0], "a="), strings.TrimPrefix(first[1], "b="); a != b {
-			t.Errorf("%s: two requests get %s and %s: shares are not packed", machine, a, b)
-		}
+		a, b := strings.TrimPrefix(first[0], "a="), strings.TrimPrefix(first[1], "b=")
+		test.Eq(t, b, a, test.Sprintf("%s: two requests get", machine))
 		guids := map[rdma.GUID]bool{}
 		for _, h := range usable {
 			guids[h.NodeGUID] = true
@@ -177,9 +175,9 @@ func TestCount(t *testing.T) {
 		delete(guids, 0)
 		distinct := controlplane.Distinct(controlplane.Claim(
 			controlplane.Want("a", share, hasGUID), controlplane.Want("b", share, hasGUID)), "rdma.dev/nodeGUID")
-		if got := take(t, c, "distinct", distinct); (got != nil) != (len(guids) > 1) {
-			t.Errorf("%s has %d node GUIDs, and a claim for two cards gets %v", machine, len(guids), got)
-		}
+		got := take(t, c, "distinct", distinct)
+		test.Eq(t, (len(guids) > 1), (got != nil),
+			test.Sprintf("%s has %d node GUIDs, and a claim for two cards gets %v", machine, len(guids), got))
 	}
 }
 

@@ -28,9 +28,8 @@ func TestTaintEffects(t *testing.T) {
 		"taints: {port-down: false}":                               "taints",
 		"taints: [port-down]":                                      "taints",
 	} {
-		if _, err := policy.Parse([]byte(header + yaml + "\n")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error is %v, want %q", yaml, err, want)
-		}
+		_, err := policy.Parse([]byte(header + yaml + "\n"))
+		test.ErrorContains(t, err, want, test.Sprint(yaml))
 	}
 }
 

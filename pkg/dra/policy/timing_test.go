@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -38,8 +37,7 @@ func TestTiming(t *testing.T) {
 		"publishInterval: [1s]":           "publishInterval: want a time",
 		"health: {downAfter: {from: 1s}}": "line 3: health: want a time",
 	} {
-		if _, err := policy.Parse([]byte(header + yaml + "\n")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error is %v, want %q", yaml, err, want)
-		}
+		_, err := policy.Parse([]byte(header + yaml + "\n"))
+		test.ErrorContains(t, err, want, test.Sprint(yaml))
 	}
 }

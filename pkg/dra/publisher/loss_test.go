@@ -48,9 +48,8 @@ func (r *running) told(t *testing.T) string {
 		}
 		return nil
 	})
-	if len(all) != 1 || !all[0].Over || all[0].Told {
-		t.Fatalf("reported: %+v, want the end of one", all)
-	}
+	must.True(t, len(all) == 1 && all[0].Over && !all[0].Told,
+		must.Sprintf("reported: %+v, want the end of one", all))
 	return all[0].Cause.Error()
 }
 
@@ -87,9 +86,9 @@ func TestNodeGone(t *testing.T) {
 	r.api.RecreateNode("another")
 	r.owned(t, "another", "a", "b")
 	test.StrContains(t, r.told(t), "created anew", test.Sprint("the cause"))
-	if got := r.Has(); len(got) != 2 || !got["a"] || !got["b"] {
-		t.Errorf("the publisher says that these are published: %v", got)
-	}
+	got := r.Has()
+	test.True(t, len(got) == 2 && got["a"] && got["b"],
+		test.Sprintf("the publisher says that these are published: %v", got))
 }
 
 // TestOwnerOfSomebodyElse: an answer that is not from the API server has no UID of the Node, or that of something else.
@@ -113,9 +112,9 @@ func TestOwnerOfSomebodyElse(t *testing.T) {
 				return nil
 			})
 			l := r.Loss()
-			if api.Writes() != 0 || l == nil || strings.Contains(l.Cause.Error(), "the Node object does not exist") {
-				t.Errorf("%d writes, and the loss is %+v", api.Writes(), l)
-			}
+			test.True(t, api.Writes() == 0 && l != nil &&
+				!strings.Contains(l.Cause.Error(), "the Node object does not exist"),
+				test.Sprintf("%d writes, and the loss is %+v", api.Writes(), l))
 			shot.Disarm()
 			r.owned(t, "6a1e2c9a-0000-4000-8000-00000000000a", "a", "b")
 		})
@@ -197,9 +196,9 @@ func TestQuiet(t *testing.T) {
 		return nil
 	})
 	r.stop()
-	if n := api.Writes() - writes; n != 0 || len(r.losses) != 0 || api.Count(drivertest.WatchSlices) != watches {
-		t.Errorf("%d writes, reported %+v, requests %v", n, r.losses, api.Requests())
-	}
+	n := api.Writes() - writes
+	test.True(t, n == 0 && len(r.losses) == 0 && api.Count(drivertest.WatchSlices) == watches,
+		test.Sprintf("%d writes, reported %+v, requests %v", n, r.losses, api.Requests()))
 }
 
 // TestLibraryKeepsNodeUID: the library's controller gives new slices the UID of the former Node
@@ -223,7 +222,6 @@ func TestLibraryKeepsNodeUID(t *testing.T) {
 		return nil
 	})
 	library.Stop()
-	if got := api.Slices(); len(got) != 0 {
-		t.Errorf("published is %v: the library reads the Node again", describe(got))
-	}
+	got := api.Slices()
+	test.Len(t, 0, got, test.Sprintf("published is %v: the library reads the Node again", describe(got)))
 }

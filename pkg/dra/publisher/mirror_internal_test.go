@@ -57,7 +57,7 @@ func TestMirror(t *testing.T) {
 		slices.Sort(got)
 		must.Eq(t, step.want, strings.Join(got, " "), must.Sprintf("after %s: %v", step.what, got))
 	}
-	if got := m.latest(); got == nil || len(slices.Collect(maps.Keys(got))) != 0 {
-		t.Errorf("no slice is %v, want an empty list", got)
-	}
+	got := m.latest()
+	test.True(t, got != nil && len(slices.Collect(maps.Keys(got))) == 0,
+		test.Sprintf("no slice is %v, want an empty list", got))
 }

@@ -140,9 +140,9 @@ func (r *running) await(t *testing.T, want ...string) []resourceapi.ResourceSlic
 		return nil
 	})
 	for _, s := range now {
-		if s.Spec.Pool.ResourceSliceCount != int64(len(now)) || s.Spec.Pool.Name != drivertest.NodeName {
-			t.Errorf("slice %s says that its pool is %+v", s.Name, s.Spec.Pool)
-		}
+		test.True(t, s.Spec.Pool.ResourceSliceCount == int64(len(now)) &&
+			s.Spec.Pool.Name == drivertest.NodeName,
+			test.Sprintf("slice %s says that its pool is %+v", s.Name, s.Spec.Pool))
 	}
 	return now
 }
@@ -272,9 +272,8 @@ func TestAbsurdGeneration(t *testing.T) {
 					return errors.Join(append(r.errors(), wholePool(api.Slices(), want...))...)
 				})
 			}
-			if g := api.Slices()[0].Spec.Pool.Generation; g < 1 || g > 1<<53 {
-				t.Errorf("the pool ends in generation %d", g)
-			}
+			g := api.Slices()[0].Spec.Pool.Generation
+			test.True(t, g >= 1 && g <= 1<<53, test.Sprintf("the pool ends in generation %d", g))
 		})
 	}
 }
@@ -303,9 +302,8 @@ func TestTimeAdded(t *testing.T) {
 	now := r.await(t, "1: a! b")
 	since := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	now[0].Spec.Devices[0].Taints[0].TimeAdded = &since // as a server does
-	if _, err := api.Client(t).ResourceV1().ResourceSlices().Update(t.Context(), &now[0], metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := api.Client(t).ResourceV1().ResourceSlices().Update(t.Context(), &now[0], metav1.UpdateOptions{})
+	must.NoError(t, err)
 	drivertest.Eventually(t, func() error { // the publisher may not have seen it yet: then there is a conflict, and another try
 		r.Publish(pool("a! b!"))
 		if got := describe(api.Slices()); got[0] != "1: a! b!" {
@@ -314,9 +312,8 @@ func TestTimeAdded(t *testing.T) {
 		return nil
 	})
 	devices := api.Slices()[0].Spec.Devices
-	if got := devices[0].Taints[0].TimeAdded; got == nil || !got.Equal(&since) {
-		t.Errorf("the first taint is of %v, want %v", got, since)
-	}
+	got := devices[0].Taints[0].TimeAdded
+	test.True(t, got != nil && got.Equal(&since), test.Sprintf("the first taint is of %v, want %v", got, since))
 	test.Nil(t, devices[1].Taints[0].TimeAdded, test.Sprint("the second taint"))
 }
 
@@ -339,9 +336,8 @@ func TestDroppedFields(t *testing.T) {
 	r.Publish(append(wanted[:1:1], pool("b c")...))
 	r.await(t, "1: a", "1: b c")
 	r.stop()
-	if got := api.Writes() - writes; got != 1 || len(r.errors()) != 1 {
-		t.Errorf("%d writes and these reports: %v", got, r.errors())
-	}
+	got := api.Writes() - writes
+	test.True(t, got == 1 && len(r.errors()) == 1, test.Sprintf("%d writes and these reports: %v", got, r.errors()))
 }
 
 // mutating changes slices on their way to the API server, as a policy or webhook does.
@@ -462,9 +458,9 @@ func TestLikeTheLibrary(t *testing.T) {
 	after := r.await(t, "1: a! b", "1: c", "1: ")
 	again.Stop()
 	for i := range before {
-		if diff := cmp.Diff(before[i].OwnerReferences, after[i].OwnerReferences); diff != "" || before[i].GenerateName != after[i].GenerateName {
-			t.Errorf("slice %d of the library has another owner or name: %s", i, diff)
-		}
+		diff := cmp.Diff(before[i].OwnerReferences, after[i].OwnerReferences)
+		test.True(t, diff == "" && before[i].GenerateName == after[i].GenerateName,
+			test.Sprintf("slice %d of the library has another owner or name: %s", i, diff))
 	}
 	ours := start(t, api)
 	ours.Publish(pool("a! b", "c!", ""))

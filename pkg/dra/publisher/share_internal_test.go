@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -28,8 +29,8 @@ func TestShare(t *testing.T) {
 		same := func(s *resourceapi.ResourceSlice) bool {
 			return reflect.ValueOf(s.Spec.Devices[0].Attributes).Pointer() == reflect.ValueOf(r.wanted[0].Devices[0].Attributes).Pointer()
 		}
-		if !same(got) || same(m.latest()["s"]) != shared || m.latest()["s"].ResourceVersion != version {
-			t.Errorf("with version %s at the server: attributes are shared: %v, in the mirror: %v, want %v there", version, same(got), same(m.latest()["s"]), shared)
-		}
+		test.True(t, same(got) && same(m.latest()["s"]) == shared && m.latest()["s"].ResourceVersion == version,
+			test.Sprintf("with version %s at the server: attributes are shared: %v, in the mirror: %v, want %v there",
+				version, same(got), same(m.latest()["s"]), shared))
 	}
 }

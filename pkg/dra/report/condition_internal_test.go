@@ -85,20 +85,17 @@ func TestBytesOfChecks(t *testing.T) {
 			sum += one.size() + len(c.name) + len(c.pod)
 		}
 	}
-	if sum != k.total || sum > maxCheckBytes || stored != 63*65+1 {
-		t.Errorf("%d bytes are kept, %d counted, stored %d times; want at most %d", sum, k.total, stored, maxCheckBytes)
-	}
+	test.True(t, sum == k.total && sum <= maxCheckBytes && stored == 63*65+1,
+		test.Sprintf("%d bytes are kept, %d counted, stored %d times; want at most %d", sum, k.total, stored,
+			maxCheckBytes))
 	for claim, want := range map[types.UID]metav1.ConditionStatus{"other": metav1.ConditionTrue, "7": metav1.ConditionUnknown} {
-		if c := k.claim(claim).condition([]HCAData{{IBDev: "mlx5_0"}}); c == nil || c.Status != want {
-			t.Errorf("claim %s has %+v, want %s", claim, c, want)
-		}
+		c := k.claim(claim).condition([]HCAData{{IBDev: "mlx5_0"}})
+		test.True(t, c != nil && c.Status == want, test.Sprintf("claim %s has %+v, want %s", claim, c, want))
 	}
 	for claim := range k.of {
 		k.end(claim)
 	}
-	if k.total != 0 || len(k.bytes) != 0 {
-		t.Errorf("%d bytes are left", k.total)
-	}
+	test.True(t, k.total == 0 && len(k.bytes) == 0, test.Sprintf("%d bytes are left", k.total))
 }
 
 func containsAll(text string, parts []string) bool {

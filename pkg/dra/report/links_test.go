@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -79,9 +80,8 @@ func TestLinksThatFollow(t *testing.T) {
 		return nil
 	})
 	all := n.Events()
-	if len(all) != 1 || !strings.HasPrefix(all[0].Message, fmt.Sprintf("%d RDMA devices: ", links)) {
-		t.Errorf("the node has the events %v", all)
-	}
+	test.True(t, len(all) == 1 && strings.HasPrefix(all[0].Message, fmt.Sprintf("%d RDMA devices: ", links)),
+		test.Sprintf("the node has the events %v", all))
 }
 
 // follow has a recorder hear of the health of a host, until the end of the test.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/fstest"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -20,42 +22,19 @@ import (
 // TestOwner: who has an HCA alone is named, and who shares it is not.
 func TestOwner(t *testing.T) {
 	const hca = "pci-0000-19-00-0"
-	claim := func(name, device string) *plan.Plan {
-		return &plan.Plan{Namespace: "team-a", Name: name, Devices: []plan.Device{{Device: device}}}
-	}
-	group := &plan.Plan{Namespace: "team-a", Name: "all", Devices: []plan.Device{{Device: "group-all", Members: []string{hca, "other"}}}}
-	monitor := claim("monitor", hca)
-	monitor.Devices[0].AdminAccess = true
-	twice := claim("hca", hca)
-	twice.Devices = append(twice.Devices, twice.Devices[0])
 	pods := podresources.Claims{
 		{Namespace: "team-a", Name: "hca"}:   {{Name: "trainer-0"}},
 		{Namespace: "team-a", Name: "two"}:   {{Name: "a"}, {Name: "b"}},
 		{Namespace: "team-a", Name: "picky"}: {{Name: "a", Devices: []string{hca}}, {Name: "b", Devices: []string{"pci-0000-29-00-0"}}},
 		{Namespace: "team-b", Name: "hca"}:   {{Name: "stranger"}},
 	}
-	for name, tc := range map[string]struct {
-		plans       []*plan.Plan
-		want        metrics.Owner
-		allocations int
-	}{
-		"nobody":               {nil, metrics.Owner{}, 0},
-		"claim and pod":        {[]*plan.Plan{claim("hca", hca)}, metrics.Owner{Namespace: "team-a", Claim: "hca", Pod: "trainer-0"}, 1},
-		"claim without a pod":  {[]*plan.Plan{claim("idle", hca)}, metrics.Owner{Namespace: "team-a", Claim: "idle"}, 1},
-		"claim of two pods":    {[]*plan.Plan{claim("two", hca)}, metrics.Owner{Namespace: "team-a", Claim: "two"}, 2},
-		"one of two uses it":   {[]*plan.Plan{claim("picky", hca)}, metrics.Owner{Namespace: "team-a", Claim: "picky", Pod: "a"}, 1},
-		"two claims share it":  {[]*plan.Plan{claim("hca", "shared-"+hca), claim("idle", "shared-"+hca)}, metrics.Owner{}, 2},
-		"member of a group":    {[]*plan.Plan{group}, metrics.Owner{Namespace: "team-a", Claim: "all"}, 1},
-		"monitored":            {[]*plan.Plan{claim("hca", hca), monitor}, metrics.Owner{Namespace: "team-a", Claim: "hca", Pod: "trainer-0"}, 1},
-		"monitored only":       {[]*plan.Plan{monitor}, metrics.Owner{}, 0},
-		"two requests have it": {[]*plan.Plan{twice}, metrics.Owner{Namespace: "team-a", Claim: "hca", Pod: "trainer-0"}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := ownersOf(tc.plans, pods)
-			test.EqOp(t, tc.want, o.of(hca), test.Sprint("owner"))
-			test.Eq(t, tc.allocations, len(o[hca]), test.Sprint("allocations"))
-		})
-	}
+	golden.Cases(t, "owner", func(t *testing.T, plans []*plan.Plan) string {
+		for _, p := range plans {
+			p.Namespace = "team-a"
+		}
+		o := ownersOf(plans, pods)
+		return fmt.Sprintf("%+v, allocations: %d", o.of(hca), len(o[hca]))
+	})
 }
 
 // TestOrder: where not all counters can be read, those of claims come first and those of
@@ -98,9 +77,8 @@ func TestBound(t *testing.T) {
 		}
 	}
 	const most = maxCounters + 100
-	if series > most || series < maxCounters || omitted == 0 {
-		t.Errorf("%d series, %d of %d HCAs left out", series, omitted, len(many))
-	}
+	test.True(t, series <= most && series >= maxCounters && omitted != 0,
+		test.Sprintf("%d series, %d of %d HCAs left out", series, omitted, len(many)))
 }
 
 // TestContainers: what a container holds belongs to the claim of the HCA; containers
@@ -113,7 +91,6 @@ func TestContainers(t *testing.T) {
 		"cgroup.controllers": {Data: []byte("rdma")},
 		dir + "rdma.current": {Data: []byte("mlx5_0 hca_handle=1 hca_object=2\nmlx5_1 hca_handle=1 hca_object=2\nmlx5_9 hca_handle=1 hca_object=2\n")},
 	}, snap, owners{"a": {{Device: "a", Owner: owner}}})
-	if len(got) != 1 || got[0].Device != "a" || got[0].Owner != owner || got[0].Objects != 2 {
-		t.Errorf("containers %+v", got)
-	}
+	test.True(t, len(got) == 1 && got[0].Device == "a" && got[0].Owner == owner && got[0].Objects == 2,
+		test.Sprintf("containers %+v", got))
 }

@@ -35,9 +35,10 @@ func TestAttributesAreDocumented(t *testing.T) {
 		documented[name] = kind
 		test.True(t, published[name].values[example],
 			test.Sprintf("no fixture machine has %s = %s, the example of docs/attributes.md", name, example))
-		if n := published[name].absent; absent == "never" && n > 0 {
-			t.Errorf("docs/attributes.md says that %s is never absent, and %d devices of the fixture machines lack it", name, n)
-		}
+		n := published[name].absent
+		test.True(t, absent != "never" || n == 0,
+			test.Sprintf("docs/attributes.md says that %s is never absent; devices of machines that lack it: %d",
+				name, n))
 	}
 	got := map[string]string{}
 	for name, p := range published {
@@ -68,7 +69,7 @@ func publishedAttributes(t *testing.T) map[string]publishedAttribute {
 			if !ok {
 				p = publishedAttribute{kind: kind, values: map[string]bool{}, absent: len(devices)}
 			}
-			test.Eq(t, kind, p.kind, test.Sprintf("%s", name))
+			test.Eq(t, kind, p.kind, test.Sprint(name))
 			p.values[value] = true
 			p.absent--
 			all[string(name)] = p
@@ -101,9 +102,9 @@ func TestStandardAttributes(t *testing.T) {
 				deviceattribute.DeviceAttribute
 				err error
 			}{{root, errRoot}, {numa, errNUMA}, {bus, errBus}} {
-				if diff := cmp.Diff(want.Value, got[want.Name]); want.err == nil && diff != "" {
-					t.Errorf("%s, %s: %s (-library +ours):\n%s", machine, h.Name, want.Name, diff)
-				}
+				diff := cmp.Diff(want.Value, got[want.Name])
+				test.True(t, want.err != nil || diff == "",
+					test.Sprintf("%s, %s: %s (-library +ours):\n%s", machine, h.Name, want.Name, diff))
 			}
 		}
 	}
@@ -115,9 +116,8 @@ func TestSoftwareHCAsHaveNoPlace(t *testing.T) {
 	for _, h := range snap.Usable() {
 		names := slices.Collect(maps.Keys(resources.Attributes(h, snap.NetnsMode)))
 		for _, n := range names {
-			if domain, _ := splitName(n); domain != "" {
-				t.Errorf("%s has %s", h.Name, n)
-			}
+			domain, _ := splitName(n)
+			test.Eq(t, "", domain, test.Sprintf("%s has %s", h.Name, n))
 		}
 	}
 }

@@ -69,23 +69,20 @@ func TestSlicesAreStable(t *testing.T) {
 // A host that has nothing to offer publishes no slice.
 func TestNothingToOffer(t *testing.T) {
 	for _, machine := range []string{"none", "empty-classes"} {
-		if s := exclusive(rdmatest.Snapshot(t, machine)); s == nil || len(s) != 0 {
-			t.Errorf("%s: slices are %v, want none, and not nil", machine, s)
-		}
+		s := exclusive(rdmatest.Snapshot(t, machine))
+		test.True(t, s != nil && len(s) == 0, test.Sprintf("%s: slices are %v, want none, and not nil", machine, s))
 	}
 }
 
 // What no container can be given is not published, and hides nobody.
 func TestUnusableIsLeftOut(t *testing.T) {
 	names := deviceNames(exclusive(rdmatest.Snapshot(t, "misbehaving")))
-	if !slices.Contains(names, "pci-0000-05-00-0") || slices.Contains(names, "pci-0000-04-00-0") {
-		t.Errorf("devices are %v: want 05:00.0, and not 04:00.0, which has no uverbs node", names)
-	}
+	test.True(t, slices.Contains(names, "pci-0000-05-00-0") && !slices.Contains(names, "pci-0000-04-00-0"),
+		test.Sprintf("devices are %v: want 05:00.0, and not 04:00.0, which has no uverbs node", names))
 	for _, machine := range []string{"smi-multiplane", "switchdev"} {
 		for _, name := range deviceNames(exclusive(rdmatest.Snapshot(t, machine))) {
-			if strings.Contains(name, "smi") || strings.Contains(name, "-at-") {
-				t.Errorf("%s: %s is published, an SMI sub-device or representor", machine, name)
-			}
+			test.True(t, !strings.Contains(name, "smi") && !strings.Contains(name, "-at-"),
+				test.Sprintf("%s: %s is published, an SMI sub-device or representor", machine, name))
 		}
 	}
 }
@@ -113,9 +110,9 @@ func TestSlicesOfManyFunctions(t *testing.T) {
 		for i, s := range got {
 			test.LessEq(t, 64, len(s.Devices),
 				test.Sprintf("%d functions: slice %d has %d devices", functions, i, len(s.Devices)))
-			if cards := cardsOf(snap, s); functions > 8 && len(cards) != 1 {
-				t.Errorf("%d functions: slice %d has parts of %d cards: %v", functions, i, len(cards), cards)
-			}
+			cards := cardsOf(snap, s)
+			test.True(t, functions <= 8 || len(cards) == 1,
+				test.Sprintf("%d functions: slice %d has parts of %d cards: %v", functions, i, len(cards), cards))
 		}
 	}
 }

@@ -63,9 +63,10 @@ func TestCapacities(t *testing.T) {
 		}
 		consumed := results[0].ConsumedCapacity
 		shares, handles, objects, bandwidth := consumed["shares"], consumed["handles"], consumed["objects"], consumed["bandwidth"]
-		if shares.Value() != tc.capacity.DefaultShares || handles.String() != tc.handles || objects.String() != tc.objects || !bandwidth.IsZero() {
-			t.Errorf("%+v: a claim gets %s shares, %s handles, %s objects, %s of bandwidth", tc.capacity, &shares, &handles, &objects, &bandwidth)
-		}
+		test.True(t, shares.Value() == tc.capacity.DefaultShares && handles.String() == tc.handles &&
+			objects.String() == tc.objects && bandwidth.IsZero(),
+			test.Sprintf("%+v: a claim gets %s shares, %s handles, %s objects, %s of bandwidth", tc.capacity,
+				&shares, &handles, &objects, &bandwidth))
 	}
 }
 
@@ -120,9 +121,8 @@ func TestCounterSets(t *testing.T) {
 		}
 		for _, set := range s.SharedCounters {
 			for name := range set.Counters {
-				if locks[name] || snap.Lookup(name) == nil {
-					t.Errorf("counter %s stands twice, or for no HCA", name)
-				}
+				test.True(t, !locks[name] && snap.Lookup(name) != nil,
+					test.Sprintf("counter %s stands twice, or for no HCA", name))
 				locks[name] = true
 			}
 		}
@@ -165,9 +165,8 @@ func TestHeadsDoNotExclude(t *testing.T) {
 	cluster.Publish(rdma.Domain, published)
 	n := int64(len(snap.Usable()))
 	claim := controlplane.Claim(controlplane.Request{Name: "nic", Class: "hca.rdma.dev", Count: n})
-	if got := cluster.Allocate(t, "claim", claim); int64(len(got)) != n {
-		t.Errorf("a claim for all %d HCAs gets %d", n, len(got))
-	}
+	got := cluster.Allocate(t, "claim", claim)
+	test.Eq(t, n, int64(len(got)), test.Sprintf("a claim for all %d HCAs gets %d", n, len(got)))
 }
 
 // What an HCA has by itself no site can replace, and the list of it is complete.
@@ -186,9 +185,9 @@ func TestOwnAttributesWin(t *testing.T) {
 			}
 			published := resources.Slices([]resources.Offer{{HCA: h, Form: resources.FormExclusive, Attributes: site}}, nil, rdma.NetnsShared, everything)
 			got := published[0].Devices[0].Attributes
-			if len(got) != len(own)+1 || *got["tier"].StringValue != "gold" {
-				t.Errorf("%s: %s has %d attributes, want its own %d and one of the site", machine, h.Name, len(got), len(own))
-			}
+			test.True(t, len(got) == len(own)+1 && *got["tier"].StringValue == "gold",
+				test.Sprintf("%s: %s has %d attributes, want its own %d and one of the site", machine, h.Name,
+					len(got), len(own)))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/shoenig/test"
 )
 
 func taint(key string, effect resourceapi.DeviceTaintEffect) []resourceapi.DeviceTaint {
@@ -49,8 +50,7 @@ func TestTaints(t *testing.T) {
 				got[d.Name] = strings.Join(words, " ")
 			}
 		}
-		if got["pci-a"] != tc.want || got["shared-pci-a"] != tc.want || got["group-all"] != tc.wantOf {
-			t.Errorf("%s: %q, want %q and %q for the group", tc.name, got, tc.want, tc.wantOf)
-		}
+		test.True(t, got["pci-a"] == tc.want && got["shared-pci-a"] == tc.want && got["group-all"] == tc.wantOf,
+			test.Sprintf("%s: %q, want %q and %q for the group", tc.name, got, tc.want, tc.wantOf))
 	}
 }

@@ -39,10 +39,9 @@ func newBrowser(t *testing.T) *browser {
 		settings := filepath.Join(b.profile, "Default", "Preferences")
 		must.NoError(t, os.MkdirAll(filepath.Dir(settings), 0o700))
 		// Not --blink-settings=scriptEnabled=false: --dump-dom is made of scripts itself.
-		if err := os.WriteFile(settings,
-			[]byte(`{"profile":{"default_content_setting_values":{"javascript":2}}}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		err = os.WriteFile(settings,
+			[]byte(`{"profile":{"default_content_setting_values":{"javascript":2}}}`), 0o600)
+		must.NoError(t, err)
 		return b
 	}
 	needs.Missing(t, errors.New("no browser: install the package chromium (hack/install-packages.sh), or Google Chrome"))
@@ -75,9 +74,8 @@ func (b *browser) load(t *testing.T, url string, scheme int) (document string, p
 	f, err := os.Open(shot)
 	must.NoError(t, err, must.Sprintf("no picture of the page: %v\n%s", err, &stderr))
 	defer f.Close()
-	if picture, err = png.Decode(f); err != nil {
-		t.Fatal(err)
-	}
+	picture, err = png.Decode(f)
+	must.NoError(t, err)
 	return stdout.String(), picture, stderr.String()
 }
 
@@ -106,9 +104,8 @@ func TestBrowser(t *testing.T) {
 			"NotPrepared", "NUMA node 1", "get resourceclaims"} {
 			test.StrContains(t, document, want, test.Sprint("the document lacks"))
 		}
-		if strings.Contains(log, "CONSOLE") || strings.Contains(log, "Content Security Policy") {
-			t.Errorf("the browser has something to say:\n%s", log)
-		}
+		test.True(t, !strings.Contains(log, "CONSOLE") && !strings.Contains(log, "Content Security Policy"),
+			test.Sprintf("the browser has something to say:\n%s", log))
 		// 8 GPUs and 9 HCAs of the picture are thousands of pixels each.
 		found := colours(picture)
 		for what, c := range map[string]color.RGBA{"background": background, "GPUs": {0x2a, 0x7d, 0x3c, 0xff},
@@ -128,7 +125,6 @@ func TestBrowserWithoutJavaScript(t *testing.T) {
 		fmt.Fprint(w, `<!DOCTYPE html><p id="p">still</p><script>document.getElementById("p").textContent = "moved"</script>`)
 	}))
 	t.Cleanup(server.Close)
-	if document, _, _ := b.load(t, server.URL, light); !strings.Contains(document, ">still<") {
-		t.Errorf("a script ran:\n%s", document)
-	}
+	document, _, _ := b.load(t, server.URL, light)
+	test.StrContains(t, document, ">still<", test.Sprint("a script ran"))
 }

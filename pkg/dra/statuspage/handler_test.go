@@ -52,9 +52,10 @@ func TestHandlerFormats(t *testing.T) {
 		{"/status?o=%3Cscript%3E", "", 400, "text/plain; charset=utf-8"},
 	} {
 		resp := get(t, h, tc.target, tc.accept)
-		if got := resp.Header.Get("Content-Type"); resp.StatusCode != tc.status || got != tc.want {
-			t.Errorf("%s, Accept %q: %d %s, want %d %s", tc.target, tc.accept, resp.StatusCode, got, tc.status, tc.want)
-		}
+		got := resp.Header.Get("Content-Type")
+		test.True(t, resp.StatusCode == tc.status && got == tc.want,
+			test.Sprintf("%s, Accept %q: %d %s, want %d %s", tc.target, tc.accept, resp.StatusCode, got,
+				tc.status, tc.want))
 		for header, want := range map[string]string{
 			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Vary": "Accept",
 		} {
@@ -77,9 +78,8 @@ func TestPolicy(t *testing.T) {
 	page := busy(t)
 	h := statuspage.Handler(func(context.Context) *statuspage.Page { return page })
 	policy := get(t, h, "/status", "").Header.Get("Content-Security-Policy")
-	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") || strings.Contains(policy, "unsafe") {
-		t.Errorf("policy %q", policy)
-	}
+	test.True(t, strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") &&
+		!strings.Contains(policy, "unsafe"), test.Sprintf("policy %q", policy))
 	styles := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindAllSubmatch(write(t, page, "html"), -1)
 	must.Eq(t, 2, len(styles), must.Sprint("style sheets in the page"))
 	for _, style := range styles {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
@@ -39,9 +40,9 @@ func TestLogBound(t *testing.T) {
 		t.Errorf("%d events, from %s to %s", len(events), events[0].Object, events[len(events)-1].Object)
 	}
 	for _, e := range events {
-		if len(e.Message) > 1024 || !utf8.ValidString(e.Message) || !strings.HasSuffix(e.Message, "é…") {
-			t.Fatalf("message of %d bytes: %q", len(e.Message), e.Message)
-		}
+		must.True(t, len(e.Message) <= 1024 && utf8.ValidString(e.Message) &&
+			strings.HasSuffix(e.Message, "é…"),
+			must.Sprintf("message of %d bytes: %q", len(e.Message), e.Message))
 	}
 }
 
@@ -51,9 +52,8 @@ func TestLogLongRepeats(t *testing.T) {
 	for range 3 {
 		log.Add(now, statuspage.Event{Reason: "NotPublished", Message: strings.Repeat("x", 2000)})
 	}
-	if events := log.Events(); len(events) != 1 || events[0].Count != 3 {
-		t.Errorf("%d events", len(events))
-	}
+	events := log.Events()
+	test.True(t, len(events) == 1 && events[0].Count == 3, test.Sprintf("%d events", len(events)))
 }
 
 // TestLogAtOnce is for the race detector.

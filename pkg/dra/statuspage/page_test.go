@@ -2,6 +2,7 @@ package statuspage_test
 
 import (
 	"bytes"
+	"reflect"
 	"regexp"
 	"testing"
 	"time"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -57,27 +57,12 @@ func empty(t testing.TB, machine string, down ...int) *statuspage.Page {
 func busy(t testing.TB) *statuspage.Page {
 	t.Helper()
 	p := empty(t, "hgx-h100", 1)
-	p.NRI = "connected"
-	p.Problems = []string{"trouble with the API server: get resourceclaims: no-answer, 3 times"}
+	in := golden.Input[statuspage.Page](t, "busy")
+	p.NRI, p.Problems, p.Groups, p.Claims, p.Blocks = in.NRI, in.Problems, in.Groups, in.Claims, in.Blocks
 	p.HCAs[0].Claims = []string{"team-a/ring"}
 	p.HCAs[1].Health, p.HCAs[1].Fault = "Unhealthy", "mlx5_1: port 1 is DOWN (Polling): nothing answers: no cable, or the other end is off"
 	p.HCAs[1].Taints = []string{"rdma.dev/port-down:NoSchedule"}
 	p.HCAs[2].Health, p.HCAs[2].Devices, p.HCAs[2].Reason = "", []string{}, "rule storage: publish is none"
-	p.Groups = []explain.Group{{Name: "rail", Members: []string{p.HCAs[3].Name}, Reason: "a member is in use"}}
-	p.Claims = []statuspage.Claim{{
-		Namespace: "team-a", Name: "ring", UID: "3f6f0b8e-0000-4000-8000-000000000001", Pods: []string{"trainer-0"},
-		Devices: []statuspage.Device{
-			{Request: "nic", Device: p.HCAs[0].Name, HCAs: []string{"mlx5_0"}},
-			{Request: "share", Device: "shared-" + p.HCAs[3].Name, HCAs: []string{"mlx5_3"}, ShareID: "9c1d", AdminAccess: true},
-		},
-	}}
-	p.Blocks = []blocks.Usage{
-		{IPAM: "rail0", Subnet: "10.80.0.0/16", Block: "10.80.4.0/24", Size: 254, Addresses: []blocks.Address{
-			{Address: "10.80.4.1", Interface: "rdma0", Pod: "team-a/trainer-0", Claim: "team-a/ring", Device: p.HCAs[0].Name},
-			{Address: "10.80.4.2", Interface: "rdma1", Pod: "team-a/trainer-0", Claim: "team-a/ring", Device: p.HCAs[3].Name},
-		}},
-		{IPAM: "rail1", Subnet: "10.81.0.0/16", Problem: "node n1 has no pod CIDR", Addresses: []blocks.Address{}},
-	}
 	var log statuspage.Log
 	log.Add(now.Add(-3*time.Hour), statuspage.Event{Reason: "Prepared", Object: "team-a/ring", Message: "UID 3f6f0b8e"})
 	for i := range 3 {
@@ -111,25 +96,33 @@ func TestUnknownFormat(t *testing.T) {
 
 // hostile puts a text wherever a page takes one.
 func hostile(text string) *statuspage.Page {
-	list := []string{text}
-	return &statuspage.Page{
-		Node: text, Version: text, Started: now, At: now, Problems: list,
-		Topology: topology.Assemble([]*topology.Device{{
-			Name: text, Kind: topology.HCA, Address: text, Root: text, Bridges: list, Note: text,
-			Port: &topology.Port{Protocol: rdma.Protocol(text), State: rdma.PortState(text), Netdev: text},
-		}}),
-		HCAs: []statuspage.HCA{{
-			Name: text, IBDev: text, Function: text, Protocol: text, Model: text, Firmware: text, PCI: text,
-			Health: text, Fault: text,
-			Taints: list, Devices: list, Reason: text, Claims: list, Ports: []statuspage.Port{{State: text, Netdev: text}},
-		}},
-		Groups: []explain.Group{{Name: text, Reason: text, Members: list}},
-		Claims: []statuspage.Claim{{Namespace: text, Name: text, UID: text, Pods: list,
-			Devices: []statuspage.Device{{Request: text, Device: text, HCAs: list, ShareID: text}}}},
-		Blocks: []blocks.Usage{{IPAM: text, Subnet: text, Block: text, Problem: text, Addresses: []blocks.Address{
-			{Address: text, Interface: text, Pod: text, Claim: text, Device: text},
-		}}},
-		Events: []statuspage.Event{{Last: now, Count: 2, Reason: text, Object: text, Message: text}},
+	hca, p := topology.Device{}, &statuspage.Page{}
+	fill(reflect.ValueOf(&hca).Elem(), text)
+	hca.Kind = topology.HCA
+	fill(reflect.ValueOf(p).Elem(), text)
+	p.Topology = topology.Assemble([]*topology.Device{&hca})
+	return p
+}
+
+// fill sets all strings, numbers and times below a value. Lists get one member.
+func fill(v reflect.Value, text string) {
+	switch {
+	case v.Type() == reflect.TypeFor[time.Time]():
+		v.Set(reflect.ValueOf(now))
+	case v.Kind() == reflect.String:
+		v.SetString(text)
+	case v.Kind() == reflect.Int:
+		v.SetInt(2)
+	case v.Kind() == reflect.Pointer && v.Type() != reflect.TypeFor[*topology.Topology]():
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), text)
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), text)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), text)
+		}
 	}
 }
 
@@ -158,18 +151,16 @@ func FuzzEscape(f *testing.F) {
 		page := hostile(text)
 		// How long a text is decides how the picture is laid out, and not how many boxes it has.
 		html := write(t, page, "html")
-		if n := len(elements.FindAll(html, -1)); n > count {
-			t.Errorf("%q: %d elements, want no more than %d:\n%s", text, n, count, html)
-		}
+		n := len(elements.FindAll(html, -1))
+		test.True(t, n <= count, test.Sprintf("%q: %d elements, want no more than %d:\n%s", text, n, count, html))
 		for _, e := range elements.FindAll(html, -1) {
-			if attributes.Match(quoted.ReplaceAll(e, []byte(`""`))) && !bytes.Equal(e, []byte(`<a href="/status?o=json">`)) {
-				t.Errorf("%q: element %s", text, e)
-			}
+			test.True(t, !attributes.Match(quoted.ReplaceAll(e, []byte(`""`))) ||
+				bytes.Equal(e, []byte(`<a href="/status?o=json">`)),
+				test.Sprintf("%q: element %s", text, e))
 		}
 		for _, r := range string(write(t, page, "table")) {
-			if r < ' ' && r != '\n' || r == 0x7f || r == 0x202e {
-				t.Errorf("%q: the table has the character %U", text, r)
-			}
+			test.True(t, (r >= ' ' || r == '\n') && r != 0x7f && r != 0x202e,
+				test.Sprintf("%q: the table has the character %U", text, r))
 		}
 	})
 }
