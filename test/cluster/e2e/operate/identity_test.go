@@ -78,6 +78,45 @@ func TestNodeCreatedAnew(t *testing.T) {
 	n.Ready("next")
 }
 
+// TestEtcdRestored: after a backup of a minute ago was restored, the slices are those of the host within a minute, the
+// pod of then keeps its claim, nothing of a pod that the server has forgotten is left, and an event says what happened.
+func TestEtcdRestored(t *testing.T) {
+	needs.Long(t, "its backup is a minute old; TestRestoredBackup of pkg/dra/publisher shows what the driver does")
+	n := bed.Namespace(t)
+	c := n.Running("app")
+	before := bed.Devices(t)
+	var lost testbed.Claim
+	bed.RestoreEtcd(t, func() {
+		saved := time.Now()
+		bed.Kubectl(t, "delete", "resourceslices", "--field-selector", "spec.driver=rdma.dev")
+		lost = n.Running("lost")
+		time.Sleep(time.Minute - time.Since(saved)) // the backup is this old: the time is the case
+	})
+	began := time.Now()
+	testbed.Eventually(t, "devices of before", func() error {
+		if now := bed.Devices(t); len(now) != len(before) {
+			return fmt.Errorf("%d devices are published, and %d were", len(now), len(before))
+		}
+		return nil
+	})
+	testbed.Eventually(t, "event of the restoration", func() error {
+		said, err := bed.Output("kubectl", "get", "events", "-n", "default", "--field-selector", "reason=RDMAPublishedAgain", "-o", "jsonpath={.items[*].message}")
+		if err == nil && strings.Count(said, "restoration of a backup") != 1 {
+			err = fmt.Errorf("the events say %q", said)
+		}
+		return err
+	})
+	t.Logf("told %v after the API server was there", time.Since(began).Round(100*time.Millisecond))
+	n.Expect("app", "app", c.Results()[0].Device)
+	if now := n.ClaimOf("app"); now.Metadata.UID != c.Metadata.UID {
+		t.Errorf("the pod has claim %v, and had %v", now.Metadata, c.Metadata)
+	}
+	bed.Gone(t, lost.Spec())
+	bed.Gone(t, bed.Record(lost))
+	n.Apply(testbed.PodFor("next", "one"))
+	n.Ready("next")
+}
+
 // recreateNode deletes the Node object, and creates it again with its status after a while.
 func recreateNode(t *testing.T, away time.Duration) {
 	t.Helper()
@@ -101,7 +140,8 @@ func recreateNode(t *testing.T, away time.Duration) {
 	must.NoError(t, os.WriteFile(file, status, 0o600))
 	bed.Kubectl(t, "delete", "node", name)
 	time.Sleep(away) // this long the Node is away: the time is the case
-	out, err := bed.KubectlInput(t, string(whole), "create", "-f", "-")
-	must.NoError(t, err, must.Sprint(out))
+	if out, err := bed.KubectlInput(t, string(whole), "create", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	bed.Kubectl(t, "patch", "node", name, "--subresource=status", "--type=merge", "--patch-file", file)
 }

@@ -2,7 +2,9 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -148,4 +150,33 @@ func (b *Bed) podCgroups(t *testing.T, uid string) string {
 func (b *Bed) shell(script string) error {
 	_, err := b.Output("sh", "-euc", script)
 	return err
+}
+
+// RestoreEtcd gives the API server the data from before meanwhile, as the restoration of a backup does. All that talks
+// to it restarts, but for the driver.
+func (b *Bed) RestoreEtcd(t *testing.T, meanwhile func()) {
+	t.Helper()
+	ctx := t.Context()
+	data := filepath.Join(b.options.StateDir, "etcd")
+	saved := filepath.Join(t.TempDir(), "etcd")
+	stopped := func(during func() error) {
+		t.Helper()
+		for _, step := range []func() error{
+			func() error { return b.Stop(ctx, cluster.APIServer, syscall.SIGTERM) },
+			func() error { return b.Stop(ctx, cluster.Etcd, syscall.SIGTERM) },
+			during,
+		} {
+			must.NoError(t, step())
+		}
+		// Each is ready only with the other.
+		etcd := make(chan error, 1)
+		go func() { etcd <- b.Start(ctx, cluster.Etcd) }()
+		must.NoError(t, errors.Join(b.Start(ctx, cluster.APIServer), <-etcd))
+		for _, name := range []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kubelet} {
+			must.NoError(t, b.Restart(ctx, name))
+		}
+	}
+	stopped(func() error { return os.CopyFS(saved, os.DirFS(data)) })
+	meanwhile()
+	stopped(func() error { return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(saved))) })
 }
