@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
@@ -16,35 +18,17 @@ func TestTaints(t *testing.T) {
 	for _, c := range health.Conditions() {
 		verdict.Faults = append(verdict.Faults, health.Fault{Condition: c, Confirmed: true, Message: string(c)})
 	}
-	for name, tc := range map[string]struct {
-		policy health.Policy
-		want   map[string]resourceapi.DeviceTaintEffect
-	}{
-		"defaults": {health.Policy{}, map[string]resourceapi.DeviceTaintEffect{
-			"rdma.dev/device-gone": "NoSchedule", "rdma.dev/driver-unbound": "NoSchedule", "rdma.dev/no-uverbs": "NoSchedule",
-			"rdma.dev/no-guid": "NoSchedule", "rdma.dev/port-down": "NoSchedule",
-		}},
-		"with information": {health.Policy{Informational: true, Effects: map[health.Condition]resourceapi.DeviceTaintEffect{
-			health.PortDown: "NoExecute", health.NoGUID: health.EffectOff, health.PortErrors: "NoSchedule",
-		}}, map[string]resourceapi.DeviceTaintEffect{
-			"rdma.dev/device-gone": "NoSchedule", "rdma.dev/driver-unbound": "NoSchedule", "rdma.dev/no-uverbs": "NoSchedule",
-			"rdma.dev/port-down": "NoExecute", "rdma.dev/unmonitored": "None", "rdma.dev/port-degraded": "None",
-			"rdma.dev/port-errors": "NoSchedule", "rdma.dev/no-address": "None", "rdma.dev/port-flapping": "None",
-			"rdma.dev/port-slow": "None", "rdma.dev/pcie-degraded": "None", "rdma.dev/pcie-errors": "None",
-			"rdma.dev/firmware": "None", "rdma.dev/miswired": "None",
-		}},
-	} {
-		got := map[string]resourceapi.DeviceTaintEffect{}
-		last := ""
-		for _, taint := range tc.policy.Taints(verdict) {
-			got[taint.Key] = taint.Effect
+	golden.Cases(t, "taints", func(t *testing.T, p health.Policy) string {
+		last, out := "", ""
+		for _, taint := range p.Taints(verdict) {
 			test.True(t, taint.Key > last && taint.Value == "" && taint.TimeAdded == nil,
-				test.Sprintf("%s: taint %v after %q", name, taint, last))
-			test.Nil(t, validation.IsQualifiedName(taint.Key), test.Sprintf("%s: key %q", name, taint.Key))
+				test.Sprintf("taint %v after %q", taint, last))
+			test.Nil(t, validation.IsQualifiedName(taint.Key), test.Sprintf("key %q", taint.Key))
 			last = taint.Key
+			out += fmt.Sprintf("%s: %s\n", taint.Key, taint.Effect)
 		}
-		test.Eq(t, tc.want, got, test.Sprint(name))
-	}
+		return out
+	})
 	test.LessEq(t, resourceapi.DeviceTaintsMaxLength, len((health.Policy{Informational: true}).Taints(verdict)),
 		test.Sprint("taints, the API takes"))
 }

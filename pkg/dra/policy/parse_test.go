@@ -62,6 +62,15 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
+// TestRefused: lines that are refused below the header, and why.
+func TestRefused(t *testing.T) {
+	golden.Cases(t, "refused", func(t *testing.T, text string) string {
+		_, err := policy.Parse([]byte(header + text))
+		must.Error(t, err)
+		return err.Error()
+	})
+}
+
 // The part that every RDMA container gets is that of cdi-gen's file.
 func TestContainer(t *testing.T) {
 	c := parse(t, `
