@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 )
 
@@ -137,4 +138,19 @@ func TestNoGUIDToSet(t *testing.T) {
 			t.Errorf("%s: found %v", machine, got)
 		}
 	}
+}
+
+// TestUnreadPort: nothing is said of all ports if the state of one could not be read.
+func TestUnreadPort(t *testing.T) {
+	test.SliceContains(t, idsOf(newFake(t, "hgx-h100").diagnose()), "ports-ok")
+	f := newFake(t, "hgx-h100")
+	f.port("mlx5_1", "state", "\n")
+	test.SliceNotContains(t, idsOf(f.diagnose()), "ports-ok")
+}
+
+func idsOf(r *Report) (ids []ID) {
+	for _, f := range r.Findings {
+		ids = append(ids, f.ID)
+	}
+	return ids
 }
