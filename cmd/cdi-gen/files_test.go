@@ -153,7 +153,8 @@ func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "other.yaml"), "", 0o644)
 	for _, format := range []string{"json", "yaml"} {
-		generateTo(t, "roce-lag", dir, "--output", format).expect(t, exitOK, "written")
+		// --format is the first name of --output, for scripts.
+		generateTo(t, "roce-lag", dir, "--format", format).expect(t, exitOK, "written")
 		cdigen(t, "remove", "--from", dir, "--dry-run").
 			expect(t, exitOK, "would remove the spec of kind rdma.dev/hca from "+dir)
 		holds(t, dir, "other.yaml", "rdma.dev-hca."+format)

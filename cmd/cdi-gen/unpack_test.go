@@ -18,7 +18,7 @@ import (
 func TestUnpack(t *testing.T) {
 	root, dir := rdmatest.Root(t, "roce-sriov"), t.TempDir()
 	report, host := filepath.Join(dir, "r.tar.gz"), filepath.Join(dir, "host")
-	cdigen(t, "report", "--host-root", root, "--to", report).expect(t, exitOK, "written")
+	cdigen(t, "report", "--host-root", root, "-o", report).expect(t, exitOK, "written")
 	cdigen(t, "unpack", report, "--to", host).expect(t, exitOK, "")
 	cdigen(t, "unpack", report, "--to", host).expect(t, exitUsage, "it is there already: name a new directory")
 	for _, args := range [][]string{{"list"}, {"topology"}} {
