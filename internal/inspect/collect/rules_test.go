@@ -82,7 +82,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestOldServer: an API server that lacks a kind of resource.k8s.io is too old. One that lacks another kind need not be.
+// TestOldServer: an API server that lacks a kind of resource.k8s.io is too old. One that lacks another kind may be new.
 func TestOldServer(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)

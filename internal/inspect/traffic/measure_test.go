@@ -240,8 +240,8 @@ func TestGIDsWithoutPrograms(t *testing.T) {
 		must.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		must.NoError(t, os.WriteFile(file, []byte(content), 0o644))
 	}
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(script, "/sys/", sys+"/"), "sh", "client", "rxe0",
-		"1", "18515", "1")
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(script, "/sys/", sys+"/"), "sh",
+		"client", "rxe0", "1", "18515", "1")
 	cmd.Env = []string{"PATH=" + sys}
 	said, _ := cmd.CombinedOutput() // it fails, since there are no programs
 	test.StrContains(t, string(said), "unit none\n")

@@ -262,14 +262,15 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func TestStartInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var requests []string
-	client, err := kubernetes.NewForConfig(&rest.Config{Transport: transport(func(r *http.Request) (*http.Response, error) {
+	interrupting := transport(func(r *http.Request) (*http.Response, error) {
 		requests = append(requests, r.Method+" "+path.Base(r.URL.Path))
 		cancel()
 		answer := httptest.NewRecorder()
 		answer.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(answer, `{"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "job", "uid": "u"}}`)
 		return answer.Result(), r.Context().Err()
-	})})
+	})
+	client, err := kubernetes.NewForConfig(&rest.Config{Transport: interrupting})
 	must.NoError(t, err)
 	c := &Cluster{Client: client, Namespace: "tests"}
 	_, _, err = c.Start(ctx, machines(1, 1, true), time.Minute)
