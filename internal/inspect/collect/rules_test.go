@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -78,5 +79,20 @@ func TestRules(t *testing.T) {
 				t.Errorf("%q does not say what follows", unread)
 			}
 		})
+	}
+}
+
+// TestOldServer: an API server that lacks a kind of resource.k8s.io is too old. One that lacks another kind may be new.
+func TestOldServer(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	must.NoError(t, err)
+	for kind, old := range map[collect.Kind]bool{
+		collect.Slices: true, collect.Claims: true, collect.Nodes: false, collect.Pods: false,
+	} {
+		_, err := collect.Reader{Client: client}.Read(t.Context(), kind)
+		must.Error(t, err)
+		test.Eq(t, old, strings.Contains(err.Error(), "needs Kubernetes 1.34"), test.Sprint(err))
 	}
 }

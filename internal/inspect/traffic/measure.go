@@ -73,11 +73,7 @@ func (m *Measure) pair(ctx context.Context, p Pair, port int) Result {
 		defer close(ended)
 		serverErr = m.Exec(ctx, a.Node, m.command("server", a, port, ""), server)
 	}()
-	select {
-	case <-ended:
-	case <-server.listening:
-	}
-	if server.listened() { // also if it has ended since: the client's words say more
+	if server.listensBefore(ended) {
 		clientErr = m.Exec(ctx, b.Node, m.command("client", b, port, m.Addresses[a.Node]), client)
 	}
 	<-ended
@@ -181,6 +177,16 @@ func (s *said) Write(p []byte) (int, error) {
 		close(s.listening)
 	}
 	return len(p), nil
+}
+
+// listensBefore waits until the server listens or has ended, and returns whether it has said that it listens: also if it
+// has ended since, because the client's words say more then.
+func (s *said) listensBefore(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+	case <-s.listening:
+	}
+	return s.listened()
 }
 
 // listened says whether the server has said that it listens.

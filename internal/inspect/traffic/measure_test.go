@@ -3,11 +3,18 @@ package traffic
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
@@ -133,4 +140,36 @@ func TestInterrupted(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// TestGIDsWithoutPrograms: the script finds the GID by the shell alone. soft-RoCE has 1,024 entries, and a program for
+// each takes a minute on a busy machine.
+func TestGIDsWithoutPrograms(t *testing.T) {
+	sys := t.TempDir()
+	for name, content := range map[string]string{
+		"link_layer": "Ethernet\n", "gid_attrs/types/7": "RoCE v2\n", "gids/7": "0000:0000:0000:0000:0000:ffff:0a4d:0101\n",
+	} {
+		file := filepath.Join(sys, "class/infiniband/rxe0/ports/1", name)
+		must.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.NoError(t, os.WriteFile(file, []byte(content), 0o644))
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(script, "/sys/", sys+"/"), "sh",
+		"client", "rxe0", "1", "18515", "1")
+	cmd.Env = []string{"PATH=" + sys}
+	said, _ := cmd.CombinedOutput() // it fails, since there are no programs
+	test.StrContains(t, string(said), "unit none\n")
+	test.StrNotContains(t, string(said), "no GID of RoCE v2")
+}
+
+// TestListensBefore: a server that has listened and has ended has listened, whatever the select picks. One that only ended
+// has not.
+func TestListensBefore(t *testing.T) {
+	ended := make(chan struct{})
+	close(ended)
+	for range 64 {
+		server := newSaid()
+		fmt.Fprint(server, "listening\n")
+		test.True(t, server.listensBefore(ended))
+	}
+	test.False(t, newSaid().listensBefore(ended))
 }

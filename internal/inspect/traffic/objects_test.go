@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -250,4 +251,30 @@ func TestSave(t *testing.T) {
 		!strings.Contains(fmt.Sprint(unread), "tests/rdma-test.n2") {
 		t.Errorf("%v, %v, %v", maps.Collect(maps.All(records)), unread, err)
 	}
+}
+
+// transport answers the requests of a client.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestStartInterrupted: an interruption does not cut the request that makes the Job, so Stop knows the Job.
+func TestStartInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var requests []string
+	interrupting := transport(func(r *http.Request) (*http.Response, error) {
+		requests = append(requests, r.Method+" "+path.Base(r.URL.Path))
+		cancel()
+		answer := httptest.NewRecorder()
+		answer.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(answer, `{"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "job", "uid": "u"}}`)
+		return answer.Result(), r.Context().Err()
+	})
+	client, err := kubernetes.NewForConfig(&rest.Config{Transport: interrupting})
+	must.NoError(t, err)
+	c := &Cluster{Client: client, Namespace: "tests"}
+	_, _, err = c.Start(ctx, machines(1, 1, true), time.Minute)
+	must.Error(t, err)
+	_ = c.Stop(ctx) // it reads pods and claims, of which the transport knows none
+	test.SliceContains(t, requests, "DELETE job")
 }

@@ -112,3 +112,17 @@ func TestAnnouncedBeforeWritten(t *testing.T) {
 				announced, early, written()))
 	})
 }
+
+// TestExpect: what the policy expects applies at once. At the start a policy that expects nothing does not.
+func TestExpect(t *testing.T) {
+	n := opened(t, Config{Sys: largehost.New(t, 8)})
+	for i, at := range []struct {
+		unused, looks bool
+	}{{false, false}, {true, true}, {true, false}, {false, true}} {
+		n.Expect(map[string]health.Expected{"pci-0": {Unused: at.unused}})
+		test.Eq(t, at.looks, len(n.changed) == 1, test.Sprintf("policy %d: whether the driver looks again", i))
+		for len(n.changed) > 0 {
+			<-n.changed
+		}
+	}
+}
