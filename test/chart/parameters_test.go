@@ -35,7 +35,7 @@ func judge(in, raw, says string) verdict {
 }
 
 // TestParameters writes down what the driver says of parameters: of each mistake by itself, and of those in
-// testdata/random-parameters.txt. They were made at random from parts, of which one in twelve is bad.
+// testdata/random-parameters.txt. They were made at random from parts. One part in twelve is bad.
 func TestParameters(t *testing.T) {
 	var verdicts bytes.Buffer
 	write := func(v verdict) {

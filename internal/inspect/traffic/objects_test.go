@@ -275,6 +275,6 @@ func TestStartInterrupted(t *testing.T) {
 	c := &Cluster{Client: client, Namespace: "tests"}
 	_, _, err = c.Start(ctx, machines(1, 1, true), time.Minute)
 	must.Error(t, err)
-	_ = c.Stop(ctx) // it reads pods and claims, of which the transport knows none
+	_ = c.Stop(ctx) // it reads pods and claims, and the transport knows none
 	test.SliceContains(t, requests, "DELETE job")
 }
