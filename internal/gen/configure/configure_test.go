@@ -185,6 +185,9 @@ func TestRefused(t *testing.T) {
 		{"containerd-2.0", containerdFile, "version = 2\n" + criV2 + "cdi_spec_dirs = []\n", "names no directory"},
 		{"docker-28.3", dockerFile, `{"cdi-spec-dirs": [""]}`, "turns CDI off"},
 		{"docker-27", dockerFile, `{"cdi-spec-dirs": [""]}`, "turns CDI off"},
+		// moby#48860; daemon/config/config.go, findConfigurationConflicts
+		{"docker-27.5", "usr/lib/systemd/system/docker.service",
+			"[Service]\nExecStart=/usr/bin/dockerd -H fd:// --feature containerd-snapshotter=true\n", "add --feature cdi=true"},
 		{"podman-5.6", "etc/containers/containers.conf", "[engine]\ncdi_spec_dirs = []\n", "is empty"},
 	} {
 		before := state{}
@@ -215,6 +218,10 @@ func TestNotes(t *testing.T) {
 	_, err = configure.New(root, lookup(t, "docker-28"), user)
 	if !errors.Is(err, configure.ErrRefused) || !strings.Contains(err.Error(), "/home/u/.config/docker/daemon.json") {
 		t.Errorf("rootless: %v", err)
+	}
+	plan, err = configure.New(root, lookup(t, "docker-29"), user) // moby#51624: on by default, from directories of the user
+	if err != nil || plan.Path != "" || !slices.Contains(plan.Dirs, "/home/u/.config/cdi") {
+		t.Errorf("rootless, 29: %+v, %v", plan, err)
 	}
 }
 

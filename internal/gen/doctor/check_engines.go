@@ -70,6 +70,9 @@ func (e engine) check(host *reader, specs specFiles) findings {
 	}
 	var out findings
 	for _, s := range specs.rdma() {
+		if s.ofOthers(e) {
+			continue
+		}
 		if err := e.target.Check(s.spec); err != nil {
 			out.add(found("runtime-too-old", Error, name+" cannot read a spec").
 				about(s.path).because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
@@ -92,9 +95,14 @@ func (e engine) checkDirs(host *reader, specs specFiles) Finding {
 		unread[runtimeconf.RunDir(u.Path)] = u.Reason
 	}
 	var left, reasons []string
+	elsewhere := false
 	for _, s := range specs.rdma() {
 		reason, skipped := unread[runtimeconf.RunDir(s.dir)]
+		if s.ofOthers(e) {
+			continue
+		}
 		if !skipped && e.config.Reads(s.dir) {
+			elsewhere = elsewhere || !slices.Contains(specDirs, s.dir)
 			continue
 		}
 		left = append(left, s.path)
@@ -102,7 +110,7 @@ func (e engine) checkDirs(host *reader, specs specFiles) Finding {
 			reasons = append(reasons, s.dir+": "+reason)
 		}
 	}
-	if len(left) == 0 || e.readsElsewhere(host, unread) {
+	if len(left) == 0 || elsewhere {
 		return Finding{}
 	}
 	if reasons = unique(reasons); len(reasons) == 0 {
@@ -126,17 +134,9 @@ func (e engine) checkDirs(host *reader, specs specFiles) Finding {
 	return f
 }
 
-// readsElsewhere reports whether the runtime finds an RDMA spec in a directory that is not one of the standard ones.
-func (e engine) readsElsewhere(host *reader, unread map[string]string) bool {
-	for _, dir := range e.config.Dirs {
-		if _, skipped := unread[runtimeconf.RunDir(dir)]; skipped || slices.Contains(specDirs, dir) {
-			continue
-		}
-		if len(specFiles(readSpecsIn(host, dir)).rdma()) > 0 {
-			return true
-		}
-	}
-	return false
+// ofOthers reports whether a spec is in a directory that only the configuration of another runtime names.
+func (s specFile) ofOthers(e engine) bool {
+	return !slices.Contains(specDirs, s.dir) && !e.config.Reads(s.dir)
 }
 
 // replaceDir returns the commands that put a directory in the place of a link or file.

@@ -49,7 +49,7 @@ func checkSpecDirs(f *facts, out *findings) {
 		}
 		return known
 	}
-	for _, dir := range runtimeconf.Stat(f.host.Root, specDirs...) {
+	for _, dir := range runtimeconf.Stat(f.host.Root, f.dirs...) {
 		if dir.State != runtimes.DirLink && dir.State != runtimes.DirOther || follows(dir) {
 			continue
 		}
@@ -124,7 +124,7 @@ func deviceFiles(specs []specFile) map[string][]specFile {
 
 // checkConflicts finds devices that more than one file defines.
 func checkConflicts(f *facts, out *findings) {
-	for _, dir := range specDirs {
+	for _, dir := range f.dirs {
 		inDir := slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return s.dir != dir })
 		names := map[string][]string{} // devices by the files that define them
 		all := deviceFiles(inDir)
@@ -161,10 +161,10 @@ func conflict(files []specFile, devices []string) Finding {
 		fix(remedy)
 }
 
-// checkShadowed finds devices that both directories define.
+// checkShadowed finds devices that both directories define. Other directories are read by one runtime only.
 func checkShadowed(f *facts, out *findings) {
 	var devices, paths []string
-	all := deviceFiles(f.specs)
+	all := deviceFiles(slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return !slices.Contains(specDirs, s.dir) }))
 	for _, device := range slices.Sorted(maps.Keys(all)) {
 		files := all[device]
 		if files[0].dir != files[len(files)-1].dir && files[0].rdma {

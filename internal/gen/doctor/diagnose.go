@@ -15,6 +15,7 @@ type facts struct {
 	host    *reader
 	snap    *rdma.Snapshot
 	modules *modules
+	dirs    []string // of specs
 	specs   specFiles
 	whole   bool // all specs could be read
 	daemons []daemon
@@ -47,7 +48,8 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	f := &facts{
 		host: host, snap: snap, modules: readModules(host), daemons: findDaemons(host), engines: findEngines(ctx, host),
 	}
-	f.specs, f.whole = readSpecs(host)
+	f.dirs = dirsOf(f.engines)
+	f.specs, f.whole = readSpecs(host, f.dirs)
 	f.looks = lookIntoContainers(ctx, host, snap, f.specs)
 	var all findings
 	for _, check := range checks {

@@ -12,12 +12,27 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// specDirs are the directories that runtimes read, the one with the highest priority last.
+// specDirs are the directories that all runtimes read by default, the one with the highest priority last.
 var specDirs = []string{cdi.StaticDir, cdi.DynamicDir}
+
+// dirsOf returns specDirs, and the directories that the configuration of an installed runtime names beside them, as that of
+// a rootless dockerd does.
+func dirsOf(engines []engine) []string {
+	dirs := slices.Clone(specDirs)
+	for _, e := range engines {
+		for _, dir := range e.config.Dirs {
+			if !slices.ContainsFunc(dirs, func(d string) bool { return runtimeconf.RunDir(d) == runtimeconf.RunDir(dir) }) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
 
 // specFile is a file in a spec directory.
 type specFile struct {
@@ -42,9 +57,9 @@ func (specs specFiles) rdma() []specFile {
 }
 
 // readSpecs reads the spec directories as a runtime would. whole reports whether it could read all of them.
-func readSpecs(host *reader) (files specFiles, whole bool) {
+func readSpecs(host *reader, dirs []string) (files specFiles, whole bool) {
 	before := len(host.unseen)
-	for _, dir := range specDirs {
+	for _, dir := range dirs {
 		files = append(files, readSpecsIn(host, dir)...)
 	}
 	return files, len(host.unseen) == before

@@ -322,6 +322,8 @@ func TestElsewhere(t *testing.T) {
 	} {
 		test.Eq(t, want, runtimeconf.Unread(host, runtimeconf.User{}, dir), test.Sprint(dir))
 	}
+	rootless := fstest.MapFS{"home/u/.config/docker/daemon.json": {Data: []byte("{}")}} // Docker 29, moby#51624
+	test.Eq(t, "", runtimeconf.Unread(rootless, runtimeconf.User{UID: 1000, Home: "/home/u"}, "/home/u/.config/cdi"))
 	if got := runtimeconf.Elsewhere(fstest.MapFS{}, runtimeconf.User{}, "/etc/cdi"); len(got) > 0 {
 		t.Errorf("a host without configuration: %q", got)
 	}

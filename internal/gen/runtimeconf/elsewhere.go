@@ -15,7 +15,7 @@ import (
 // runtime must agree.
 var anyReleases = map[string][]string{
 	runtimes.Podman:     {"5.6", "main"},
-	runtimes.Docker:     {"27.5", "28.2"},
+	runtimes.Docker:     {"27.5", "28.2", "29"},
 	runtimes.Containerd: {"1.7", "2.2.1"},
 	runtimes.CRIO:       {"1.35"},
 }

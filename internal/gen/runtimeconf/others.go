@@ -22,7 +22,10 @@ func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
 	if c.Rootless = rootlessDocker(host, user); c.Rootless {
 		args, c.Main = nil, path.Join(user.configHome(), "docker/daemon.json")
 		if t.AtLeast(29) {
-			c.Dirs = slices.Concat(c.Dirs, []string{path.Join(user.configHome(), "cdi"), path.Join(user.RuntimeDir, "cdi")})
+			c.Dirs = append(slices.Clone(c.Dirs), path.Join(user.configHome(), "cdi"))
+			if user.RuntimeDir != "" {
+				c.Dirs = append(c.Dirs, path.Join(user.RuntimeDir, "cdi"))
+			}
 		}
 	}
 	text, err := host.read(c.Main)
@@ -30,7 +33,7 @@ func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
 		return err
 	}
 	var config struct {
-		Features struct{ CDI *bool }
+		Features map[string]bool
 		Dirs     []string `json:"cdi-spec-dirs"`
 	}
 	if len(strings.TrimSpace(string(text))) > 0 {
@@ -38,19 +41,24 @@ func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
 			return brokenf("%q is no JSON of dockerd (%w)", c.Main, err)
 		}
 	}
-	if on := config.Features.CDI; on != nil {
-		c.On, c.OnFile = *on, c.Main
+	features, flagDirs := args.values("--feature"), args.values("--cdi-spec-dir")
+	if config.Features != nil && features != nil || config.Dirs != nil && flagDirs != nil {
+		return brokenf("%q and docker.service have the same setting, features and --feature or cdi-spec-dirs and --cdi-spec-dir: "+
+			"dockerd takes it from one of them only", c.Main) // daemon/config/config.go, findConfigurationConflicts
+	}
+	if on, ok := config.Features["cdi"]; ok {
+		c.On, c.OnFile = on, c.Main
 	}
 	if config.Dirs != nil {
 		c.Dirs, c.DirsFile = config.Dirs, c.Main
 	}
-	for _, feature := range args.values("--feature") {
+	for _, feature := range features {
 		if name, value, _ := strings.Cut(feature, "="); name == "cdi" {
 			c.On, c.OnFile = value != "false", "docker.service"
 		}
 	}
-	if dirs := args.values("--cdi-spec-dir"); dirs != nil {
-		c.Dirs, c.DirsFile = dirs, "docker.service"
+	if flagDirs != nil {
+		c.Dirs, c.DirsFile = flagDirs, "docker.service"
 	}
 	if len(c.Dirs) == 1 && c.Dirs[0] == "" { // this is how dockerd is told to read none
 		c.On, c.OnFile, c.Dirs = false, c.DirsFile, nil
