@@ -191,12 +191,9 @@ func (s *said) listensBefore(ended <-chan struct{}) bool {
 
 // listened says whether the server has said that it listens.
 func (s *said) listened() bool {
-	select {
-	case <-s.listening:
-		return true
-	default:
-		return false
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listens
 }
 
 func (s *said) read() *reading {
