@@ -208,6 +208,9 @@ func TestPublishRefuses(t *testing.T) {
 // TestDocumentedCommand: the command of docs/dev/release.md makes the files, as it is written there. Only fewer
 // architectures are asked for.
 func TestDocumentedCommand(t *testing.T) {
+	if os.Getenv("TEST_LONG") == "" {
+		t.Skip("builds all a third time: runs with TEST_LONG=1; TestReproducible builds it twice")
+	}
 	_, made := packages(t)
 	source := filepath.Join(t.TempDir(), "source")
 	must.NoError(t, os.CopyFS(source, os.DirFS(made)))

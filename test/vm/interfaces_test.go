@@ -23,15 +23,16 @@ func TestInterfaces(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	// What also other kernels have is proven on them, by the same tests.
+	ofPodnet := "^Test(Ipvlan|OtherKind|BondTraffic|VLAN.*)$|^Test(Attach|Traffic)$/^ipvlan$|^TestBond$/^bond0"
 	ofAttach := "^Test(OtherKind|LastOfVLAN|Cost)$/^(ipvlan|macvlan.100)?$"
-	if needs.IsLong() { // TestKilled of pkg/dra/attach ends the driver at each call with the kinds that each kernel has
+	if needs.IsLong() { // what fails, and a driver that is killed at each call
+		ofPodnet += "|^TestBond$|^TestAttachFails$/ipvlan$"
 		ofAttach += "|^TestKilled$/^(macvlan.100|ipvlan)$"
 	}
 	for pkg, tests := range map[string]string{
-		// What fails is tried with the kind that the host's kernel may lack.
-		"internal/kernel/podnet": "^Test(Attach|Traffic|Ipvlan|OtherKind|Bond|BondTraffic|VLAN.*)$|" +
-			"^TestAttachFails$/ipvlan$",
-		"pkg/dra/attach": ofAttach,
+		"internal/kernel/podnet": ofPodnet,
+		"pkg/dra/attach":         ofAttach,
 	} {
 		t.Run(filepath.Base(pkg), func(t *testing.T) {
 			vmtest.Run(t, vmtest.Open(t), module+pkg, vm.Cmd{

@@ -12,6 +12,7 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -22,8 +23,10 @@ func TestShapes(t *testing.T) {
 	inside.NetnsMode(t, "shared")
 	t.Run("a macvlan on a VLAN of a bond", func(t *testing.T) { shape(t, "macvlan", true, 100) })
 	t.Run("an ipvlan", func(t *testing.T) { shape(t, "ipvlan", false, 0) })
-	t.Run("an ipvlan on a bond", func(t *testing.T) { shape(t, "ipvlan", true, 0) })
-	t.Run("an ipvlan on a VLAN", func(t *testing.T) { shape(t, "ipvlan", false, 100) })
+	if needs.IsLong() { // more combinations
+		t.Run("an ipvlan on a bond", func(t *testing.T) { shape(t, "ipvlan", true, 0) })
+		t.Run("an ipvlan on a VLAN", func(t *testing.T) { shape(t, "ipvlan", false, 100) })
+	}
 }
 
 func shape(t *testing.T, kind string, bond bool, vlan int) {
