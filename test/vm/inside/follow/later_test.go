@@ -55,7 +55,7 @@ func TestLater(t *testing.T) {
 
 // In shared mode each pod that names a claim has a macvlan of its own, whenever it comes.
 func TestLaterShared(t *testing.T) {
-	needs.Long(t, "TestShared shows interfaces of pods, and TestPodGroup pods with one claim")
+	needs.Long(t, "TestMove shows interfaces of pods, and TestPodGroup pods with one claim")
 	share(t)
 	before := counted(t)
 	createNetworked(t, "first", "rxm1", `{"mode":"macvlan"}`)

@@ -106,7 +106,7 @@ func takeTurns(t *testing.T, c *resourceapi.ResourceClaim, described func(end, *
 // TestPodGroupShared: in shared mode each pod of a PodGroup has its own macvlan and address by the group's claim. Each
 // writes to the other by the GID index that it was told.
 func TestPodGroupShared(t *testing.T) {
-	needs.Long(t, "TestPodGroup shows it in exclusive mode, and TestShared interfaces in pods")
+	needs.Long(t, "TestPodGroup shows it in exclusive mode, and TestMove interfaces in pods")
 	share(t)
 	before := counted(t)
 	createGroup(t, networked("group", "rxm1", `{"ipam":"roce","mode":"macvlan"}`))

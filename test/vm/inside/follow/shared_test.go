@@ -16,6 +16,7 @@ import (
 // TestShared: in shared mode the pods of examples/macvlan.yaml have shares of one device, macvlans on its interface,
 // and addresses of a CNI plugin. They talk by rdma_cm on their own addresses, with their own GIDs. Nothing of it is left.
 func TestShared(t *testing.T) {
+	needs.Long(t, "TestTwoNodes has interfaces of claims, whose pods talk in shared mode; TestShapes the kernel's side of a macvlan")
 	share(t)
 	before := counted(t)
 	exampleTalks(t, "macvlan")
@@ -25,7 +26,7 @@ func TestShared(t *testing.T) {
 // TestSharedMore is TestShared for examples/ipvlan.yaml and examples/vlan.yaml, and for two pods that have a device
 // each, with addresses of their claims.
 func TestSharedMore(t *testing.T) {
-	needs.Long(t, "TestShared shows one shape with pods, and TestShapes all of them without")
+	needs.Long(t, "TestMove shows pods with interfaces, and TestShapes the shapes without")
 	share(t)
 	before := counted(t)
 	server, client := end{"server", "one", "rxm1"}, end{"client", "one", "rxm2"}

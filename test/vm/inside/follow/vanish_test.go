@@ -27,7 +27,7 @@ func TestVanishes(t *testing.T) {
 
 // TestVanishesShared is TestVanishes in shared mode.
 func TestVanishesShared(t *testing.T) {
-	needs.Long(t, "TestPageGone of pkg/dra has an HCA that goes, and TestShared interfaces of pods")
+	needs.Long(t, "TestPageGone of pkg/dra has an HCA that goes, and TestMove interfaces of pods")
 	share(t)
 	vanishes(t, end{"misses", "one", "rxm10"}, "lost1", func(e end) { e.described(t) })
 }

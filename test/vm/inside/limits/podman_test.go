@@ -10,6 +10,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -110,6 +111,7 @@ func checkReport(t *testing.T, runtime string, c container) {
 // Four hooks in a container, two of them for one device: the larger limits count. After
 // a restart the container has a new cgroup, and its limits.
 func TestTwoLimits(t *testing.T) {
+	needs.Long(t, "TestNeighbours has a limit in the kernel, and TestSetLimits of internal/hook the larger of two")
 	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		c := start(t, runtime, "two", []string{"rdma.dev/limited=tight", "rdma.dev/other=free", "rdma.dev/other=tight", "rdma.dev/limited=both"}, uverbs0, "2", "3")
 		test.StrNotContains(t, said(t, c.words()), "EAGAIN")

@@ -9,6 +9,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -81,6 +82,7 @@ func TestConfigureDocker(t *testing.T) {
 // TestConfigureContainerd: containerd starts with what configure writes, and --undo takes it back. containerd 2.4
 // ignores enable_cdi, and ctr reads the specs itself, so containers have the device in any case.
 func TestConfigureContainerd(t *testing.T) {
+	needs.Long(t, "TestContainerd has the devices, and TestConfigureDocker a runtime that configure turns on")
 	const file = "/etc/containerd/config.toml"
 	t.Setenv("PATH", os.Getenv("CLUSTER_PATH")+":"+os.Getenv("PATH"))
 	unchanged(t, file, "", func(t *testing.T) {
