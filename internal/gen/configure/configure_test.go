@@ -219,9 +219,15 @@ func TestNotes(t *testing.T) {
 	if !errors.Is(err, configure.ErrRefused) || !strings.Contains(err.Error(), "/home/u/.config/docker/daemon.json") {
 		t.Errorf("rootless: %v", err)
 	}
-	plan, err = configure.New(root, lookup(t, "docker-29"), user) // moby#51624: on by default, from directories of the user
+	// moby#51624: on by default, from directories of the user
+	plan, err = configure.New(root, lookup(t, "docker-29"), user)
 	if err != nil || plan.Path != "" || !slices.Contains(plan.Dirs, "/home/u/.config/cdi") {
 		t.Errorf("rootless, 29: %+v, %v", plan, err)
+	}
+	for dir, refused := range map[string]bool{"/home/u/cdi": false, "/etc/cdi": true} {
+		root = state{"home/u/.config/docker/daemon.json": `{"cdi-spec-dirs": ["` + dir + `"]}`}.make(t)
+		_, err = configure.New(root, lookup(t, "docker-29"), user)
+		test.Eq(t, refused, errors.Is(err, configure.ErrRefused), test.Sprintf("rootless, with %s: %v", dir, err))
 	}
 }
 

@@ -23,8 +23,8 @@ func planDocker(root string, target runtimes.Target, user runtimeconf.User) (*Pl
 	if err != nil && !errors.Is(err, runtimeconf.ErrBroken) {
 		return nil, err
 	}
-	if now.Rootless && now.On && target.AtLeast(29) {
-		return unchanged(now, target), nil // its directories are its user's
+	if now.Rootless && now.On && now.ReadsUnlinked() {
+		return unchanged(now, target), nil
 	}
 	if now.Rootless {
 		return nil, refusef("you run a rootless dockerd; it sees /etc/cdi as a symbolic link, which CDI libraries before "+
@@ -46,7 +46,7 @@ func planDocker(root string, target runtimes.Target, user runtimeconf.User) (*Pl
 	instead := map[string][]byte{plan.Path: plan.New}
 	after, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: hostfs.DirFS(root), Instead: instead}, target, user)
 	if err != nil {
-		return nil, refusef("after the edit dockerd would not start: %w; in the unit, add --feature cdi=true to ExecStart instead", err)
+		return nil, refusef("with \"features\": {\"cdi\": true} in it, %w", err)
 	}
 	if !after.On {
 		return nil, refusef("docker.service or cdi-spec-dirs: [\"\"] in %s turns CDI off: remove that first", now.Main)

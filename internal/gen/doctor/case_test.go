@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/diff"
-	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
@@ -17,13 +15,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
-// wantSection is the section of a case that has every line of the report that the healthy host's does not have, and
-// every line that is gone. -update writes it.
-const wantSection = "want"
-
 // newCase makes the host of a case: the healthy one of its machine, with the case's files, and after its commands. It
 // returns the report of the healthy host, too.
-func newCase(t *testing.T, c *txtar.Archive) (f *fake, healthy *Report) {
+func newCase(t *testing.T, c *golden.Archive) (f *fake, healthy *Report) {
 	t.Helper()
 	title, commands, _ := strings.Cut(string(c.Comment), "\n")
 	must.StrHasPrefix(t, "# ", title)
@@ -77,22 +71,14 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// checkCase: what a host has makes exactly the findings that its case wants. A case without lines to want changes
-// nothing in the report.
+// checkCase: what a host has makes exactly the findings that its case wants. Its file "want" has every line that the
+// report of the healthy host lacks, and every line that is gone.
 func checkCase(t *testing.T, file string) *Report {
 	t.Helper()
-	c, err := txtar.ParseFile(file)
-	must.NoError(t, err)
+	c := golden.Open(t, file)
 	f, healthy := newCase(t, c)
 	r := f.diagnose()
-	i := slices.IndexFunc(c.Files, func(f txtar.File) bool { return f.Name == wantSection })
-	must.GreaterEq(t, 0, i, must.Sprintf("%s has no section %q", file, wantSection))
-	got := changes(t, healthy, r)
-	if *golden.Update {
-		c.Files[i].Data = []byte(got)
-		must.NoError(t, os.WriteFile(file, txtar.Format(c), 0o644))
-	}
-	test.Eq(t, string(c.Files[i].Data), got, test.Sprint(string(c.Comment)))
+	c.Bytes(t, "want", []byte(changes(t, healthy, r)))
 	return r
 }
 
@@ -139,7 +125,8 @@ func render(t *testing.T, r *Report) string {
 
 // onlyLooks matches commands that change nothing.
 var onlyLooks = regexp.MustCompile(`^(dmesg|grep|ibstat|sminfo|ethtool|file|diff|command|apt-cache|` +
-	`ip( -details)? link( show|$)|rdma link( show|$)|systemctl status|cdi-gen (list|validate|devices)|podman inspect|find|\S+ --version)`)
+	`ip( -details)? link( show|$)|rdma link( show|$)|systemctl status|` +
+	`cdi-gen (list|validate|devices)|podman inspect|find|\S+ --version)`)
 
 func checkWhole(t *testing.T, f Finding) {
 	t.Helper()
@@ -169,9 +156,7 @@ var unhealthy = map[string][]ID{
 
 // TestJSON: the JSON form is an interface for scripts.
 func TestJSON(t *testing.T) {
-	c, err := txtar.ParseFile("testdata/cases/other/bad-day.txtar")
-	must.NoError(t, err)
-	f, _ := newCase(t, c)
+	f, _ := newCase(t, golden.Open(t, "testdata/cases/other/bad-day.txtar"))
 	golden.JSON(t, "bad-day", f.diagnose())
 }
 

@@ -125,9 +125,8 @@ func deviceFiles(specs []specFile) map[string][]specFile {
 // checkConflicts finds devices that more than one file defines.
 func checkConflicts(f *facts, out *findings) {
 	for _, dir := range f.dirs {
-		inDir := slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return s.dir != dir })
 		names := map[string][]string{} // devices by the files that define them
-		all := deviceFiles(inDir)
+		all := deviceFiles(f.specs.in(dir))
 		for _, device := range slices.Sorted(maps.Keys(all)) {
 			if len(all[device]) > 1 {
 				key := strings.Join(texts(all[device]), "\x00")
@@ -164,7 +163,7 @@ func conflict(files []specFile, devices []string) Finding {
 // checkShadowed finds devices that both directories define. Other directories are read by one runtime only.
 func checkShadowed(f *facts, out *findings) {
 	var devices, paths []string
-	all := deviceFiles(slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return !slices.Contains(specDirs, s.dir) }))
+	all := deviceFiles(f.specs.in(specDirs...))
 	for _, device := range slices.Sorted(maps.Keys(all)) {
 		files := all[device]
 		if files[0].dir != files[len(files)-1].dir && files[0].rdma {

@@ -20,13 +20,13 @@ import (
 // specDirs are the directories that all runtimes read by default, the one with the highest priority last.
 var specDirs = []string{cdi.StaticDir, cdi.DynamicDir}
 
-// dirsOf returns specDirs, and the directories that the configuration of an installed runtime names beside them, as that of
-// a rootless dockerd does.
+// dirsOf returns specDirs, and what the configurations of installed runtimes name beside them. A rootless dockerd, for
+// one, reads directories of its user.
 func dirsOf(engines []engine) []string {
 	dirs := slices.Clone(specDirs)
 	for _, e := range engines {
 		for _, dir := range e.config.Dirs {
-			if !slices.ContainsFunc(dirs, func(d string) bool { return runtimeconf.RunDir(d) == runtimeconf.RunDir(dir) }) {
+			if !runtimeconf.Among(dirs, dir) {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -50,6 +50,11 @@ func (s specFile) String() string { return s.path }
 
 // specFiles are the files in the spec directories.
 type specFiles []specFile
+
+// in lists the files of some directories.
+func (specs specFiles) in(dirs ...string) specFiles {
+	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !slices.Contains(dirs, s.dir) })
+}
 
 // rdma lists the specs with RDMA devices that runtimes load.
 func (specs specFiles) rdma() []specFile {

@@ -145,13 +145,24 @@ func Read(host Host, target runtimes.Target, user User) (*Config, error) {
 func (c *Config) SpecDirs(host fs.ReadLinkFS) []runtimes.Dir {
 	dirs := Stat(host, c.Dirs...)
 	for i, dir := range dirs {
-		// rootlesskit gives the daemon an /etc and a /run in which each entry is a link to the host's.
-		if top := path.Dir(dir.Path); c.Rootless && dir.State == runtimes.DirThere &&
-			(top == "/etc" || top == "/run" || top == "/var/run") {
+		if dir.State == runtimes.DirThere && c.linked(dir.Path) {
 			dirs[i].State = runtimes.DirLink
 		}
 	}
 	return dirs
+}
+
+// linked reports whether a directory is a link for the daemon: rootlesskit gives a rootless one an /etc and a /run in
+// which each entry is a link to the host's.
+func (c *Config) linked(dir string) bool {
+	top := path.Dir(dir)
+	return c.Rootless && (top == "/etc" || top == "/run" || top == "/var/run")
+}
+
+// ReadsUnlinked reports whether one of the directories is no link for the daemon. CDI libraries before
+// [runtimes.FollowsLink] read no other.
+func (c *Config) ReadsUnlinked() bool {
+	return slices.ContainsFunc(c.Dirs, func(dir string) bool { return !c.linked(dir) })
 }
 
 // Stat looks at directories of specs. What cannot be looked at counts as there.

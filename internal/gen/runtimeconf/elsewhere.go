@@ -68,8 +68,11 @@ func Unread(host fs.ReadLinkFS, user User, dir string) string {
 }
 
 // Reads reports whether a directory is among those of the configuration.
-func (c *Config) Reads(dir string) bool {
-	return slices.ContainsFunc(c.Dirs, func(d string) bool { return RunDir(d) == RunDir(dir) })
+func (c *Config) Reads(dir string) bool { return Among(c.Dirs, dir) }
+
+// Among reports whether a directory is one of some, by any of its names.
+func Among(dirs []string, dir string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return RunDir(d) == RunDir(dir) })
 }
 
 // RunDir gives /var/run, which is a link to /run, its other name.

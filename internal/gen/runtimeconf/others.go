@@ -42,9 +42,12 @@ func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
 		}
 	}
 	features, flagDirs := args.values("--feature"), args.values("--cdi-spec-dir")
-	if config.Features != nil && features != nil || config.Dirs != nil && flagDirs != nil {
-		return brokenf("%q and docker.service have the same setting, features and --feature or cdi-spec-dirs and --cdi-spec-dir: "+
-			"dockerd takes it from one of them only", c.Main) // daemon/config/config.go, findConfigurationConflicts
+	const both = "%q has %s, and docker.service has the flag %s: dockerd takes a setting from one of them only; "
+	switch { // daemon/config/config.go, findConfigurationConflicts
+	case config.Features != nil && features != nil:
+		return brokenf(both+"for CDI, add --feature cdi=true to the unit", c.Main, "features", "--feature")
+	case config.Dirs != nil && flagDirs != nil:
+		return brokenf(both+"name all directories by the flag", c.Main, "cdi-spec-dirs", "--cdi-spec-dir")
 	}
 	if on, ok := config.Features["cdi"]; ok {
 		c.On, c.OnFile = on, c.Main
