@@ -53,15 +53,20 @@ func (r *run) build(ctx context.Context, arch string) (string, error) {
 	return dir, nil
 }
 
+// compileFlags are those of hack/env.sh, whose cache of compiled packages serves then. Programs are stripped anyway.
+const compileFlags = "-trimpath -gcflags=all=-dwarf=false"
+
 // buildEnv is all of the environment that changes what is linked.
 func buildEnv(goos, arch string) []string {
-	return []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off"}
+	return []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=" + compileFlags, "GOEXPERIMENT=", "GOWORK=off"}
 }
 
 func (r *run) buildArgs(out string, packages ...string) []string {
 	ldflags := "-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=" + r.Version + " -X main.version=" + r.Version
-	// grpcnotrace: the Makefile says why. dwarf: -s -w leaves it out, and so hack/env.sh's cache of compiled packages serves.
-	return append([]string{"build", "-trimpath", "-gcflags=all=-dwarf=false", "-tags", "grpcnotrace", "-buildvcs=false", "-ldflags", ldflags, "-o", out}, packages...)
+	// grpcnotrace: the Makefile says why.
+	flags := []string{"build", "-tags", "grpcnotrace", "-buildvcs=false", "-ldflags", ldflags, "-o", out}
+	return append(flags, packages...)
 }
 
 // command runs a program and returns what it prints. The error has its messages.

@@ -29,7 +29,7 @@ func TestGoInstall(t *testing.T) {
 	bin := t.TempDir()
 	env := []string{
 		"GOPROXY=file://" + proxy + ",file://" + cache + "/cache/download," + rest, "GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=none",
-		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw -trimpath -gcflags=all=-dwarf=false", "GOBIN=" + bin, "CGO_ENABLED=0", "GOWORK=off",
+		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw " + compileFlags, "GOBIN=" + bin, "CGO_ENABLED=0", "GOWORK=off",
 	}
 	_, err := command(t.Context(), t.TempDir(), env, "go", "install", modulePath+"/cmd/cdi-gen@"+version,
 		modulePath+"/cmd/rdma-hook@"+version)

@@ -124,7 +124,7 @@ func (r *run) image(ctx context.Context, work string, of imageFiles) ([]string, 
 	}
 	index := of.name + "_" + r.version + ".oci.tar"
 	env := []string{
-		"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.Date.Unix(), 10), "GOFLAGS=-trimpath -gcflags=all=-dwarf=false",
+		"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.Date.Unix(), 10), "GOFLAGS=" + compileFlags,
 		"GOOS=" + runtime.GOOS, "GOARCH=" + runtime.GOARCH,
 	}
 	_, err := command(ctx, r.Source, env, "go", append([]string{
