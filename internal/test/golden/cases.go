@@ -1,9 +1,6 @@
 package golden
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,8 +8,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"golang.org/x/tools/txtar"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
+	"sigs.k8s.io/yaml"
 )
 
 // Cases runs a test for each file of the text archive testdata/<name>.txtar. A file is a case: the input in YAML, a
@@ -26,7 +22,9 @@ func Cases[In any](t *testing.T, name string, run func(t *testing.T, in In) stri
 	for i, c := range archive.Files {
 		t.Run(c.Name, func(t *testing.T) {
 			input, want, _ := strings.Cut(string(c.Data), "---\n")
-			got := strings.TrimSuffix(run(t, decode[In](t, input)), "\n") + "\n"
+			var in In
+			must.NoError(t, yaml.UnmarshalStrict([]byte(input), &in))
+			got := strings.TrimSuffix(run(t, in), "\n") + "\n"
 			if *Update {
 				archive.Files[i].Data = []byte(input + "---\n" + got)
 				return
@@ -37,25 +35,4 @@ func Cases[In any](t *testing.T, name string, run func(t *testing.T, in In) stri
 	if *Update {
 		File(t, path, txtar.Format(archive))
 	}
-}
-
-// Input returns the value that the file testdata/<name>.yaml has for a test.
-func Input[In any](t testing.TB, name string) In {
-	t.Helper()
-	input, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
-	must.NoError(t, err)
-	return decode[In](t, string(input))
-}
-
-// decode reads YAML as the fields of a type that is made for JSON.
-func decode[In any](t testing.TB, input string) (in In) {
-	t.Helper()
-	var value any
-	must.NoError(t, yamlread.Table.Decode([]byte(input), &value))
-	data, err := json.Marshal(value)
-	must.NoError(t, err)
-	strict := json.NewDecoder(bytes.NewReader(data))
-	strict.DisallowUnknownFields()
-	must.NoError(t, strict.Decode(&in))
-	return in
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 )
@@ -39,7 +40,8 @@ func text(t *testing.T, g prometheus.Gatherer) string {
 // collector shows one of everything.
 func collector(t *testing.T) prometheus.Collector {
 	t.Helper()
-	state := golden.Input[metrics.State](t, "state")
+	var state metrics.State
+	patch.File(t, "testdata/state.yaml", &state)
 	state.Devices[2].Name = "soft-\xff" // no UTF-8: only its own series are lost
 	state.Failures = map[metrics.Failure]int{state.Troubles[0]: 3}
 	return metrics.NewCollector(func(context.Context) metrics.State { return state })

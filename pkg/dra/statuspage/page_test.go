@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -57,7 +58,8 @@ func empty(t testing.TB, machine string, down ...int) *statuspage.Page {
 func busy(t testing.TB) *statuspage.Page {
 	t.Helper()
 	p := empty(t, "hgx-h100", 1)
-	in := golden.Input[statuspage.Page](t, "busy")
+	var in statuspage.Page
+	patch.File(t, "testdata/busy.yaml", &in)
 	p.NRI, p.Problems, p.Groups, p.Claims, p.Blocks = in.NRI, in.Problems, in.Groups, in.Claims, in.Blocks
 	p.HCAs[0].Claims = []string{"team-a/ring"}
 	p.HCAs[1].Health, p.HCAs[1].Fault = "Unhealthy", "mlx5_1: port 1 is DOWN (Polling): nothing answers: no cable, or the other end is off"
