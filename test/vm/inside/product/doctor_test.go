@@ -78,11 +78,21 @@ func diagnose(t *testing.T) {
 	inside.Must(t, "cdi-gen", "generate", "--to", specDir)
 	t.Run("healthy", healthy)
 	t.Run("healthy, as a user", healthyUser)
-	for _, f := range faults(t) {
-		if !t.Run(f.name, f.run) {
-			return // what this one left would be found with the next
+	cured := func(t *testing.T, faults []fault) bool {
+		for _, f := range faults {
+			if !t.Run(f.name, f.run) {
+				return false // what this one left would be found with the next
+			}
 		}
+		return true
 	}
+	if !cured(t, kernelFaults(t)) {
+		return
+	}
+	t.Run("files", func(t *testing.T) {
+		needs.Long(t, "ten seconds each in the guest; TestFindings of internal/gen/doctor has these findings")
+		cured(t, fileFaults(t))
+	})
 }
 
 func healthy(t *testing.T) {
@@ -120,47 +130,58 @@ type fault struct {
 	code                  int
 	// after does what the fix cannot, or cleans up what it leaves.
 	after string
-	// files says that it is one of files alone, which internal/gen/doctor has without a kernel.
-	files bool
 }
 
-func faults(t *testing.T) []fault {
-	umad, uverbs := "/dev/infiniband/"+inside.Node(t, "infiniband_mad", "rxe0"), "/dev/infiniband/"+inside.Node(t, "infiniband_verbs", "rxe1")
+// kernelFaults are those of nodes, modules and links.
+func kernelFaults(t *testing.T) []fault {
+	uverbs := "/dev/infiniband/" + inside.Node(t, "infiniband_verbs", "rxe1")
+	const stale = "/dev/infiniband/uverbs77"
 	return []fault{
-		{"management node for everyone", "chmod 0666 " + umad, "mad-node-open", "warning", umad, 10, "", true},
-		{"device node for root", "chmod 0600 " + uverbs, "node-mode", "warning", uverbs, 10, "", false},
-		{"spec for root", "chmod 0600 " + specFile, "spec-mode", "warning", specFile, 10, "", true},
+		{"device node for root", "chmod 0600 " + uverbs, "node-mode", "warning", uverbs, 10, ""},
+		{"connection manager not loaded", "rmmod rdma_ucm", "rdma-cm-module", "warning", "", 11, ""},
+		{"device node of nobody", "mknod " + stale + " c 231 269", "node-stale", "warning", stale, 10, ""},
+		{"port without link", "ip link set dummy0 down", "port-down", "warning", "rxe1", 10, ""},
+		{
+			"device that came later", "rdma link add rxe7 type rxe netdev lo",
+			"spec-incomplete", "warning", "rxe7", 10, "rdma link del rxe7; cdi-gen generate --to /etc/cdi",
+		},
+	}
+}
+
+// fileFaults are those of files, which no kernel changes.
+func fileFaults(t *testing.T) []fault {
+	umad := "/dev/infiniband/" + inside.Node(t, "infiniband_mad", "rxe0")
+	const second, twin = "/etc/cdi/zcopy.yaml", "/etc/cdi/rdma.dev-hca.json"
+	return []fault{
+		{"management node for everyone", "chmod 0666 " + umad, "mad-node-open", "warning", umad, 10, ""},
+		{"spec for root", "chmod 0600 " + specFile, "spec-mode", "warning", specFile, 10, ""},
 		{
 			"spec with the wrong ending",
 			"cdi-gen generate --kind rdma.dev/second --to /etc/cdi/second.yaml && mv /etc/cdi/second.yaml /etc/cdi/second.yml",
-			"spec-extension", "warning", "/etc/cdi/second.yml", 10, "rm /etc/cdi/second.yaml", true,
+			"spec-extension", "warning", "/etc/cdi/second.yml", 10, "rm /etc/cdi/second.yaml",
 		},
-		{"two files with one device", "cp " + specFile + " /etc/cdi/zcopy.yaml", "spec-conflict", "error", "/etc/cdi/zcopy.yaml", 11, "", true},
+		{"two files with one device", "cp " + specFile + " " + second, "spec-conflict", "error", second, 11, ""},
 		{
 			"two endings of one name",
 			"cdi-gen generate --output json --to /tmp/twin && mv /tmp/twin/rdma.dev-hca.json /etc/cdi",
-			"spec-twins", "error", "/etc/cdi/rdma.dev-hca.json", 11, "", true,
+			"spec-twins", "error", twin, 11, "",
 		},
-		{"spec without the hook", "cdi-gen generate --no-hook --to /etc/cdi", "memlock-low", "warning", "podman run", 10, "", true},
+		{
+			"spec without the hook", "cdi-gen generate --no-hook --to /etc/cdi",
+			"memlock-low", "warning", "podman run", 10, "",
+		},
 		{
 			"hook is gone", "mv /usr/bin/rdma-hook /usr/bin/rdma-hook.away",
-			"hook-missing", "error", specFile, 11, "mv /usr/bin/rdma-hook.away /usr/bin/rdma-hook", true,
+			"hook-missing", "error", specFile, 11, "mv /usr/bin/rdma-hook.away /usr/bin/rdma-hook",
 		},
-		{"connection manager not loaded", "rmmod rdma_ucm", "rdma-cm-module", "warning", "", 11, "", false},
 		{
 			"spec from before the connection manager", "rmmod rdma_ucm && cdi-gen generate --to /etc/cdi && modprobe rdma_ucm",
-			"spec-incomplete", "warning", "/dev/infiniband/rdma_cm", 10, "", true,
+			"spec-incomplete", "warning", "/dev/infiniband/rdma_cm", 10, "",
 		},
-		{"device node of nobody", "mknod /dev/infiniband/uverbs77 c 231 269", "node-stale", "warning", "/dev/infiniband/uverbs77", 10, "", false},
-		{"port without link", "ip link set dummy0 down", "port-down", "warning", "rxe1", 10, "", false},
-		{"device that came later", "rdma link add rxe7 type rxe netdev lo", "spec-incomplete", "warning", "rxe7", 10, "rdma link del rxe7; cdi-gen generate --to /etc/cdi", false},
 	}
 }
 
 func (f fault) run(t *testing.T) {
-	if f.files {
-		needs.Long(t, "ten seconds in the guest; TestFindings of internal/gen/doctor has the finding, and the file is no kernel's")
-	}
 	inside.Must(t, "sh", "-c", f.plant)
 	r := doctor(t)
 	found := r.find(f.id, f.subject)

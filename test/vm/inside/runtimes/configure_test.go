@@ -46,8 +46,8 @@ func (e *engine) has(t *testing.T) {
 	unprivileged(t, "container", out, "rxe0")
 }
 
-// TestConfigureDocker: on a host whose Docker has CDI off, a container gets a device after configure, and after --undo the
-// host is as before, and gives none. A Docker Engine 29 without configuration needs no change.
+// TestConfigureDocker: on a host whose Docker has CDI off, a container gets a device after configure, and none after
+// --undo. Then the host is as before. A Docker Engine 29 without configuration needs no change.
 func TestConfigureDocker(t *testing.T) {
 	const file = "/etc/docker/daemon.json"
 	// The dockerd of the tests is built from Docker's Go module, which calls release 29 v2.0.0-beta.24.
