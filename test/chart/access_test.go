@@ -84,9 +84,9 @@ func granted(t *testing.T, args ...string) []string {
 	return rights(t, args...)["ServiceAccount "+namespace+" "+account]
 }
 
-// TestRights: testdata/rights.golden.txt has what each account of a release may with the first values, which are the
-// defaults, and what other values add and take away. The driver has exactly what it uses: docs/security.md gives the
-// reasons, and test/cluster/e2e asks a real API server.
+// TestRights: each account of a release has exactly the rights in testdata/rights.golden.txt: with the default values
+// all of them, and with other values those that come and go. docs/security.md has the reasons, and test/cluster/e2e asks
+// a real API server.
 func TestRights(t *testing.T) {
 	var text, before []string
 	for _, values := range []string{

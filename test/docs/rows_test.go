@@ -17,7 +17,7 @@ var (
 	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 )
 
-// TestRowsNameTests: each row of a table that says what stops an attack, what helps in trouble, or which task was walked
+// TestRowsNameTests: some tables say what stops an attack, what helps in trouble, or which task was walked. Each row
 // names a test that is there, or says why none is. RBAC and gaps aside, what nothing shows is no row.
 func TestRowsNameTests(t *testing.T) {
 	declared := declaredTests(t, "../..")

@@ -27,13 +27,16 @@ type node struct {
 
 // emptyNode has no devices, and the classes of the examples.
 func emptyNode(t *testing.T) *node {
-	return &node{t: t, Cluster: controlplane.Cluster{Node: "node", Features: controlplane.V134(), Classes: []*resourceapi.DeviceClass{
-		controlplane.Class("gpu.example.com", `device.driver == "gpu.example.com"`),
-		controlplane.Class("gpu.nvidia.com", `device.driver == "gpu.example.com"`),
-		controlplane.Class("hca.rdma.dev", `device.driver == "rdma.dev"`),
-		controlplane.Class("card.hca.example.com", `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?group.orValue("").startsWith("card-")`),
-		controlplane.Class("rail.hca.example.com", `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?rail.orValue(-1) >= 0`),
-	}}}
+	const gpu, hca = `device.driver == "gpu.example.com"`, `device.driver == "rdma.dev"`
+	const attribute = hca + ` && device.attributes["rdma.dev"].?`
+	classes := []*resourceapi.DeviceClass{
+		controlplane.Class("gpu.example.com", gpu),
+		controlplane.Class("gpu.nvidia.com", gpu),
+		controlplane.Class("hca.rdma.dev", hca),
+		controlplane.Class("card.hca.example.com", attribute+`group.orValue("").startsWith("card-")`),
+		controlplane.Class("rail.hca.example.com", attribute+"rail.orValue(-1) >= 0"),
+	}
+	return &node{t: t, Cluster: controlplane.Cluster{Node: "node", Features: controlplane.V134(), Classes: classes}}
 }
 
 func newNode(t *testing.T, machine string) *node {
@@ -57,12 +60,14 @@ func (n *node) addHCA(name string, h *rdma.HCA) {
 
 // take takes all HCAs that have an attribute in common with a GPU.
 func (n *node) take(gpu string, by resourceapi.QualifiedName) {
-	taken := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{}}}
-	results := &taken.Status.Allocation.Devices.Results
+	allocation := &resourceapi.AllocationResult{}
+	taken := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: allocation}}
+	results := &allocation.Devices.Results
 	for _, g := range n.gpus {
 		for _, h := range n.hcas {
 			if *g.Attributes["name"].StringValue == gpu && value(h, by) == value(g, by) {
-				*results = append(*results, resourceapi.DeviceRequestAllocationResult{Driver: "rdma.dev", Pool: n.Node, Device: h.Name})
+				of := resourceapi.DeviceRequestAllocationResult{Driver: "rdma.dev", Pool: n.Node, Device: h.Name}
+				*results = append(*results, of)
 			}
 		}
 	}

@@ -179,8 +179,8 @@ func (s *said) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// listensBefore waits until the server listens or has ended, and returns whether it has said that it listens: also if it
-// has ended since, because the client's words say more then.
+// listensBefore waits until the server listens or has ended, and returns whether it has listened. If that server has
+// ended since, the client says more about it.
 func (s *said) listensBefore(ended <-chan struct{}) bool {
 	select {
 	case <-ended:

@@ -161,8 +161,7 @@ func TestGIDsWithoutPrograms(t *testing.T) {
 	test.StrNotContains(t, string(said), "no GID of RoCE v2")
 }
 
-// TestListensBefore: a server that has listened and has ended has listened, whatever the select picks. One that only ended
-// has not.
+// TestListensBefore: whatever the select picks, a server that has ended has listened if it said so.
 func TestListensBefore(t *testing.T) {
 	ended := make(chan struct{})
 	close(ended)

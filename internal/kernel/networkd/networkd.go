@@ -32,8 +32,8 @@ type Heard struct {
 // The file system is Dir. dial connects to Socket; it may be nil. If networkd does not answer there, Read reads the
 // files. It returns an error if it can tell nothing of any interface.
 //
-// networkd removes an announcement whose time has passed. The age of a file says nothing: an announcement that is repeated
-// does not change it (systemd, src/network/networkd-lldp-rx.c, conservative_rename). When networkd stops, its files stay.
+// networkd removes an announcement whose time has passed. The age of a file says nothing: what is repeated is not
+// written again (systemd, src/network/networkd-lldp-rx.c, conservative_rename). When networkd stops, its files stay.
 func Read(
 	ctx context.Context, dir fs.ReadLinkFS, dial func(context.Context) (net.Conn, error), indexes []int,
 ) (map[int]Heard, error) {

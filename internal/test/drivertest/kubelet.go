@@ -293,8 +293,8 @@ func (k *Kubelet) AddUsingPod(name string, c *resourceapi.ResourceClaim, ids ...
 	k.addPod(podOf(c.Namespace, name, usedClaim(c, ids...)))
 }
 
-// usedClaim is a claim in the use of a container, with as many of its devices as there are IDs of CDI devices. An ID may
-// be empty.
+// usedClaim is a claim that a container uses, with as many of its devices as there are IDs of CDI devices. An ID may be
+// empty.
 func usedClaim(c *resourceapi.ResourceClaim, ids ...string) *podresources.DynamicResource {
 	used := &podresources.DynamicResource{ClaimNamespace: c.Namespace, ClaimName: c.Name}
 	for i, id := range ids {
@@ -310,8 +310,8 @@ func usedClaim(c *resourceapi.ResourceClaim, ids ...string) *podresources.Dynami
 
 // podOf is a pod with one container.
 func podOf(namespace, name string, used ...*podresources.DynamicResource) *podresources.PodResources {
-	container := &podresources.ContainerResources{Name: "main", DynamicResources: used}
-	return &podresources.PodResources{Name: name, Namespace: namespace, Containers: []*podresources.ContainerResources{container}}
+	containers := []*podresources.ContainerResources{{Name: "main", DynamicResources: used}}
+	return &podresources.PodResources{Name: name, Namespace: namespace, Containers: containers}
 }
 
 func (k *Kubelet) addPod(p *podresources.PodResources) {

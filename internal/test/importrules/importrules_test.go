@@ -174,7 +174,7 @@ func TestLoadFails(t *testing.T) {
 	test.ErrorContains(t, err, "no/such/package")
 }
 
-// TestLinked: what each program links is a golden file, so that a change shows in its diff what it makes programs carry.
+// TestLinked: what each program links is a golden file. The diff of a change shows what it makes programs carry.
 func TestLinked(t *testing.T) {
 	for _, program := range []string{"cdi-gen", "dra-driver", "kubectl-rdma", "rdma-hook"} {
 		graph := load(t, "./cmd/"+program)

@@ -47,8 +47,8 @@ func sameLayout(a, b *resourceapi.ResourceSliceSpec) bool {
 		})
 }
 
-// ChangedError says that the API server has stored a slice with content that was not sent. A mutating admission policy or
-// webhook does that; a feature gate that is off only removes fields.
+// ChangedError says that the API server has stored a slice with content that was not sent. A mutating admission policy
+// or webhook does that. A feature gate that is off only removes fields.
 type ChangedError struct {
 	Name  string // of the slice
 	Field string // the first one that was added or changed, as a path

@@ -359,16 +359,20 @@ func (m mutating) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.RoundTripper.RoundTrip(r)
 }
 
-// TestChangedFields: what a policy adds or changes is reported once with its path, is no feature gate, and is not fought.
+// TestChangedFields: what a policy adds or changes is reported once with its path, and not as a feature gate. The
+// publisher does not fight it.
 func TestChangedFields(t *testing.T) {
 	const taint = `"key":"rdma.dev/port-down","effect":"NoSchedule"`
 	for name, c := range map[string]struct{ from, to, field string }{
 		"changed": {`"NoSchedule"`, `"NoExecute"`, "spec.devices[0].taints[0].effect"},
 		"added":   {`{"name":"b"}`, `{"name":"b","bindsToNode":true}`, "spec.devices[1].bindsToNode"},
 		"one more, where counters may be dropped": {
-			`{"name":"b"}`, `{"name":"b","consumesCounters":[{"counterSet":"x"}]}`, "spec.devices[1].consumesCounters[0].counterSet",
+			`{"name":"b"}`, `{"name":"b","consumesCounters":[{"counterSet":"x"}]}`,
+			"spec.devices[1].consumesCounters[0].counterSet",
 		},
-		"in a list": {"{" + taint + "}", "{" + taint + `},{"key":"example.com/a","effect":"None"}`, "spec.devices[0].taints[1].effect"},
+		"in a list": {
+			"{" + taint + "}", "{" + taint + `},{"key":"example.com/a","effect":"None"}`, "spec.devices[0].taints[1].effect",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := drivertest.NewAPI(t)
@@ -379,7 +383,8 @@ func TestChangedFields(t *testing.T) {
 			r.run(t)
 			r.Publish(pool("a! b"))
 			drivertest.Eventually(t, func() error {
-				if changed, ok := errors.AsType[*publisher.ChangedError](errors.Join(r.errors()...)); !ok || changed.Field != c.field {
+				changed, ok := errors.AsType[*publisher.ChangedError](errors.Join(r.errors()...))
+				if !ok || changed.Field != c.field {
 					return fmt.Errorf("reported: %v", r.errors())
 				}
 				return nil

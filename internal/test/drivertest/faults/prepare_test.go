@@ -47,7 +47,7 @@ func faultShare(n int) *resourceapi.ResourceClaim {
 	return drivertest.Share(n, map[string]string{"handles": "8", "objects": "1000"}, devicename.Shared(faultHCA))
 }
 
-// TestFaultInCall lets each call on a file that a Prepare, or an Unprepare, makes fail in turn. It then succeeds, or the
+// TestFaultInCall lets each call of a Prepare or an Unprepare on a file fail in turn. It then succeeds, or the
 // answer says what failed.
 func TestFaultInCall(t *testing.T) {
 	t.Parallel()
@@ -90,8 +90,11 @@ func nothing(context.Context, *drivertest.Node, *resourceapi.ResourceClaim) erro
 // eachCall has the kubelet make a call with a fault at the first call on a file, at the second, and so on until none is
 // left, each time with a new claim. The fault may make the kubelet give up. Nothing is ever wrong on disk, and the
 // kubelet's next try succeeds.
-func (f *faulty) eachCall(t *testing.T, call kubeletCall, claim func(n int) *resourceapi.ResourceClaim,
-	fault func(giveUp context.CancelFunc) sysfault.Fault, check func(c *resourceapi.ResourceClaim, fired bool, err error)) {
+func (f *faulty) eachCall(
+	t *testing.T, call kubeletCall, claim func(n int) *resourceapi.ResourceClaim,
+	fault func(giveUp context.CancelFunc) sysfault.Fault,
+	check func(c *resourceapi.ResourceClaim, fired bool, err error),
+) {
 	t.Helper()
 	for n := 1; !t.Failed(); n++ {
 		c := claim(n)

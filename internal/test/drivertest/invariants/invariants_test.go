@@ -19,9 +19,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
-// TestInvariants plants each violation, and none. A case is an archive: what the kubelet knows of claims by their
-// numbers, the records and specs of the node, where BOOT is the ID of this boot, and which nodes are missing in /dev; then
-// what is wrong at any time, and at rest.
+// TestInvariants plants each violation, and none. A case is an archive with what the kubelet knows of claims by their
+// numbers, with the records and specs of the node, and with the nodes that /dev lacks. BOOT stands for the ID of this
+// boot. What is wrong at any time, and at rest, comes last.
 func TestInvariants(t *testing.T) {
 	cases, err := filepath.Glob("testdata/*.txtar")
 	must.NoError(t, err)

@@ -135,7 +135,8 @@ func start(t *testing.T, server Server, seed uint64) *soak {
 
 // explain says how to repeat a run that failed, what was done, and what the driver said.
 func (s *soak) explain() {
-	s.t.Logf("to repeat this:\nSOAK_SEED=%d SOAK_STEPS=%d go -C test/cluster test ./soak -run 'TestSoak$'", s.seed, s.taken)
+	s.t.Logf("to repeat this:\n"+
+		"SOAK_SEED=%d SOAK_STEPS=%d go -C test/cluster test ./soak -run 'TestSoak$'", s.seed, s.taken)
 	s.t.Logf("what was done:\n%s", strings.Join(s.notes, "\n"))
 	if s.driver != nil {
 		s.t.Logf("the driver said:\n%s", s.driver.Output())
