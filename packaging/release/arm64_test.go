@@ -1,6 +1,7 @@
 package release
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,9 @@ import (
 // TestARM64: the programs for arm64 run, and describe a host as those for amd64 do. QEMU emulates the processor, and
 // hands system calls to this kernel.
 func TestARM64(t *testing.T) {
+	if os.Getenv("TEST_LONG") == "" {
+		t.Skip("a second architecture, 32 s of processor time: runs with TEST_LONG=1. TestReproducible compiles for it")
+	}
 	qemu := need(t, "qemu-aarch64-static", "qemu-user-static")
 	dir, _ := packages(t)
 	host := filepath.Join(t.TempDir(), "host")

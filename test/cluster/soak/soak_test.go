@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/soak"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 func TestMain(m *testing.M) {
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 
 // TestSoak has a driver live through trouble.
 func TestSoak(t *testing.T) {
+	needs.Long(t, "random trouble, 77 s of processor time; TestFaultInCall and TestKillAtEachCall have each fault once")
 	s := start(t)
 	soak.Run(t, s, 10*time.Second)
 	t.Logf("%d claims were allocated from the slices, and %d against them, as by a scheduler with a bug or an old view", s.allocated, s.forced)

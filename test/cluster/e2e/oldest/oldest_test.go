@@ -8,6 +8,7 @@ import (
 
 	"github.com/shoenig/test"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -70,6 +71,7 @@ func TestOldPodWaits(t *testing.T) {
 
 // TestAlignment: alignment needs nothing that the oldest version lacks.
 func TestAlignment(t *testing.T) {
+	needs.Long(t, "TestAlignment of package e2e has the same pods, and TestDegraded this API server")
 	n := bed.Namespace(t)
 	n.Align("aligned-root", 8, 8, bed.SameRoot)
 	n.Align("aligned-pairs", 2, 8, bed.SameRoot)

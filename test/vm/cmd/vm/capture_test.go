@@ -9,12 +9,14 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
 
 // The captured machine has the devices that were asked for, and what the kernel says of
 // them.
 func TestCapture(t *testing.T) {
+	needs.Long(t, "a tool of maintainers")
 	vmtest.Open(t)
 	dir := t.TempDir()
 	description := filepath.Join(dir, "description")
