@@ -12,7 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/bundle"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/ocibundle"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -65,7 +65,7 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 	if a.dirs, err = specDirs(a.root, a.dirs); err != nil {
 		return err
 	}
-	b, err := bundle.Open(dir)
+	b, err := ocibundle.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -74,9 +74,9 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(dir, bundle.Config)
+	file := filepath.Join(dir, ocibundle.Config)
 	var added string
-	text, err := bundle.Edit(old, func(spec *oci.Spec) error {
+	text, err := ocibundle.Edit(old, func(spec *oci.Spec) error {
 		before := count(spec)
 		host := debugFS(cmd.Context(), a.root, hostfs.DirFS(a.root))
 		found := cdi.ReadRegistry(host, a.dirs...)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/doctor"
 )
 
 func newDoctor() *cobra.Command {

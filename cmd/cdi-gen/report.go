@@ -18,9 +18,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/doctor"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )

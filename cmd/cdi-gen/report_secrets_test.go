@@ -9,9 +9,9 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/doctor"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
 )
 
 // maxReport bounds a report, and maxMachine its tree. That of a host with 1,016 HCAs has 12 MiB.

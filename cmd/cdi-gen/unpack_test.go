@@ -8,7 +8,7 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture"
 )
 
 // TestUnpackRefuses: what somebody else made may lead nowhere else, and leaves nothing behind.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/userspace"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/userspace"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

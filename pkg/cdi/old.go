@@ -12,7 +12,7 @@ import (
 )
 
 // Most runtimes have an older CDI library than this program. Below is what an older one does otherwise with a spec,
-// whatever its CDI version. TestLibraries of internal/gen/runtimes asks the libraries.
+// whatever its CDI version. TestLibraries of internal/cdigen/runtimes asks the libraries.
 
 // sturdy is the first release of the CDI library without these faults.
 const sturdy = "1.1.1"

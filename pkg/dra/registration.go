@@ -16,7 +16,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
 )
 
 // source is what capture and import have in common: whence a tree comes and where it goes.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

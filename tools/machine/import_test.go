@@ -10,7 +10,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 

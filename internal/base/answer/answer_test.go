@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
 )
 

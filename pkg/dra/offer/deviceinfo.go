@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/deviceinfo"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/deviceinfo"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 

@@ -7,7 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nodefeature"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nodefeature"
 )
 
 // labelLoop keeps the feature file of the node's leaf switch as the last decision wants it, until ctx ends. When the

@@ -15,8 +15,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/deviceinfo"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/deviceinfo"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 )
 
 // hostPods has the pods that use the host's network. It is safe for concurrent use. On a host in exclusive mode these

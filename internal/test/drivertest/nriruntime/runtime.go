@@ -17,7 +17,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 )
 
 // Runtime has pods, and tells plugins of them. Between it and its plugins is a wire that the

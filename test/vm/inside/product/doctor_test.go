@@ -90,7 +90,7 @@ func diagnose(t *testing.T) {
 		return
 	}
 	t.Run("files", func(t *testing.T) {
-		needs.Long(t, "ten seconds each in the guest; TestFindings of internal/gen/doctor has these findings")
+		needs.Long(t, "ten seconds each in the guest; TestFindings of internal/cdigen/doctor has these findings")
 		cured(t, fileFaults(t))
 	})
 }

@@ -1,4 +1,4 @@
 // Package planted breaks the rule "driver": it imports from above or beside.
 package planted
 
-import _ "github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
+import _ "github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"

@@ -1,4 +1,0 @@
-// Package planted breaks the rule "kube": it imports from above or beside.
-package planted
-
-import _ "github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
