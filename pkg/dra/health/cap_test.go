@@ -76,7 +76,6 @@ func TestLongestSickStays(t *testing.T) {
 	past, _ := w.Past()
 	next := watch(t)
 	next.now = w.now
-	next.Resume(before)
 	next.Recall(past, next.now)
 	next.see(first, second)
 	for range 2 {

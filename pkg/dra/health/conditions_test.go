@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shoenig/test"
-	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -86,13 +85,10 @@ func TestResume(t *testing.T) {
 	before := watch(t)
 	before.see(down(up, 1), down(bad, 1))
 	before.wait(time.Minute)
-	published := map[string][]resourceapi.DeviceTaint{gone.Name: {{Key: "rdma.dev/device-gone"},
-		{Key: "example.com/other"}}}
-	for _, h := range []rdma.HCA{up, bad} {
-		published[h.Name] = before.View().Taints(health.Policy{})[h.Name]
-	}
+	past, _ := before.Past()
+	past[gone.Name] = health.Past{Since: map[health.Condition]time.Time{health.DeviceGone: before.now, "of-a-newer-driver": before.now}}
 	w := watch(t)
-	w.Resume(published)
+	w.Recall(past, w.now)
 	w.see(up, down(bad, 1))
 	w.want(up.Name, "Unhealthy port-down")
 	w.want(bad.Name, "Unhealthy port-down")

@@ -48,7 +48,8 @@ func TestFirmware(t *testing.T) {
 	w.want(h.Name, "Healthy firmware")
 
 	next := watch(t) // another driver, which gets no answer at first
-	next.Resume(w.View().Taints(health.Policy{Informational: true}))
+	past, _ := w.Past()
+	next.Recall(past, next.now)
 	next.see(h)
 	next.poll(time.Hour)
 	next.want(h.Name, "Healthy firmware")

@@ -26,22 +26,6 @@ func New(cfg Config) *Model {
 // Configure sets the configuration, from the next observation on.
 func (m *Model) Configure(cfg Config) { m.cfg = cfg }
 
-// Resume restores the conditions of an earlier instance of the driver from its published
-// taints, by HCA name. Without it, a restart would lose that a link flaps. Call it
-// before the first observation.
-func (m *Model) Resume(published map[string][]resourceapi.DeviceTaint) {
-	for name, taints := range published {
-		for _, t := range taints {
-			i := slices.IndexFunc(consequences, func(c consequence) bool { return c.condition.Key() == t.Key })
-			if i < 0 {
-				continue // a taint of somebody else
-			}
-			d, c := m.device(name), consequences[i].condition
-			d.resumed[c], d.announced[c] = true, resumedNote
-		}
-	}
-}
-
 func (m *Model) device(name string) *device {
 	if m.devices[name] == nil {
 		m.devices[name] = newDevice(name)

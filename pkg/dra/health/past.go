@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Past is what a model leaves of an HCA to the next instance of the driver in this boot, besides the taints.
+// Past is what a model leaves of an HCA to the next instance of the driver in this boot.
 type Past struct {
 	// Falls are the times of the incidents of each port.
 	Falls map[int][]time.Time `json:"falls,omitempty"`

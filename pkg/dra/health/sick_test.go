@@ -236,7 +236,7 @@ func TestSlowIsNotKnown(t *testing.T) {
 	w.wait(time.Hour)
 	w.want(hcas[1].Name, "Healthy port-slow")
 
-	published := w.View().Taints(health.Policy{Informational: true})
+	past, _ := w.Past()
 	w.obs.Expected = map[string]health.Expected{}
 	for _, h := range hcas {
 		w.obs.Expected[h.Name] = health.Expected{Peers: "compute"}
@@ -250,7 +250,7 @@ func TestSlowIsNotKnown(t *testing.T) {
 	w.want(hcas[1].Name, "Healthy")
 
 	next := watch(t) // knows the policy a moment after its start
-	next.Resume(published)
+	next.Recall(past, next.now)
 	next.see(hcas...)
 	next.want(hcas[1].Name, "Healthy port-slow")
 	next.wait(time.Minute)

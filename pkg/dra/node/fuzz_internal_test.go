@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/shoenig/test/must"
-	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -22,13 +21,13 @@ func FuzzRemembered(f *testing.F) {
 	snap := rdmatest.Snapshot(f, "mlx5-sf")
 	left, err := json.Marshal(snap.HCAs)
 	must.NoError(f, err)
-	f.Add(left, []byte(`{"pci-0000-c1-00-0":[{"key":"rdma.dev/port-down","effect":"NoSchedule"}]}`))
-	f.Add([]byte(`[{}]`), []byte(`{"":[{"key":"rdma.dev/device-gone"},{"key":"x/y","timeAdded":"2026-01-01T00:00:00Z"}]}`))
+	f.Add(left, []byte(`{"pci-0000-c1-00-0":{"since":{"port-down":"2026-01-01T00:00:00Z"}}}`))
+	f.Add([]byte(`[{}]`), []byte(`{"":{"since":{"device-gone":"2026-01-01T00:00:00Z","x":"2036-01-01T00:00:00Z"},"falls":{"-1":[]}}}`))
 	f.Add([]byte(`[{"Name":"gone","Ports":[{"Number":-1}],"Identity":{"PCI":"0000:ff:00.0"},"PF":"0000:c1:00.0"}]`), []byte(`null`))
-	f.Fuzz(func(t *testing.T, hcas, taints []byte) {
+	f.Fuzz(func(t *testing.T, hcas, past []byte) {
 		var known []rdma.HCA
-		var was map[string][]resourceapi.DeviceTaint
-		if json.Unmarshal(hcas, &known) != nil || json.Unmarshal(taints, &was) != nil {
+		var was map[string]health.Past
+		if json.Unmarshal(hcas, &known) != nil || json.Unmarshal(past, &was) != nil {
 			return // as Recall has it
 		}
 		h := &Host{Snapshot: snap, Sys: fstest.MapFS{}, seen: map[string]*rdma.HCA{}}
@@ -37,7 +36,7 @@ func FuzzRemembered(f *testing.F) {
 		}
 		h.learn(known)
 		judge := newJudge(health.DefaultConfig())
-		judge.model.Resume(was)
+		judge.model.Recall(was, time.Now())
 		view := View{Host: h, Plans: []*plan.Plan{{}}}
 		for name := range h.seen {
 			h.Cards(name)

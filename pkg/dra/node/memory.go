@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -14,13 +12,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// A driver stores five things for the next driver of the same boot (docs/adr/0013). The first is the last known state
-// of HCAs, because HCAs that claims hold may be missing at the start. The second is their taints, so that a flapping
-// link stays known after a restart. The third is the past of their health: a link may fall only once in hours. The
-// fourth is the VPD of cards, because it is read once a boot. The fifth are the leaf switches of HCAs (docs/adr/0057).
+// A driver stores four things for the next driver of the same boot (docs/adr/0013): the last known state of HCAs, because
+// HCAs that claims hold may be missing at the start; their health, with conditions that hold and with falls of links, of
+// which there may be one in hours; the VPD of cards, because it is read once a boot; and the leaf switches of HCAs
+// (docs/adr/0057).
 const (
 	memoryHCAs   = "hcas"
-	memoryTaints = "taints"
 	memoryHealth = "health"
 	memoryVPD    = "vpd"
 	memoryLeaves = "leaves"
@@ -33,18 +30,12 @@ func (n *Node) recall() error {
 	if errHCAs == nil {
 		n.replace(func(h *Host) { h.learn(hcas) })
 	}
-	var taints map[string][]resourceapi.DeviceTaint
-	_, errTaints := n.cfg.Store.Memory().Recall(memoryTaints, &taints)
-	if errTaints == nil {
-		n.health.model.Resume(taints)
-		n.taints = taints
-	}
 	var past map[string]health.Past
 	_, errPast := n.cfg.Store.Memory().Recall(memoryHealth, &past)
 	if errPast == nil {
 		n.health.model.Recall(past, n.cfg.Now())
 	}
-	return errors.Join(errHCAs, errTaints, errPast)
+	return errors.Join(errHCAs, errPast)
 }
 
 // remember stores what health knows of the past for the next driver, if that changed.
@@ -78,19 +69,4 @@ func (n *Node) remember(ctx context.Context) {
 		n.unsaved.Store(true)
 		klog.FromContext(ctx).Error(err, "After a restart the driver will not know missing HCAs")
 	}
-}
-
-// RememberTaints stores the taints of HCAs for the next driver, if their keys changed. Only one goroutine may call it.
-func (n *Node) RememberTaints(taints map[string][]resourceapi.DeviceTaint) error {
-	same := func(a, b []resourceapi.DeviceTaint) bool {
-		return slices.EqualFunc(a, b, func(x, y resourceapi.DeviceTaint) bool { return x.Key == y.Key })
-	}
-	if maps.EqualFunc(taints, n.taints, same) {
-		return nil
-	}
-	if err := n.cfg.Store.Memory().Remember(memoryTaints, taints); err != nil {
-		return err
-	}
-	n.taints = taints
-	return nil
 }

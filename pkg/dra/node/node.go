@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -81,7 +80,6 @@ type Node struct {
 	changed  loop.Signal // another goroutine has read the host, or SetTimes was called
 	health   *judge
 	leaves   *leaves
-	taints   map[string][]resourceapi.DeviceTaint // stored for the next driver; for one goroutine
 }
 
 // Open returns a Node that has read the host once, with the VPD of its cards. It leaves no goroutine behind, but for a

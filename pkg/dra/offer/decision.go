@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	resourceapi "k8s.io/api/resource/v1"
-
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
@@ -24,8 +22,7 @@ type Decision struct {
 	groups   map[string][]string        // the names of the HCAs of each published group
 	networks map[string]plan.HCANetwork // by the name of the HCA
 	marks    map[string]v1alpha1.Marks  // of packets, by the name of the HCA
-	taints   map[string][]resourceapi.DeviceTaint
-	deviates bool // claims may be the reason for a deviation from the policy
+	deviates bool                       // claims may be the reason for a deviation from the policy
 }
 
 // Decision returns what is published. Before the first publication it returns what will be published, because the
@@ -58,13 +55,12 @@ func decideBy(o *Offer, p *policy.Config, view node.View) *Decision {
 	}
 	state := held(view.Plans)
 	state.NoCounters, state.NoConsumable = o.missing.has(gateCounters), o.missing.has(gateConsumable)
-	taints := view.Health.Taints(healthPolicy(o, p))
-	state.NoTaints, state.Taints = o.missing.has(gateTaints), taints
+	state.NoTaints, state.Taints = o.missing.has(gateTaints), view.Health.Taints(healthPolicy(o, p))
 	state.FewTaints = o.missing.has(gateNone)
 	state.Leaves = view.Leaves.Leaves()
 	state.Fixed = o.cfg.Node.Fixed(view.Host, snap)
 	decided := newDecision(p.Apply(snap, state))
-	decided.taints, decided.deviates = taints, decided.deviates || len(missing) > 0
+	decided.deviates = decided.deviates || len(missing) > 0
 	return decided
 }
 

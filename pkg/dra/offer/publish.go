@@ -73,9 +73,6 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	o.heldBack.report(view.Health, healthPolicy(o, o.policy.Load()), o.cfg.Report)
 	o.blocks.report(ctx, o.policy.Load(), o.cfg.Report)
 	watch.Lap(metrics.PhaseDecide)
-	if err := o.cfg.Node.RememberTaints(decided.taints); err != nil {
-		logger.Error(err, "A restart of the driver will not know what is wrong with HCAs")
-	}
 	wanted := o.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)
 	watch.Lap(metrics.PhaseBuild)
 	if last != nil && equality.Semantic.DeepEqual(last, wanted) {
