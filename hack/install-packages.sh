@@ -37,14 +37,6 @@ proof groff-base              check their manual pages
 test  jq                      the script for hosts with lldpd
 proof prometheus              promtool for the alerts, and a server for the dashboard
 '
-distribution=$(. /etc/os-release && echo "$ID")
-if [ "$distribution" = debian ]; then
-	# Ubuntu has chromium as a snap only: there the test takes google-chrome, if it is installed.
-	list="$list
-proof chromium                the status page as a browser shows it
-proof fonts-dejavu-core       the same
-"
-fi
 
 # Node.js of other sources brings npm along, and excludes the distribution's.
 if ! command -v npm >/dev/null 2>&1; then

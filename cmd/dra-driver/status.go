@@ -38,13 +38,12 @@ func newStatus(env func(string) string) *cobra.Command {
 		Use:   "status",
 		Short: "Print the status page of the driver of this pod",
 		Long: `status prints the status page of the running driver: problems, HCAs and their health,
-prepared claims with their pods, and the last events. The HTML form also has a picture
-of the host; the JSON form has the data of this picture.
+prepared claims with their pods, and the last events. The JSON form also has the
+positions of HCAs and accelerators.
 
 ` + statusCodes.Help(),
-		Example: `  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status
-  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status -o html > status.html`,
-		Args: noArgs,
+		Example: `  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status`,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(statuspage.Formats, s.output) {
 				return usageError{fmt.Errorf("--output %q: want one of %v", s.output, statuspage.Formats)}
@@ -57,7 +56,7 @@ of the host; the JSON form has the data of this picture.
 	f := cmd.Flags()
 	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
 	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
-	f.StringVarP(&s.output, "output", "o", "table", "`FORMAT`: table, json or html")
+	f.StringVarP(&s.output, "output", "o", "table", "`FORMAT`: table or json")
 	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "time for the answer")
 	return cmd
 }

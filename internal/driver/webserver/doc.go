@@ -13,9 +13,8 @@
 //
 // On a loopback address, everyone on the node may read over plain HTTP. On any other address the server uses TLS and
 // the rules of Kubernetes' own components. The request must have a bearer token that the API server authenticates
-// (TokenReview). The token's user must have the right to get the path (SubjectAccessReview of a non-resource URL). A
-// browser sends the token as the password of Basic authentication. The server caches answers of the API server for at
-// most one minute, by a hash of the token.
+// (TokenReview). The token's user must have the right to get the path (SubjectAccessReview of a non-resource URL). The
+// server caches answers of the API server for at most one minute, by a hash of the token.
 //
 // # Hosts
 //

@@ -76,8 +76,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 		rate(r.Context(), v == allowed)
 		if v != allowed {
 			if v.status == http.StatusUnauthorized {
-				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="any user name, and as password a token of the ` +
-					`cluster"`}
+				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
 			http.Error(w, v.message, v.status)
 			return
@@ -139,12 +138,8 @@ func (g *guard) keep(key [sha256.Size]byte, v reply) {
 	g.readers.Add(key, v, keepReader)
 }
 
-// tokenOf returns the bearer token of a request, or "". A browser can send a token only as the password that it
-// requests from its user.
+// tokenOf returns the bearer token of a request, or "".
 func tokenOf(r *http.Request) string {
-	if _, password, ok := r.BasicAuth(); ok {
-		return strings.TrimSpace(password)
-	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""

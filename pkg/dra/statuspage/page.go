@@ -124,4 +124,4 @@ type Device struct {
 const Path = "/status"
 
 // Formats are the formats of a page.
-var Formats = []string{"html", "json", "table"}
+var Formats = []string{"json", "table"}

@@ -3,7 +3,6 @@ package statuspage_test
 import (
 	"bytes"
 	"reflect"
-	"regexp"
 	"testing"
 	"time"
 
@@ -93,7 +92,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	test.ErrorContains(t, empty(t, "none").Write(&bytes.Buffer{}, "xml"), "[html json table]")
+	test.ErrorContains(t, empty(t, "none").Write(&bytes.Buffer{}, "xml"), "[json table]")
 }
 
 // hostile puts a text wherever a page takes one.
@@ -128,39 +127,13 @@ func fill(v reflect.Value, text string) {
 	}
 }
 
-var (
-	elements   = regexp.MustCompile(`<[^>]*>`)
-	quoted     = regexp.MustCompile(`"[^"]*"`)
-	attributes = regexp.MustCompile(`[ "'](on[a-z]+|href|src|style|srcset|action)\s*=`)
-)
-
-// FuzzEscape: no text adds an element to a page, or an attribute that does something, and
-// none moves the cursor of a terminal.
+// FuzzEscape: no text moves the cursor of a terminal.
 func FuzzEscape(f *testing.F) {
-	for _, seed := range []string{
-		"x", `<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
-		"</style><script>", "</title>", "]]>",
-		"{{.}}", "javascript:alert(1)", "\x00\x1b[31m", "\u202e", "<!--", "&lt;script&gt;", "\xff\xfe<",
-	} {
+	for _, seed := range []string{"x", "\x00\x1b[31m", "\u202e", "\xff\xfe<", "a\tb\nc"} {
 		f.Add(seed)
 	}
-	plain := write(f, hostile("x"), "html")
-	count := len(elements.FindAll(plain, -1))
 	f.Fuzz(func(t *testing.T, text string) {
-		if text == "" {
-			t.Skip("what is empty is left out")
-		}
-		page := hostile(text)
-		// How long a text is decides how the picture is laid out, and not how many boxes it has.
-		html := write(t, page, "html")
-		n := len(elements.FindAll(html, -1))
-		test.True(t, n <= count, test.Sprintf("%q: %d elements, want no more than %d:\n%s", text, n, count, html))
-		for _, e := range elements.FindAll(html, -1) {
-			test.True(t, !attributes.Match(quoted.ReplaceAll(e, []byte(`""`))) ||
-				bytes.Equal(e, []byte(`<a href="/status?o=json">`)),
-				test.Sprintf("%q: element %s", text, e))
-		}
-		for _, r := range string(write(t, page, "table")) {
+		for _, r := range string(write(t, hostile(text), "table")) {
 			test.True(t, (r >= ' ' || r == '\n') && r != 0x7f && r != 0x202e,
 				test.Sprintf("%q: the table has the character %U", text, r))
 		}

@@ -9,13 +9,12 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 )
 
 // Write writes the page in one of the formats.
 func (p *Page) Write(w io.Writer, format string) error {
 	switch format {
-	case "html":
-		return p.WriteHTML(w)
 	case "json":
 		return text.JSON(w, p)
 	case "table":
@@ -31,9 +30,14 @@ func (p *Page) table(w io.Writer) error {
 	for _, problem := range p.Problems {
 		fmt.Fprintf(b, "problem: %s\n", text.Terminal(problem))
 	}
-	_ = text.Table(b, "\nIBDEV\tHCA\tFUNCTION\tPORTS\tHEALTH\tPUBLISHED\tCLAIMS", rows(p.HCAs, func(h HCA) []string {
+	_ = text.Table(b, "\nIBDEV\tHCA\tFUNCTION\tPORTS\tHEALTH\tPUBLISHED\tCLAIMS\tTAINTS\tNOTE", rows(p.HCAs, func(h HCA) []string {
 		ports := rows(h.Ports, func(p Port) string { return strings.TrimSpace(p.State + " " + rate(p.RateMbps)) })
-		return []string{h.IBDev, h.Name, h.Function, list(ports), h.Health, list(h.Devices), list(h.Claims)}
+		note := strings.Trim(h.Fault+"; "+h.Reason, "; ")
+		return []string{h.IBDev, h.Name, h.Function, list(ports), h.Health, list(h.Devices), list(h.Claims), list(h.Taints), note}
+	}))
+	_ = text.Table(b, "\nIBDEV\tPORT\tLEAF\tLEAF PORT\tFABRIC\tSOURCE\tSEEN\tNOTE", p.leaves())
+	_ = text.Table(b, "\nGROUP\tPUBLISHED\tHCAS\tNOTE", rows(p.Groups, func(g explain.Group) []string {
+		return []string{g.Name, fmt.Sprint(g.Published), list(g.Members), g.Reason}
 	}))
 	_ = text.Table(b, "\nAGO\tIBDEV\tCHANGE", p.changes())
 	_ = text.Table(b, "\nCLAIM\tREQUEST\tDEVICE\tHCAS\tPODS", rows(p.Claims, func(c Claim) []string {
@@ -43,8 +47,8 @@ func (p *Page) table(w io.Writer) error {
 		}
 		return []string{c.Namespace + "/" + c.Name, list(requests), list(devices), list(hcas), list(c.Pods)}
 	}))
-	_ = text.Table(b, "\nIPAM\tSUBNET\tBLOCK\tIN USE", rows(p.Blocks, func(b blocks.Usage) []string {
-		return []string{b.IPAM, b.Subnet, b.Block, use(b)}
+	_ = text.Table(b, "\nIPAM\tSUBNET\tBLOCK\tIN USE\tNOTE", rows(p.Blocks, func(b blocks.Usage) []string {
+		return []string{b.IPAM, b.Subnet, b.Block, fmt.Sprintf("%d of %d", len(b.Addresses), b.Size), b.Problem}
 	}))
 	_ = text.Table(b, "\nADDRESS\tINTERFACE\tPOD\tCLAIM\tDEVICE", p.addresses())
 	_ = text.Table(b, "\nAGO\tCOUNT\tTYPE\tEVENT\tOBJECT\tMESSAGE", rows(p.Events, func(e Event) []string {
@@ -55,6 +59,22 @@ func (p *Page) table(w io.Writer) error {
 		return []string{ago(p.At, e.Last), fmt.Sprint(e.Count), kind, e.Reason, e.Object, e.Message}
 	}))
 	return b.Flush() // the buffer keeps its error
+}
+
+// leaves returns what is known of the leaf switches of ports.
+func (p *Page) leaves() (out [][]string) {
+	for _, h := range p.HCAs {
+		for _, port := range h.Ports {
+			if l := port.Leaf; l != nil {
+				row := []string{h.IBDev, fmt.Sprint(port.Number), l.Switch, l.Port, l.Fabric, l.Source, "", l.Reason}
+				if l.Seen != nil {
+					row[6] = ago(p.At, *l.Seen)
+				}
+				out = append(out, row)
+			}
+		}
+	}
+	return out
 }
 
 // changes returns the last changes of all HCAs, the newest first.
