@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,11 +14,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -55,8 +58,8 @@ The driver's log reports this, and features that the API server lacks.
       dra-driver explain --config /etc/rdma.dev/config.yaml --host-root /host`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(explain.Formats, output) {
-				return usageError{fmt.Errorf("--output %q: want one of %v", output, explain.Formats)}
+			if !slices.Contains(nodestatus.Formats, output) {
+				return usageError{fmt.Errorf("--output %q: want one of %v", output, nodestatus.Formats)}
 			}
 			c, err := readPolicy(config, func(file string) (*policy.Config, error) {
 				return offer.ReadPolicyArgument(file, cmd.InOrStdin())
@@ -64,25 +67,25 @@ The driver's log reports this, and features that the API server lacks.
 			if err != nil {
 				return err
 			}
-			scanner := rdma.NewScanner(sysfs.DirFS(filepath.Join(hostRoot, "sys")))
-			scanner.Software = node.Software(&genl.Kernel{})
-			snap, err := scanner.Discover()
+			host, err := discover(hostRoot)
 			if err != nil {
-				return fmt.Errorf("discover the RDMA devices below %q: %w", hostRoot, err)
+				return err
 			}
-			report, err := explainHost(hostRoot, snap, c, moveDevices, interfaces)
+			status, err := explainHost(hostRoot, host, c, moveDevices, interfaces)
 			if err != nil {
 				return err
 			}
 			if len(c.Pools()) > 0 && self.name != "" {
 				own, err := self.read(cmd.Context())
-				report.AddBlocks(c, own, err)
+				addBlocks(status, c, own, err)
 			}
-			report.GIDIndexes = notTold(nriSocket)
-			if err := report.Write(cmd.OutOrStdout(), output); err != nil {
+			if reason := notTold(nriSocket); reason != "" {
+				status.Lacks = append(status.Lacks, reason)
+			}
+			if err := status.Write(cmd.OutOrStdout(), output); err != nil {
 				return err
 			}
-			return unapplied("host", report.Unapplied)
+			return unapplied("host", status.Unapplied)
 		},
 	}
 	f := cmd.Flags()
@@ -112,10 +115,22 @@ func notTold(nriSocket string) string {
 	return ""
 }
 
-// explainHost explains what a configuration makes of a host. It asks no cluster.
+// discover reads the HCAs of a host.
+func discover(hostRoot string) (*node.Host, error) {
+	sys := sysfs.DirFS(filepath.Join(hostRoot, "sys"))
+	scanner := rdma.NewScanner(sys)
+	scanner.Software = node.Software(&genl.Kernel{})
+	snap, err := scanner.Discover()
+	if err != nil {
+		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", hostRoot, err)
+	}
+	return &node.Host{Snapshot: snap, Sys: sys}, nil
+}
+
+// explainHost describes what a driver without claims makes of a host by a configuration. It asks no cluster.
 func explainHost(
-	hostRoot string, snap *rdma.Snapshot, c *policy.Config, moveDevices bool, interfaces interfaceFlags,
-) (*explain.Report, error) {
+	hostRoot string, host *node.Host, c *policy.Config, moveDevices bool, interfaces interfaceFlags,
+) (*nodestatus.Status, error) {
 	var cfg dra.Config
 	if err := interfaces.configure(&cfg); err != nil {
 		return nil, err
@@ -124,15 +139,44 @@ func explainHost(
 	if err != nil {
 		return nil, err
 	}
-	report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
+	in := report.Planned(host, c, node.FixedHCAs(mover, host.Snapshot), time.Now())
+	if err := rdmacgroup.Enforced(hostRoot); err != nil {
+		in.Lacks = append(in.Lacks, err)
+	}
 	if cfg.Interfaces != nil {
-		report.AddInterfaces(snap, func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error) {
-			return pods.UsableInterface(cfg.Interfaces, h, mode, vlan)
-		}, cfg.Interfaces.LowMTU)
 		if err := cfg.Interfaces.GuardsIPv6(); err != nil {
-			report.IPv6 = fmt.Sprintf("the driver cannot set accept_ra=0 for the interfaces of pods (%v), "+
-				"so routers on the fabric can give pods addresses and routes", err)
+			in.Lacks = append(in.Lacks, fmt.Errorf("the driver cannot set accept_ra=0 for the interfaces of pods (%w), "+
+				"so routers on the fabric can give pods addresses and routes", err))
 		}
 	}
-	return report, nil
+	status := report.Status(in)
+	if cfg.Interfaces != nil {
+		status.AddInterfaces(host.Snapshot, func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error) {
+			return pods.UsableInterface(cfg.Interfaces, h, mode, vlan)
+		}, cfg.Interfaces.LowMTU)
+	}
+	return status, nil
+}
+
+// addBlocks adds the blocks of a node to the entries of ipam. An entry that HCAs use and that has no block is unapplied.
+// read is the error of reading the node, nil for none.
+func addBlocks(s *nodestatus.Status, c *policy.Config, own blocks.Node, read error) {
+	for i := range s.IPAM {
+		one, pool := &s.IPAM[i], c.Pools()[s.IPAM[i].IPAM]
+		if pool == nil {
+			continue
+		}
+		block, err := blocks.Block{}, read
+		if err == nil {
+			block, err = pool.Of(own)
+		}
+		if err == nil {
+			one.Block, one.Size, one.Problem = block.Block.String(), block.Size(), ""
+			continue
+		}
+		one.Problem = err.Error()
+		if len(one.HCAs) > 0 {
+			s.Unapplied = append(s.Unapplied, "ipam "+one.IPAM+": "+one.Problem)
+		}
+	}
 }

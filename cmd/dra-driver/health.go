@@ -14,7 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 )
 
 // Bounds of the answer of probe --health. A host may have a thousand HCAs, and Node Problem Detector reads 4 KiB.
@@ -55,7 +55,7 @@ type deviceHealth struct {
 	Name       string                 `json:"name"` // by its slot
 	IBDev      string                 `json:"ibdev"`
 	Health     string                 `json:"health"`
-	Conditions []statuspage.Condition `json:"conditions"`
+	Conditions []nodestatus.Condition `json:"conditions"`
 	History    string                 `json:"history,omitempty"`
 }
 
@@ -80,7 +80,7 @@ func (p *probe) health(ctx context.Context) error {
 }
 
 // judge fills the answer from the driver's page.
-func (a *healthAnswer) judge(page *statuspage.Page) error {
+func (a *healthAnswer) judge(page *nodestatus.Status) error {
 	a.Node, a.At, a.HCAs = bounded(page.Node), &page.At, len(page.HCAs)
 	sick, unknown, judged := "", "", 0
 	for _, h := range page.HCAs {
@@ -134,7 +134,7 @@ func bounded(s string) string { return text.Bound(text.Terminal(text.Bound(s, ma
 
 // page returns the page of the driver. Without the UID of the driver's pod, as outside of the pod, it asks all drivers
 // of the node, since a rolling update has two, and takes the one that started last.
-func (p *probe) page(ctx context.Context) (*statuspage.Page, error) {
+func (p *probe) page(ctx context.Context) (*nodestatus.Status, error) {
 	sockets := []string{statusSocket(&p.cfg)}
 	if p.cfg.PodUID == "" {
 		found, err := filepath.Glob(filepath.Join(p.cfg.PluginDir(), "status-*.sock"))
@@ -143,7 +143,7 @@ func (p *probe) page(ctx context.Context) (*statuspage.Page, error) {
 		}
 		sockets = append(sockets, found[:min(len(found), maxDrivers)]...)
 	}
-	var last *statuspage.Page
+	var last *nodestatus.Status
 	var failed error
 	for _, socket := range sockets {
 		each, cancel := context.WithTimeout(ctx, p.timeout/time.Duration(len(sockets))) // one of them may hang
@@ -164,14 +164,14 @@ func (p *probe) page(ctx context.Context) (*statuspage.Page, error) {
 }
 
 // readPage reads the status page of one driver.
-func readPage(ctx context.Context, socket string) (*statuspage.Page, error) {
-	where := url.URL{Path: statuspage.Path, RawQuery: url.Values{"o": {"json"}}.Encode()}
+func readPage(ctx context.Context, socket string) (*nodestatus.Status, error) {
+	where := url.URL{Path: nodestatus.Path, RawQuery: url.Values{"o": {"json"}}.Encode()}
 	body, err := askDriver(ctx, socket, "the health of HCAs", http.MethodGet, where, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	var page statuspage.Page
+	var page nodestatus.Status
 	if err := json.NewDecoder(io.LimitReader(body, maxPage)).Decode(&page); err != nil {
 		return nil, fmt.Errorf("read the health of HCAs from %q: %w", socket, err)
 	}

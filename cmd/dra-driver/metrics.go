@@ -12,7 +12,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/webserver"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 )
 
 // metricsFlags are the flags for metrics and the status page.
@@ -56,7 +56,7 @@ func (m *metricsFlags) start(ctx context.Context, node string, i *metrics.Instru
 	mux.Handle("GET /metrics", promhttp.HandlerFor(i.Registry(), promhttp.HandlerOpts{
 		MaxRequestsInFlight: scrapesAtOnce, ErrorHandling: promhttp.ContinueOnError, Registry: i.Registry(),
 	}))
-	mux.Handle("GET "+statuspage.Path, page)
+	mux.Handle("GET "+nodestatus.Path, page)
 	m.server.Names, m.server.Client, m.server.Handler = []string{node}, client, mux
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup

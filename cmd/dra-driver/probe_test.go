@@ -18,7 +18,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 )
 
 const podUID = "33333333-0000-4000-8000-000000000003"
@@ -191,12 +191,12 @@ func TestProbeHealth(t *testing.T) {
 
 // TestHealthIsBounded: whatever the driver's page says, the answer is short, one line, and harmless for a terminal.
 func TestHealthIsBounded(t *testing.T) {
-	var page statuspage.Page
+	var page nodestatus.Status
 	evil := strings.Repeat("\x1b[31m\n\u202e<&", 1<<10)
 	for range 1000 {
-		h := statuspage.HCA{Name: evil, IBDev: evil, Health: evil, History: evil}
+		h := nodestatus.HCA{Name: evil, IBDev: evil, Health: evil, History: evil}
 		for range 100 {
-			h.Conditions = append(h.Conditions, statuspage.Condition{Condition: evil, Message: evil, Sick: true})
+			h.Conditions = append(h.Conditions, nodestatus.Condition{Condition: evil, Message: evil, Sick: true})
 		}
 		page.HCAs = append(page.HCAs, h)
 	}
@@ -216,13 +216,13 @@ func TestHealthIsBounded(t *testing.T) {
 func TestJudgeUnseen(t *testing.T) {
 	const unusable = "HCA mlx5_0 has no uverbs node: load the ib_uverbs module"
 	for name, test := range map[string]struct {
-		page          statuspage.Page
+		page          nodestatus.Status
 		verdict, says string
 	}{
-		"none":       {statuspage.Page{}, verdictWell, "no HCA of 0 HCAs is sick"},
-		"unread":     {statuspage.Page{Problems: []string{"list class/infiniband: denied"}}, verdictUnknown, "class/infiniband: denied"},
-		"unusable":   {statuspage.Page{HCAs: []statuspage.HCA{{Reason: unusable}}}, verdictUnknown, unusable},
-		"one of two": {statuspage.Page{HCAs: []statuspage.HCA{{Reason: unusable}, {Health: "Healthy"}}}, verdictWell, "no HCA of 1 HCA is sick; 1 more cannot be used"},
+		"none":       {nodestatus.Status{}, verdictWell, "no HCA of 0 HCAs is sick"},
+		"unread":     {nodestatus.Status{Problems: []string{"list class/infiniband: denied"}}, verdictUnknown, "class/infiniband: denied"},
+		"unusable":   {nodestatus.Status{HCAs: []nodestatus.HCA{{Reason: unusable}}}, verdictUnknown, unusable},
+		"one of two": {nodestatus.Status{HCAs: []nodestatus.HCA{{Reason: unusable}, {Health: "Healthy"}}}, verdictWell, "no HCA of 1 HCA is sick; 1 more cannot be used"},
 	} {
 		var a healthAnswer
 		a.Verdict = verdictUnknown

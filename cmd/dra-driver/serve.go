@@ -24,10 +24,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
 // serve holds the flags of the driver.
@@ -164,7 +164,7 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
-	page := statuspage.Handler(driver.Status)
+	page := nodestatus.Handler(driver.Status)
 	defer serveStatus(ctx, statusSocket(&s.cfg), page, slicesHandler(driver.Try))()
 	defer s.metrics.start(ctx, s.cfg.NodeName, s.cfg.Metrics, driver, page, client)()
 	if err := driver.Run(ctx); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 )
 
 // status reads the status page of a running driver through a socket. A user who may run programs in the driver's pod
@@ -45,8 +45,8 @@ positions of HCAs and accelerators.
 		Example: `  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(statuspage.Formats, s.output) {
-				return usageError{fmt.Errorf("--output %q: want one of %v", s.output, statuspage.Formats)}
+			if !slices.Contains(nodestatus.Formats, s.output) {
+				return usageError{fmt.Errorf("--output %q: want one of %v", s.output, nodestatus.Formats)}
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
 			defer cancel()
@@ -56,7 +56,7 @@ positions of HCAs and accelerators.
 	f := cmd.Flags()
 	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
 	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
-	f.StringVarP(&s.output, "output", "o", "table", "`FORMAT`: table or json")
+	f.StringVarP(&s.output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "time for the answer")
 	return cmd
 }
@@ -71,7 +71,7 @@ func statusSocket(cfg *dra.Config) string {
 }
 
 func (s *status) print(ctx context.Context, out io.Writer) error {
-	page := url.URL{Path: statuspage.Path, RawQuery: url.Values{"o": {s.output}}.Encode()}
+	page := url.URL{Path: nodestatus.Path, RawQuery: url.Values{"o": {s.output}}.Encode()}
 	body, err := askDriver(ctx, statusSocket(&s.cfg), "its status", http.MethodGet, page, nil)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func serveStatus(ctx context.Context, socket string, page, slices http.Handler) 
 		return func() {}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET "+statuspage.Path, page)
+	mux.Handle("GET "+nodestatus.Path, page)
 	mux.Handle("POST "+slicesPath, slices)
 	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
 	var serving sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 )
 
 const statusUID = "11111111-0000-4000-8000-000000000001"
@@ -44,7 +44,7 @@ func TestStatus(t *testing.T) {
 		return nil
 	})
 	_, text, _ := statusOf(t, n, "-o", "json")
-	var overSocket, overHTTP statuspage.Page
+	var overSocket, overHTTP nodestatus.Status
 	must.NoError(t, json.Unmarshal([]byte(text), &overSocket))
 	drivertest.Eventually(t, func() error {
 		resp, err := http.Get("http://" + address + "/status?o=json")
@@ -81,7 +81,7 @@ func TestStatusNoSocket(t *testing.T) {
 func TestStatusUsage(t *testing.T) {
 	var stderr strings.Builder
 	code := run(t.Context(), []string{"status", "-o", "xml"}, func(string) string { return "" }, io.Discard, &stderr)
-	if code != exitUsage || !strings.Contains(stderr.String(), "want one of [html json table]") {
+	if code != exitUsage || !strings.Contains(stderr.String(), "want one of [table json yaml]") {
 		t.Errorf("exit code %d: %s", code, &stderr)
 	}
 }

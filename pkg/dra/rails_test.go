@@ -81,8 +81,9 @@ func TestRails(t *testing.T) {
 			Addresses: address("10.81.3.1", "rdma1", "pci-0000-3b-00-1"),
 		},
 	}
-	test.Eq(t, want, d.Status(t.Context()).Blocks, test.Sprint("status page"))
 	test.Eq(t, want, d.Measure(t.Context()).Blocks, test.Sprint("metrics"))
+	want[0].HCAs, want[1].HCAs = []string{"mlx5_0"}, []string{"mlx5_1"}
+	test.Eq(t, want, d.Status(t.Context()).IPAM, test.Sprint("status"))
 	d.Sandboxes().Stopped(t.Context(), pod)
 	for _, b := range d.Measure(t.Context()).Blocks {
 		test.Eq(t, 0, len(b.Addresses), test.Sprintf("after the pod: %+v", b))
@@ -139,9 +140,9 @@ func TestNoBlock(t *testing.T) {
 	wantFiles(t, n, other)
 	page := d.Status(t.Context())
 	problems := "\n" + strings.Join(page.Problems, "\n")
-	test.True(t, strings.Contains(problems, "\nclaims get no address of ipam rail0: "+says) && len(page.Blocks) == 2 &&
-		strings.HasPrefix(page.Blocks[0].Problem, says),
-		test.Sprintf("problems %q, blocks %+v", page.Problems, page.Blocks))
+	test.True(t, strings.Contains(problems, "\nclaims get no address of ipam rail0: "+says) && len(page.IPAM) == 2 &&
+		strings.HasPrefix(page.IPAM[0].Problem, says),
+		test.Sprintf("problems %q, blocks %+v", page.Problems, page.IPAM))
 	got := d.Measure(t.Context()).Blocks
 	test.True(t, len(got) == 2 && got[0].IPAM == "rail0" && got[0].Size == 0 && len(got[0].Addresses) == 0,
 		test.Sprintf("metrics %+v", got))

@@ -20,11 +20,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -34,9 +34,9 @@ func (d *Driver) Measure(ctx context.Context) metrics.State {
 	return report.Metrics(ctx, d.inputs(ctx))
 }
 
-// Status returns the status page of the node. It reads the positions of the host's PCI devices, and asks the kubelet
+// Status describes the node. It reads the positions of the host's PCI devices, and asks the kubelet
 // for its pods.
-func (d *Driver) Status(ctx context.Context) *statuspage.Page { return report.Page(d.inputs(ctx)) }
+func (d *Driver) Status(ctx context.Context) *nodestatus.Status { return report.Status(d.inputs(ctx)) }
 
 // Try returns the ResourceSlices that the driver would publish now with another configuration file, and what of its
 // rails and ipam does not apply on the node. It changes nothing.
@@ -53,7 +53,7 @@ func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.R
 	return out, decided.Unapplied
 }
 
-// inputs collects the data of the status page and of a scrape.
+// inputs collects the data of the status and of a scrape.
 func (d *Driver) inputs(ctx context.Context) report.Inputs {
 	view := d.node.View(ctx)
 	in := report.Inputs{
@@ -63,7 +63,7 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 		Effect:     func(c health.Condition) resourceapi.DeviceTaintEffect { return offer.Effect(d.offer, c) },
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
 		Refused: offer.Refused(d.offer) != nil,
-		Blocks:  blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
+		IPAM:    blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
 		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {

@@ -42,7 +42,7 @@ func Metrics(ctx context.Context, in Inputs) metrics.State {
 		Registered:     in.Registered, PodsKnown: in.Pods != nil, NRIConnected: in.NRIConnected,
 		Refused: in.Refused,
 	}
-	s.Blocks = in.Blocks
+	s.Blocks = in.IPAM
 	s.Troubles, s.Failures = failures(in.Troubles)
 	s.Devices = describe(in.View.Snapshot, owners)
 	s.Omitted = readAllCounters(ctx, in.View.Sys, s.Devices)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -29,7 +29,7 @@ const (
 // Recorder records events. It is safe for use by several goroutines.
 type Recorder struct {
 	cfg     Config
-	history statuspage.Log
+	history nodestatus.Log
 	queue   queue
 }
 
@@ -40,7 +40,7 @@ func NewRecorder(cfg Config) *Recorder {
 
 // Record records an event. It never waits.
 func (r *Recorder) Record(e event.Event) {
-	r.history.Add(r.cfg.Now(), statuspage.Event{
+	r.history.Add(r.cfg.Now(), nodestatus.Event{
 		Warning: e.Reason.Type == corev1.EventTypeWarning, Reason: e.Reason.Reason,
 		Object: e.Namespace + "/" + e.Claim, Message: e.Message,
 	})
@@ -69,7 +69,7 @@ func (r *Recorder) RecordHealth(mayFollow int, transitions []health.Transition, 
 	}
 	r.queue.add(mayFollow, batch...)
 	for _, t := range transitions {
-		r.history.Add(r.cfg.Now(), statuspage.Event{
+		r.history.Add(r.cfg.Now(), nodestatus.Event{
 			Warning: t.Grave(), Reason: t.Reason(), Object: t.Device, Message: t.Note(),
 		})
 	}
@@ -77,16 +77,16 @@ func (r *Recorder) RecordHealth(mayFollow int, transitions []health.Transition, 
 
 // Note records an event on the status page only. The log has all details.
 func (r *Recorder) Note(reason, object, format string, args ...any) {
-	r.history.Add(r.cfg.Now(), statuspage.Event{Reason: reason, Object: object, Message: fmt.Sprintf(format, args...)})
+	r.history.Add(r.cfg.Now(), nodestatus.Event{Reason: reason, Object: object, Message: fmt.Sprintf(format, args...)})
 }
 
 // Warn records an error on the status page only.
 func (r *Recorder) Warn(reason, object string, err error) {
-	r.history.Add(r.cfg.Now(), statuspage.Event{Warning: true, Reason: reason, Object: object, Message: err.Error()})
+	r.history.Add(r.cfg.Now(), nodestatus.Event{Warning: true, Reason: reason, Object: object, Message: err.Error()})
 }
 
 // History returns the events of the status page, the newest first.
-func (r *Recorder) History() []statuspage.Event { return r.history.Events() }
+func (r *Recorder) History() []nodestatus.Event { return r.history.Events() }
 
 // Run sends Kubernetes events until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {

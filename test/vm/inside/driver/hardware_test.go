@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
+	hostnode "github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/published"
@@ -141,12 +143,14 @@ func (n *node) netnsMode() {
 	if err := n.prepared(late); err != nil {
 		n.Errorf("the claim that has its device cannot be prepared once more: %v", err)
 	}
-	snap, err := rdma.Discover(sysfs.DirFS("/sys"))
+	sys := sysfs.DirFS("/sys")
+	snap, err := rdma.Discover(sys)
 	if err != nil {
 		n.Fatal(err)
 	}
 	var table bytes.Buffer
-	if err := explain.New(snap, policy.Default(), nil, nil).Write(&table, "table"); err != nil {
+	planned := report.Planned(&hostnode.Host{Snapshot: snap, Sys: sys}, policy.Default(), nil, time.Now())
+	if err := report.Status(planned).Write(&table, "table"); err != nil {
 		n.Fatal(err)
 	}
 	inside.Wants(n.T, "explain", table.String(), "network namespace mode is exclusive", "options ib_core netns_mode=1")

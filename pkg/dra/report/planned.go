@@ -1,0 +1,53 @@
+package report
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// errNodeUnknown is the reason why the blocks of a node are not known without the cluster.
+var errNodeUnknown = errors.New("the block of this node depends on its node object in the cluster: " +
+	"name the node (--node-name)")
+
+// Planned returns the data of a host on which a policy would be applied by a driver without claims, at an API server with
+// all features. fixed is policy.State.Fixed. The health is that of the first observation, at which each fault counts.
+func Planned(host *node.Host, c *policy.Config, fixed map[string]string, now time.Time) Inputs {
+	model := health.New(health.DefaultConfig())
+	model.Observe(health.Observation{Snapshot: host.Snapshot}, now)
+	view := node.View{Host: host, Health: model.View()}
+	effects := health.Policy{Effects: c.TaintEffects(), Informational: true}
+	taints := view.Health.Taints(effects)
+	result := c.Apply(host.Snapshot, policy.State{Taints: taints, Fixed: fixed})
+	in := Inputs{
+		Now: now, View: view, Decision: &result, Published: map[string][]*rdma.HCA{}, Taints: taints,
+		Effect: effects.Effect,
+	}
+	for _, s := range result.Slices() {
+		for _, d := range s.Devices {
+			in.Published[d.Name] = []*rdma.HCA{}
+		}
+	}
+	subnets := map[string]string{}
+	for name := range c.IPAM() {
+		subnets[name] = ""
+	}
+	for name, pool := range c.Pools() {
+		subnets[name] = pool.Subnet.String()
+	}
+	for _, name := range slices.Sorted(maps.Keys(subnets)) {
+		one := blocks.Usage{IPAM: name, Subnet: subnets[name], Addresses: []blocks.Address{}}
+		if one.Subnet != "" {
+			one.Problem = errNodeUnknown.Error()
+		}
+		in.IPAM = append(in.IPAM, one)
+	}
+	return in
+}

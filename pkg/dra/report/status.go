@@ -1,0 +1,336 @@
+package report
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/driver/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+// Inputs are the data of the status and of a scrape.
+type Inputs struct {
+	Node, Version string
+	Started, Now  time.Time
+	View          node.View
+	// Pods are the kubelet's pods with their claims. If the kubelet does not answer, Pods is nil and NoPods is the
+	// reason.
+	Pods   podresources.Claims
+	NoPods error
+	// Decision is what is published or will be published. Published are the devices that the API server has now, by name.
+	Decision  *policy.Result
+	Published map[string][]*rdma.HCA
+	// Taints are the taints of HCAs, by name.
+	Taints map[string][]resourceapi.DeviceTaint
+	// Effect returns the effect of a condition under the present policy.
+	Effect func(health.Condition) resourceapi.DeviceTaintEffect
+	// Registered means that the kubelet has registered the driver. NRIConnected means that the container runtime has
+	// the driver's plugin. It is nil if the driver uses no NRI.
+	Registered   bool
+	NRIConnected *bool
+	// Refused means that the configuration file is not used as it is now.
+	Refused bool
+	// Problems are the problems that concern more than one HCA.
+	Problems []error
+	Troubles *apiclient.Troubles
+	// Lacks are what containers do not get on this host.
+	Lacks []error
+	// IPAM has the entries of ipam. Status adds their HCAs.
+	IPAM []blocks.Usage
+	// Events are the recent events of the node, the newest first.
+	Events []nodestatus.Event
+	// Cgroups is the host's cgroup file system.
+	Cgroups fs.FS
+}
+
+// Status describes the node. It reads the positions of the host's PCI devices.
+func Status(in Inputs) *nodestatus.Status {
+	s := &nodestatus.Status{
+		Node: in.Node, Version: in.Version, Started: in.Started, At: in.Now, NetnsMode: string(in.View.NetnsMode),
+		Registered: in.Registered, NRI: in.nri(), Problems: in.problems(), Unapplied: in.Decision.Unapplied,
+		Topology: topology.Discover(in.View.Sys, in.View.Snapshot), IPAM: in.ipam(), Events: in.Events,
+	}
+	for _, lack := range in.Lacks {
+		s.Lacks = append(s.Lacks, lack.Error())
+	}
+	published := map[string]nodestatus.Device{}
+	for _, slice := range in.Decision.Slices() {
+		for _, d := range slice.Devices {
+			if in.Published[d.Name] != nil {
+				published[d.Name] = publishedDevice(d)
+			}
+		}
+	}
+	s.HCAs = in.hcas(published)
+	for _, g := range in.Decision.Groups {
+		group := nodestatus.Group{Name: g.Group.Name, Reason: g.Reason, Members: []string{}}
+		for _, h := range g.Group.Members {
+			group.Members = append(group.Members, h.Name)
+		}
+		group.Devices = among(published, devicename.Group(g.Group.Name))
+		group.Published = group.Devices != nil
+		s.Groups = append(s.Groups, group)
+	}
+	s.Claims = statusClaims(in.View, in.Pods)
+	drawState(s)
+	return s
+}
+
+// among returns the published devices among the named ones.
+func among(published map[string]nodestatus.Device, names ...string) (out []nodestatus.Device) {
+	for _, name := range names {
+		if d, ok := published[name]; ok {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func publishedDevice(d resourceapi.Device) nodestatus.Device {
+	out := nodestatus.Device{Name: d.Name}
+	for name, c := range d.Capacity {
+		if out.Capacity == nil {
+			out.Capacity = map[string]nodestatus.Capacity{}
+		}
+		one := nodestatus.Capacity{Total: c.Value.String()}
+		if c.RequestPolicy != nil && c.RequestPolicy.Default != nil {
+			one.Default = c.RequestPolicy.Default.String()
+		}
+		out.Capacity[string(name)] = one
+	}
+	return out
+}
+
+// ipam returns the entries of ipam with the HCAs, as ibdev names, whose rail has the entry.
+func (in *Inputs) ipam() (out []blocks.Usage) {
+	for _, one := range in.IPAM {
+		one.HCAs = []string{}
+		for _, d := range in.Decision.Decisions {
+			if d.IPAM == one.IPAM {
+				one.HCAs = append(one.HCAs, d.HCA.IBDev)
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func (in *Inputs) nri() string {
+	switch {
+	case in.NRIConnected == nil:
+		return ""
+	case *in.NRIConnected:
+		return "connected"
+	default:
+		return "not connected"
+	}
+}
+
+// problems returns the problems that concern more than one HCA.
+func (in *Inputs) problems() []string {
+	out := []string{}
+	for _, err := range in.Problems {
+		out = append(out, err.Error())
+	}
+	if in.NoPods != nil {
+		out = append(out, "which pods use a claim is not known: "+in.NoPods.Error())
+	}
+	for _, trouble := range in.Troubles.Current() {
+		out = append(out, "trouble with the API server: "+trouble.String())
+	}
+	for _, p := range in.View.Problems {
+		out = append(out, p.Error())
+	}
+	return out
+}
+
+// hcas describes the HCAs that are present, and missing HCAs that claims hold.
+func (in *Inputs) hcas(published map[string]nodestatus.Device) []nodestatus.HCA {
+	view, holders := in.View.Health, holdersOf(in.View.Plans)
+	decisions := map[string]*policy.Decision{}
+	for i := range in.Decision.Decisions {
+		decisions[in.Decision.Decisions[i].HCA.Name] = &in.Decision.Decisions[i]
+	}
+	out := []nodestatus.HCA{}
+	for _, h := range in.View.With(in.View.Absent()...).HCAs {
+		one := statusHCA(&h, in.View.Leaves)
+		if verdict, judged := view.Verdict(h.Name); judged {
+			status, _ := view.Report(h.Name, in.Now)
+			one.Health, one.Fault = string(status), verdict.Message()
+			one.Conditions = in.conditions(verdict)
+			if history := view.History(h.Name); !in.Started.IsZero() { // else no driver has seen it change
+				one.History = history.Summary()
+				for _, c := range history.Recent {
+					one.Recent = append(one.Recent, nodestatus.Change{At: c.Last, Text: c.String()})
+				}
+			}
+		}
+		for _, t := range in.Taints[h.Name] {
+			one.Taints = append(one.Taints, t.Key+":"+string(t.Effect))
+		}
+		if decision := decisions[h.Name]; decision != nil {
+			one.Devices = append(one.Devices, among(published, h.Name, devicename.Shared(h.Name))...)
+			decide(&one, decision)
+		}
+		one.Claims = append(one.Claims, holders[h.Name]...)
+		out = append(out, one)
+	}
+	return out
+}
+
+// decide says what the policy makes of an HCA, whose devices it has.
+func decide(h *nodestatus.HCA, d *policy.Decision) {
+	h.Rule, h.Wanted, h.Published, h.Reason = d.Rule, string(d.Wanted), string(d.Form), d.Reason
+	h.Marks, h.VLAN = d.Marks, d.VLAN
+	if len(h.Devices) == 0 {
+		return
+	}
+	for name, a := range d.Offer.Attributes {
+		if h.Attributes == nil {
+			h.Attributes = map[string]any{}
+		}
+		h.Attributes[string(name)] = valueOf(a)
+	}
+}
+
+func valueOf(a resourceapi.DeviceAttribute) any {
+	switch {
+	case a.StringValue != nil:
+		return *a.StringValue
+	case a.IntValue != nil:
+		return *a.IntValue
+	case a.BoolValue != nil:
+		return *a.BoolValue
+	case a.VersionValue != nil:
+		return *a.VersionValue
+	}
+	return nil
+}
+
+// conditions describes the conditions that hold for an HCA. An HCA that a claim holds and that is gone is sick.
+func (in *Inputs) conditions(v health.Verdict) (out []nodestatus.Condition) {
+	for _, f := range v.Faults {
+		sick := f.Condition.Sick() || f.Condition == health.DeviceGone || f.Condition == health.DriverUnbound
+		unused := v.Unused && f.Condition == health.PortDown
+		out = append(out, nodestatus.Condition{
+			Condition: string(f.Condition), Since: f.Since, Message: f.Message,
+			Sick: sick && !unused && in.Effect(f.Condition) != health.EffectOff,
+		})
+	}
+	return out
+}
+
+// statusLeaf describes the switch of a port, nil if there is nothing to say of it.
+func statusLeaf(s leaf.State) *nodestatus.Leaf {
+	if s.Leaf == "" && s.Why == "" {
+		return nil
+	}
+	out := &nodestatus.Leaf{Switch: s.Leaf, Port: s.Link.Port, Fabric: s.Fabric, Reason: s.Why}
+	if s.Leaf != "" {
+		out.Source, out.Since, out.Seen = string(s.Source), &s.Since, &s.Seen
+	}
+	if s.Planned.Leaf != "" {
+		out.Planned = s.Planned.String()
+	}
+	return out
+}
+
+func statusHCA(h *rdma.HCA, leaves *leaf.View) nodestatus.HCA {
+	out := nodestatus.HCA{
+		Name: h.Name, IBDev: h.IBDev, Function: string(h.Function), Protocol: string(h.Protocol), Model: h.Model, Firmware: h.Firmware,
+		Ports: []nodestatus.Port{}, Devices: []nodestatus.Device{}, Claims: []string{},
+	}
+	if h.PCI != nil {
+		out.PCI, out.NUMANode = h.PCI.Address, h.DataFunction().NUMANode
+	}
+	for p := range h.OwnPorts() {
+		port := nodestatus.Port{
+			Number: p.Number, State: string(p.State), Netdev: p.Netdev, Leaf: statusLeaf(leaves.Port(h.Name, p.Number)),
+		}
+		if p.State == rdma.PortActive {
+			port.RateMbps = p.RateMbps
+		}
+		out.Ports = append(out.Ports, port)
+	}
+	return out
+}
+
+// holdersOf returns the claims of each HCA, as namespace/name.
+func holdersOf(plans []*plan.Plan) map[string][]string {
+	out := map[string][]string{}
+	for _, p := range plans {
+		for _, hca := range p.HCAs() {
+			out[hca] = append(out[hca], p.Claim())
+		}
+	}
+	for _, claims := range out {
+		slices.Sort(claims)
+	}
+	return out
+}
+
+func statusClaims(view node.View, pods podresources.Claims) []nodestatus.Claim {
+	out := []nodestatus.Claim{}
+	for _, p := range view.Plans {
+		claim := nodestatus.Claim{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Devices: []nodestatus.ClaimDevice{}, Pods: []string{}}
+		for _, dev := range p.Devices {
+			one := nodestatus.ClaimDevice{Request: dev.Request, Device: dev.Device, AdminAccess: dev.AdminAccess}
+			if dev.ShareID != nil {
+				one.ShareID = string(*dev.ShareID)
+			}
+			for _, name := range dev.HCAs() {
+				if h := view.Lookup(name); h != nil {
+					name = h.IBDev
+				}
+				one.HCAs = append(one.HCAs, name)
+			}
+			claim.Devices = append(claim.Devices, one)
+		}
+		for _, pod := range pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] {
+			claim.Pods = append(claim.Pods, pod.Name)
+		}
+		out = append(out, claim)
+	}
+	slices.SortFunc(out, func(a, b nodestatus.Claim) int {
+		return slices.Compare([]string{a.Namespace, a.Name, a.UID}, []string{b.Namespace, b.Name, b.UID})
+	})
+	return out
+}
+
+// drawState adds to the picture of the host which claims have an HCA, and that an HCA is not healthy.
+func drawState(s *nodestatus.Status) {
+	hcas := map[string]*nodestatus.HCA{}
+	for i := range s.HCAs {
+		hcas[s.HCAs[i].IBDev] = &s.HCAs[i]
+	}
+	for _, dev := range s.Topology.HCAs() {
+		h := hcas[dev.Name]
+		if h == nil {
+			continue
+		}
+		notes := slices.Clone(h.Claims)
+		if len(notes) > 1 {
+			notes = []string{fmt.Sprintf("%d claims", len(notes))}
+		}
+		if h.Health != "" && h.Health != "Healthy" {
+			notes = append(notes, h.Health)
+		}
+		dev.Note = strings.Join(notes, ", ")
+	}
+}
