@@ -109,7 +109,6 @@ microbench: ## the benchmarks of the main module's packages
 .PHONY: golden
 golden: ## rewrite golden files and fixture machines; look at the diff before you commit it
 	go run ./tools/machine generate
-	go run ./tools/dashboard
 	go run ./tools/schema
 	go run ./tools/reference
 	go test $$(grep -rlE --include='*_test.go' '"update"|internal/test/golden"' cmd internal pkg test/chart test/docs test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update

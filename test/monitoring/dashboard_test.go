@@ -1,6 +1,7 @@
 package monitoring
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -148,5 +150,22 @@ func checkMeaning(t *testing.T, p *prometheus.Server) {
 		if n, err := p.Data(expr); err != nil || len(n) == 0 {
 			t.Errorf("no data for %s: %v", expr, err)
 		}
+	}
+}
+
+// TestPanels: the panels of the dashboard fill each line of Grafana's 24 columns.
+func TestPanels(t *testing.T) {
+	text, err := os.ReadFile(dashboard)
+	must.NoError(t, err)
+	var board struct {
+		Panels []struct{ GridPos struct{ W, Y int } }
+	}
+	must.NoError(t, json.Unmarshal(text, &board))
+	widths := map[int]int{}
+	for _, p := range board.Panels {
+		widths[p.GridPos.Y] += p.GridPos.W
+	}
+	for y, width := range widths {
+		test.Eq(t, 24, width, test.Sprintf("columns that the line at %d fills", y))
 	}
 }
