@@ -49,20 +49,20 @@ build: ## build bin/cdi-gen, bin/dra-driver, bin/rdma-hook and bin/kubectl-rdma
 
 .PHONY: image
 image: build ## build the container image as bin/image.tar, without a container engine
-	$(GO) build -o bin/ ./tools/image
-	bin/image --tag "$$IMAGE" --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
+	packaging/image.sh "$$IMAGE" bin/image.tar bin/dra-driver bin/rdma-hook
 
 PERFTEST_IMAGE ?= ghcr.io/rdma-dev/rdma-perftest:$(VERSION)
 perftest-image: export PERFTEST_IMAGE := $(PERFTEST_IMAGE)
 perftest-image: export VERSION := $(VERSION)
 .PHONY: perftest-image
 perftest-image: build ## build the image of kubectl rdma test as bin/rdma-perftest.tar, from packages of Debian
-	go -C packaging run ./cmd/perftest --out "$$PWD/bin/perftest"
-	$(GO) run ./tools/image --tag "$$PERFTEST_IMAGE" --output bin/rdma-perftest.tar --binary bin/kubectl-rdma --tree bin/perftest
+	rm -rf bin/perftest
+	packaging/perftest/unpack.sh "$$(go env GOHOSTARCH)" bin/perftest
+	TREE=bin/perftest packaging/image.sh "$$PERFTEST_IMAGE" bin/rdma-perftest.tar bin/kubectl-rdma
 
 .PHONY: dist
 dist: ## build all files of a release in dist/: images, chart, packages, plugin, bills of materials, checksums
-	go -C packaging run ./cmd/package --version "$$VERSION" --out "$$DIST"
+	packaging/dist.sh "$$VERSION" "$$DIST"
 
 .PHONY: publish publish-tools
 publish: ## publish dist/ as the release of this tag: image, chart, release page, signatures (the release workflow)

@@ -34,7 +34,8 @@ proof systemd-container       the same with systemd-nspawn
 proof qemu-user-static        run the programs for arm64 once
 proof lintian                 check the Debian package
 proof groff-base              check their manual pages
-test  jq                      the script for hosts with lldpd
+test  jq                      the script for hosts with lldpd; images and bills of materials of a release
+proof curl                    packages of Debian for the image with perftest
 proof prometheus              promtool for the alerts, and a server for the dashboard
 '
 

@@ -32,6 +32,6 @@ for module in . test/cluster test/vm test/bench packaging; do
 done
 # kubectl-rdma is for macOS too. What it links of ours must compile there.
 GOOS=darwin go build ./pkg/api/v1alpha1 ./pkg/topology
-shellcheck --severity=warning hack/*.sh .ci/run packaging/scripts/*.sh deployments/leaf-switches/rdma-links \
+shellcheck --severity=warning hack/*.sh .ci/run packaging/*.sh packaging/*/*.sh deployments/leaf-switches/rdma-links \
 	deployments/leaf-switches/rdma-fabric-links
 "$actionlint" -shellcheck shellcheck -pyflakes= .github/workflows/*.yml

@@ -1,11 +1,10 @@
 package perftest
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -20,10 +19,8 @@ const script = "../../internal/inspect/traffic/script.sh"
 // unpacked returns a directory with the image's files.
 func unpacked(t *testing.T, arch string) string {
 	t.Helper()
-	s, err := DefaultSource()
-	must.NoError(t, err)
-	dir := t.TempDir()
-	must.NoError(t, Unpack(t.Context(), s, arch, dir))
+	dir := filepath.Join(t.TempDir(), "root")
+	output(t, "./unpack.sh", arch, dir)
 	return dir
 }
 
@@ -95,64 +92,62 @@ func TestARM64(t *testing.T) {
 
 // TestPackages: each architecture has the same packages, each with a checksum and a license.
 func TestPackages(t *testing.T) {
-	amd, arm := Packages("amd64"), Packages("arm64")
-	if len(amd) != 14 || len(arm) != len(amd) || len(Packages("riscv64")) != 0 {
-		t.Fatalf("%d packages for amd64, and %d for arm64", len(amd), len(arm))
+	list, err := os.ReadFile("packages.txt")
+	must.NoError(t, err)
+	form := regexp.MustCompile(`(?m)^(amd64|arm64) (\S+) \S+ [0-9a-f]{64} pool/\S+\.deb \S.*$`)
+	names := map[string][]string{}
+	for _, m := range form.FindAllStringSubmatch(string(list), -1) {
+		names[m[1]] = append(names[m[1]], m[2])
 	}
-	for i := range amd {
-		if amd[i].Name != arm[i].Name || len(amd[i].SHA256) != 64 || amd[i].License == "" {
-			t.Errorf("%+v and %+v", amd[i], arm[i])
-		}
-	}
+	test.SliceLen(t, 14, names["amd64"], test.Sprint("packages for amd64"))
+	test.Eq(t, names["amd64"], names["arm64"])
+	out, err := exec.CommandContext(t.Context(), "./unpack.sh", "riscv64", t.TempDir()).CombinedOutput()
+	test.Error(t, err)
+	test.StrContains(t, string(out), "has no packages for it")
 }
 
-// TestSource: what has another checksum is not taken, neither from the cache nor from a mirror, and the next mirror is
-// asked.
+// TestSource: what has another checksum is not taken, neither from the cache nor from a mirror. The next mirror is asked
+// then.
 func TestSource(t *testing.T) {
-	p := Package{Arch: "amd64", Name: "p", Version: "1", Path: "pool/p.deb",
-		SHA256: "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"} // of foo
-	serve := func(text string) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/debian/pool/p.deb" {
-				w.WriteHeader(http.StatusNotFound)
-			}
-			_, _ = w.Write([]byte(text))
-		}))
-		t.Cleanup(server.Close)
-		return server.URL
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		must.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.NoError(t, os.WriteFile(path, []byte(text), 0o755))
+		return path
 	}
-	s := Source{Cache: filepath.Join(t.TempDir(), "cache"), Mirrors: []string{serve("bar") + "/debian/"}}
-	if _, err := s.get(t.Context(), p); err == nil || !strings.Contains(err.Error(), "get p 1 for amd64: download http") ||
-		!strings.Contains(err.Error(), "the checksum is not 2c26") {
-		t.Errorf("a wrong package: %v", err)
+	write("p/DEBIAN/control", "Package: p\nVersion: 1\nArchitecture: all\nMaintainer: a <a@example.com>\nDescription: p\n")
+	write("p/usr/bin/ib_write_bw", "wanted")
+	write("p/usr/bin/ib_read_bw", "not wanted")
+	deb := write("good/p.deb", "")
+	output(t, "dpkg-deb", "--root-owner-group", "--build", filepath.Join(dir, "p"), deb)
+	sum := strings.Fields(output(t, "sha256sum", deb))[0]
+	write("bad/p.deb", "bar")
+	unpack := output(t, "cat", "unpack.sh")
+	write("unpack.sh", unpack)
+	write("packages.txt", "amd64 p 1 "+sum+" p.deb MIT\n")
+	run := func(mirrors string) (string, string, error) {
+		to := filepath.Join(t.TempDir(), "root")
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "unpack.sh"), "amd64", to)
+		cmd.Env = append(os.Environ(), "DRA_RDMA_CACHE="+filepath.Join(dir, "cache"), "DRA_RDMA_DEBIAN_MIRROR="+mirrors)
+		says, err := cmd.CombinedOutput()
+		return to, string(says), err
 	}
-	s.Mirrors = append(s.Mirrors, serve("foo")+"/none", serve("foo")+"/debian")
-	for _, from := range []string{"the mirror", "the cache"} {
-		if data, err := s.get(t.Context(), p); err != nil || string(data) != "foo" {
-			t.Errorf("from %s: %q, %v", from, data, err)
+	at := func(name string) string { return "file://" + filepath.Join(dir, name) }
+	_, says, err := run(at("bad"))
+	test.Error(t, err)
+	test.StrContains(t, says, "the checksum is not "+sum)
+	test.StrContains(t, says, "get p 1 for amd64: no mirror has it")
+	cached := filepath.Join("cache/debian", sum+".deb")
+	for _, mirror := range []string{at("none") + " " + at("bad") + " " + at("good/"), at("none"), at("good")} {
+		to, says, err := run(mirror) // the second one finds the package in the cache
+		must.NoError(t, err, must.Sprint(says))
+		test.Eq(t, "wanted", output(t, "cat", filepath.Join(to, "usr/bin/ib_write_bw")))
+		test.FileNotExists(t, filepath.Join(to, "usr/bin/ib_read_bw"))
+		if mirror == at("none") {
+			write(cached, "bar") // the third one does not take it from there
 		}
-		s.Mirrors = nil
-	}
-	must.NoError(t, os.WriteFile(filepath.Join(s.Cache, p.SHA256+".deb"), []byte("bar"), 0o644))
-	if data, err := s.get(t.Context(), p); err == nil {
-		t.Errorf("a changed cache gives %q", data)
-	}
-}
-
-// TestMember: what is no package is an error.
-func TestMember(t *testing.T) {
-	for _, deb := range []string{
-		"", "PK", "!<arch>\n", "!<arch>\n" + strings.Repeat(" ", 60),
-		"!<arch>\ndata.tar.xz     0           0     0     644     99999     `\nabc",
-		"!<arch>\ndata.tar.xz     0           0     0     644     -1        `\nabc",
-	} {
-		if data, err := member([]byte(deb), "data.tar.xz"); err == nil {
-			t.Errorf("%q has %q", deb, data)
-		}
-	}
-	if data, err := member([]byte("!<arch>\nodd             0           0     0     644     3         `\nabc\n"+
-		"data.tar.xz/    0           0     0     644     2         `\nxy"), "data.tar.xz"); string(data) != "xy" {
-		t.Errorf("%q, %v", data, err)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestARM64(t *testing.T) {
 	host := filepath.Join(t.TempDir(), "host")
 	tool(t, "go", "-C", checkout, "run", "./tools/machine", "extract", "roce-lag", host)
 	specs := map[string]string{}
-	for _, arch := range Arches {
+	for _, arch := range arches {
 		bin := t.TempDir()
 		unpack(t, filepath.Join(dir, "cdi-gen_1.2.3_linux_"+arch+".tar.gz"), bin)
 		run := func(program string, args ...string) string {

@@ -2,8 +2,8 @@ package release
 
 import (
 	"encoding/json"
-	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,11 +29,12 @@ func TestGoInstall(t *testing.T) {
 	bin := t.TempDir()
 	env := []string{
 		"GOPROXY=file://" + proxy + ",file://" + cache + "/cache/download," + rest, "GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=none",
-		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw " + compileFlags, "GOBIN=" + bin, "CGO_ENABLED=0", "GOWORK=off",
+		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw -trimpath -gcflags=all=-dwarf=false", "GOBIN=" + bin, "CGO_ENABLED=0", "GOWORK=off",
 	}
-	_, err := command(t.Context(), t.TempDir(), env, "go", "install", modulePath+"/cmd/cdi-gen@"+version,
-		modulePath+"/cmd/rdma-hook@"+version)
-	must.NoError(t, err)
+	cmd := exec.Command("go", "install", modulePath+"/cmd/cdi-gen@"+version, modulePath+"/cmd/rdma-hook@"+version)
+	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	must.NoError(t, err, must.Sprint(string(out)))
 	test.StrHasPrefix(t, "cdi-gen "+version+" ", tool(t, filepath.Join(bin, "cdi-gen"), "version"),
 		test.Sprint("cdi-gen version prints"))
 	if _, err := os.Stat(filepath.Join(bin, "rdma-hook")); err != nil {
@@ -48,10 +49,10 @@ func moduleProxy(t *testing.T, source string) string {
 	proxy := t.TempDir()
 	dir := filepath.Join(proxy, modulePath, "@v")
 	must.NoError(t, os.MkdirAll(dir, 0o755))
-	err := writeFile(filepath.Join(dir, version+".zip"), func(w io.Writer) error {
-		return zip.CreateFromDir(w, module.Version{Path: modulePath, Version: version}, source)
-	})
+	w, err := os.Create(filepath.Join(dir, version+".zip"))
 	must.NoError(t, err)
+	defer w.Close()
+	must.NoError(t, zip.CreateFromDir(w, module.Version{Path: modulePath, Version: version}, source))
 	must.NoError(t, copyFile(filepath.Join(source, "go.mod"), filepath.Join(dir, version+".mod")))
 	info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Unix(0, 0).UTC()})
 	must.NoError(t, err)

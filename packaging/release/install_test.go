@@ -32,7 +32,7 @@ func has(t *testing.T, where, listing string, more ...string) {
 func TestDeb(t *testing.T) {
 	need(t, "dpkg-deb", "dpkg")
 	dir, _ := packages(t)
-	for _, arch := range Arches {
+	for _, arch := range arches {
 		deb := filepath.Join(dir, "cdi-gen_1.2.3-1_"+arch+".deb")
 		info := tool(t, "dpkg-deb", "-I", deb)
 		for _, want := range []string{"Package: cdi-gen\n", "Version: 1.2.3-1\n", "Architecture: " + arch + "\n", "Maintainer: ", "Description: RDMA devices for containers, by name\n"} {
@@ -79,7 +79,7 @@ func TestRPM(t *testing.T) {
 
 func TestTar(t *testing.T) {
 	dir, _ := packages(t)
-	for _, arch := range Arches {
+	for _, arch := range arches {
 		prefix := filepath.Join(t.TempDir(), "usr")
 		must.NoError(t, os.Mkdir(prefix, 0o755))
 		tool(t, "tar", "-C", prefix, "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_"+arch+".tar.gz"))

@@ -31,7 +31,7 @@ func managers() []manager {
 	rpm := func(t *testing.T, root string, args ...string) string {
 		return tool(t, "rpm", append([]string{"--root", root}, args...)...)
 	}
-	erase := func(t *testing.T, root, _ string) { rpm(t, root, "-e", Name) }
+	erase := func(t *testing.T, root, _ string) { rpm(t, root, "-e", "cdi-gen") }
 	return []manager{{
 		name: "dpkg", file: func(v string) string { return "cdi-gen_" + v + "-1_" + runtime.GOARCH + ".deb" },
 		init: func(t *testing.T, root string) {
@@ -41,15 +41,15 @@ func managers() []manager {
 			write(t, filepath.Join(root, "var/lib/dpkg/status"), "", 0o644)
 		},
 		install: func(t *testing.T, root, file string) { dpkg(t, root, "--install", file) },
-		remove:  func(t *testing.T, root, _ string) { dpkg(t, root, "--remove", Name) },
-		purge:   func(t *testing.T, root, _ string) { dpkg(t, root, "--purge", Name) },
-		verify:  func(t *testing.T, root string) string { return dpkg(t, root, "--verify", Name) },
+		remove:  func(t *testing.T, root, _ string) { dpkg(t, root, "--remove", "cdi-gen") },
+		purge:   func(t *testing.T, root, _ string) { dpkg(t, root, "--purge", "cdi-gen") },
+		verify:  func(t *testing.T, root string) string { return dpkg(t, root, "--verify", "cdi-gen") },
 	}, {
 		name: "rpm", file: func(v string) string { return "cdi-gen-" + v + "-1." + rpmArch + ".rpm" },
 		init:    func(t *testing.T, root string) { rpm(t, root, "--initdb") },
 		install: func(t *testing.T, root, file string) { rpm(t, root, "-U", "--nodeps", "--noplugins", file) },
 		remove:  erase, purge: func(*testing.T, string, string) {},
-		verify: func(t *testing.T, root string) string { return rpm(t, root, "-V", "--nodeps", Name) },
+		verify: func(t *testing.T, root string) string { return rpm(t, root, "-V", "--nodeps", "cdi-gen") },
 	}}
 }
 
@@ -123,9 +123,8 @@ func older(t *testing.T) string {
 	t.Helper()
 	_, source := packages(t)
 	dir := t.TempDir()
-	o := Options{Source: source, Out: dir, Version: "v1.2.2", Date: date, Arches: []string{runtime.GOARCH}}
-	_, err := Package(t.Context(), o)
-	must.NoError(t, err)
+	says, err := dist(t, source, dir, "v1.2.2", "ARCHES="+runtime.GOARCH, "PLATFORMS=", "IMAGES=")
+	must.NoError(t, err, must.Sprint(says))
 	return dir
 }
 

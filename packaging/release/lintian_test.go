@@ -3,8 +3,8 @@ package release
 import (
 	"encoding/json"
 	"os"
-	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -17,12 +17,15 @@ import (
 func TestLintian(t *testing.T) {
 	need(t, "lintian", "lintian")
 	dir, _ := packages(t)
-	for _, arch := range Arches {
+	for _, arch := range arches {
 		deb := filepath.Join(dir, "cdi-gen_1.2.3-1_"+arch+".deb")
 		out := tool(t, "lintian", "--allow-root", "--tag-display-limit", "0", "--fail-on", "error,warning", deb)
 		test.Eq(t, "", out, test.Sprintf("lintian on the package for %s", arch))
 	}
 }
+
+// link is a link of Markdown: the text before its target, the path, and the fragment.
+var link = regexp.MustCompile(`(\]\()([^)#\s]+)(#[^)\s]*)?\)`)
 
 // TestLinks: each relative link of a packaged document leads to a packaged file, and each to the project to a file
 // of the checkout.
@@ -59,15 +62,16 @@ func TestLinks(t *testing.T) {
 
 // TestRelink: links with a fragment, to a directory, to the same document and to elsewhere.
 func TestRelink(t *testing.T) {
-	packaged := map[string]bool{"README.md": true, "docs/hook.md": true}
+	const site = homepage + "/blob/main/"
 	for _, test := range []struct{ dir, text, want string }{
-		{"docs", "[a](hook.md#x)", "[a](hook.md#x)"},
-		{".", "[a](docs/hook.md)", "[a](hook.md)"},
-		{"docs", "[a](../README.md)", "[a](README.md)"},
-		{"docs", "[a](adr/README.md#b) [c](#d)", "[a](S/docs/adr/README.md#b) [c](#d)"},
-		{"docs", "[a](../examples) [b](https://x/y)", "[a](S/examples) [b](https://x/y)"},
+		{"docs/", "[a](hook.md#x)", "[a](hook.md#x)"},
+		{"", "[a](docs/hook.md)", "[a](hook.md)"},
+		{"docs/", "[a](../README.md)", "[a](README.md)"},
+		{"docs/", "[a](adr/README.md#b) [c](#d)", "[a](" + site + "docs/adr/README.md#b) [c](#d)"},
+		{"docs/", "[a](../examples) [b](https://x/y)", "[a](" + site + "examples) [b](https://x/y)"},
 	} {
-		if got := relink(test.text, test.dir, "S/", packaged); got != test.want {
+		relink := `homepage=` + homepage + `; eval "$(sed -n '/^relink()/,/^}/p' ../dist.sh)"; relink "$1" <<<"$2"`
+		if got := tool(t, "bash", "-c", relink, "relink", test.dir, test.text); got != test.want+"\n" {
 			t.Errorf("%s in %s is %s; want %s", test.text, test.dir, got, test.want)
 		}
 	}
@@ -109,12 +113,12 @@ func TestLicenses(t *testing.T) {
 	root := t.TempDir()
 	tool(t, "dpkg-deb", "-x", filepath.Join(dir, "cdi-gen_1.2.3-1_"+runtime.GOARCH+".deb"), root)
 	for file, want := range map[string]string{
-		"copyright":       " go.yaml.in/yaml/v3: Apache-2.0 and MIT\n",
+		"copyright":       " go.yaml.in/yaml/v3: Apache-2.0 AND MIT\n",
 		"third-party.txt": "Copyright (c) 2006-2010 Kirill Simonov",
 	} {
-		text, err := os.ReadFile(filepath.Join(root, docDir, file))
+		text, err := os.ReadFile(filepath.Join(root, "usr/share/doc/cdi-gen", file))
 		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s has no %q: %v", path.Join(docDir, file), want, err)
+			t.Errorf("%s has no %q: %v", file, want, err)
 		}
 	}
 }
@@ -127,6 +131,9 @@ func TestIdentify(t *testing.T) {
 		"all rights reserved": "", mit: "MIT", "Apache License\n Version 2.0, January 2004\n" + mit: "Apache-2.0 MIT",
 		bsd: "BSD-2-Clause", bsd + " may not be used to endorse": "BSD-3-Clause",
 	} {
-		test.Eq(t, want, strings.Join(identify(text), " "), test.Sprintf("%q has licenses", text))
+		file := filepath.Join(t.TempDir(), "LICENSE")
+		write(t, file, text, 0o644)
+		got := strings.Fields(tool(t, "../license.sh", file))
+		test.Eq(t, want, strings.Join(got, " "), test.Sprintf("%q has licenses", text))
 	}
 }

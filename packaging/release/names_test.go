@@ -51,7 +51,8 @@ func TestHostileTags(t *testing.T) {
 	}
 	for _, tag := range hostileNames {
 		dir, _ := forked(t, tag)
-		write(t, filepath.Join(dir, "bin/image"), "#!/bin/sh\necho image \"$@\" >>\"$CALLS\"\n", 0o755)
+		recorder(t, filepath.Join(dir, "packaging"), "image.sh", "")
+		recorder(t, filepath.Join(dir, "packaging"), "dist.sh", "")
 		for _, args := range [][]string{{"-n", "build"}, {"build"}, {"-k", "image", "dist", "publish", "docs"}} {
 			cmd := exec.Command("make", append([]string{"-C", dir}, args...)...)
 			log := filepath.Join(t.TempDir(), "calls")
@@ -84,8 +85,8 @@ func TestHostileVersion(t *testing.T) {
 		if calls, _ := os.ReadFile(log); err == nil || len(calls) > 0 || !strings.Contains(string(out), "is no version") {
 			t.Errorf("make build with the version %q: %v: %s\ncalls %s", version, err, out, calls)
 		}
-		if _, err := packageVersion(version); err == nil {
-			t.Errorf("a package with the version %q", version)
+		if says, err := dist(t, checkout, t.TempDir(), version); err == nil || !strings.Contains(says, "is no version") {
+			t.Errorf("a package with the version %q: %v: %s", version, err, says)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "touched")); err == nil {

@@ -17,17 +17,15 @@ import (
 // TestPlugin: the archive of the plugin runs, completes and has its pages, and the
 // manifest for krew is about the archive.
 func TestPlugin(t *testing.T) {
+	_, source := packages(t)
 	out := t.TempDir()
-	r := &run{Options: Options{
-		Source: checkout, Out: out, Version: "v1.2.3-rc.1", Date: date, Plugins: []Platform{Platform("linux/" + runtime.GOARCH)},
-	}, version: "1.2.3~rc.1", work: t.TempDir()}
-	names, err := r.plugins(t.Context())
-	must.NoError(t, err)
+	says, err := dist(t, source, out, "v1.2.3-rc.1", "ARCHES=", "PLATFORMS=linux/"+runtime.GOARCH, "IMAGES=")
+	must.NoError(t, err, must.Sprint(says))
 	name := "kubectl-rdma_1.2.3-rc.1_linux_" + runtime.GOARCH + ".tar.gz"
-	must.Eq(t, krewName+" "+strings.TrimSuffix(name, ".tar.gz")+".cdx.json "+name, strings.Join(names, " "),
+	must.Eq(t, []string{"SHA256SUMS", strings.TrimSuffix(name, ".tar.gz") + ".cdx.json", name, "rdma.yaml"}, names(t, out),
 		must.Sprint("made"))
 	dir := t.TempDir()
-	tool(t, "tar", "-C", dir, "-xzf", filepath.Join(r.work, name))
+	tool(t, "tar", "-C", dir, "-xzf", filepath.Join(out, name))
 	test.StrHasPrefix(t, "kubectl-rdma v1.2.3-rc.1 ", tool(t, filepath.Join(dir, "kubectl-rdma"), "version"),
 		test.Sprint("version prints"))
 	for _, name := range []string{"kubectl-rdma", "kubectl_complete-rdma"} {
@@ -44,7 +42,7 @@ func TestPlugin(t *testing.T) {
 			t.Errorf("the manual page of why has no %s", want)
 		}
 	}
-	krew(t, r.work, name, dir)
+	krew(t, out, name, dir)
 }
 
 var (
@@ -56,7 +54,7 @@ var (
 
 func krew(t *testing.T, work, name, unpacked string) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(work, krewName))
+	data, err := os.ReadFile(filepath.Join(work, "rdma.yaml"))
 	must.NoError(t, err)
 	manifest := string(data)
 	archive, err := os.ReadFile(filepath.Join(work, name))

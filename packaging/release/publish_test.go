@@ -1,13 +1,11 @@
 package release
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -203,26 +201,4 @@ func TestPublishRefuses(t *testing.T) {
 	if err == nil || calls != "" || !strings.Contains(says, "rdma.yaml: FAILED") {
 		t.Errorf("a changed file: %v: %s\ncalls %s", err, says, calls)
 	}
-}
-
-// TestDocumentedCommand: the command of docs/dev/release.md makes the files, as it is written there. Only fewer
-// architectures are asked for.
-func TestDocumentedCommand(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("builds all a third time: runs with TEST_LONG=1; TestReproducible builds it twice")
-	}
-	_, made := packages(t)
-	source := filepath.Join(t.TempDir(), "source")
-	must.NoError(t, os.CopyFS(source, os.DirFS(made)))
-	doc, err := os.ReadFile(filepath.Join(checkout, "docs/dev/release.md"))
-	must.NoError(t, err)
-	line := regexp.MustCompile(`(?m)^    (go -C packaging run .*--version v1\.2\.3 .*)$`).FindStringSubmatch(string(doc))
-	must.NotNil(t, line, must.Sprint("docs/dev/release.md has no command for the packages"))
-	command := line[1] + fmt.Sprintf(" --arch %[1]s --plugin linux/%[1]s --image %[1]s", runtime.GOARCH)
-	cmd := exec.Command("sh", "-c", command)
-	cmd.Dir, cmd.Env = source, append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch, "PWD="+source)
-	out, err := cmd.CombinedOutput()
-	must.NoError(t, err, must.Sprintf("%s: %v\n%s", command, err, out))
-	tool(t, "sh", "-c", "cd "+source+"/dist && sha256sum --check --quiet SHA256SUMS && ls rdma.yaml cdi-gen_1.2.3-1_"+
-		runtime.GOARCH+".deb")
 }

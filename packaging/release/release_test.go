@@ -2,7 +2,6 @@ package release
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -38,8 +37,14 @@ var date = time.Unix(1700000000, 0).UTC()
 var made struct {
 	once sync.Once
 	dir  string
+	says string
 	err  error
 }
+
+// homepage is the project's site, and arches are the architectures that packages are made for.
+const homepage = "https://github.com/rdma-dev/dra-driver-rdma"
+
+var arches = []string{"amd64", "arm64"}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -47,6 +52,26 @@ func TestMain(m *testing.M) {
 		os.RemoveAll(made.dir)
 	}
 	os.Exit(code)
+}
+
+// dist makes the files of a release from a checkout, and returns what packaging/dist.sh says.
+func dist(t *testing.T, source, out, version string, env ...string) (says string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(source, "packaging/dist.sh"), version, out)
+	cmd.Env = append(append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch), env...)
+	text, err := cmd.CombinedOutput()
+	return string(text), err
+}
+
+// names returns the names of the files in a directory.
+func names(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must.NoError(t, err)
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
 }
 
 // packages returns a directory with packages, made from a copy of the checkout so
@@ -58,10 +83,11 @@ func packages(t *testing.T) (dir, source string) {
 			made.err = copyCheckout(filepath.Join(made.dir, "source"))
 		}
 		if made.err == nil {
-			_, made.err = Package(t.Context(), Options{Source: filepath.Join(made.dir, "source"), Out: filepath.Join(made.dir, "out"), Version: version, Date: date, Images: []string{runtime.GOARCH}})
+			made.says, made.err = dist(t, filepath.Join(made.dir, "source"), filepath.Join(made.dir, "out"), version,
+				"PLATFORMS=", "IMAGES="+runtime.GOARCH)
 		}
 	})
-	must.NoError(t, made.err)
+	must.NoError(t, made.err, must.Sprint(made.says))
 	return filepath.Join(made.dir, "out"), filepath.Join(made.dir, "source")
 }
 
@@ -69,7 +95,7 @@ func packages(t *testing.T) (dir, source string) {
 func copyCheckout(to string) error {
 	for _, name := range []string{
 		"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "deployments",
-		"tools/image", "packaging",
+		"hack", "packaging",
 	} {
 		from := filepath.Join(checkout, name)
 		info, err := os.Stat(from)
@@ -136,8 +162,11 @@ func need(t *testing.T, program, from string) string {
 // tool runs a program and returns what it prints.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := command(t.Context(), "", nil, name, args...)
-	must.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	must.NoError(t, err, must.Sprintf("%s: %s", cmd, stderr.Bytes()))
 	return string(out)
 }
 
@@ -148,33 +177,24 @@ func TestReproducible(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "in", "quite", "another", "place")
 	must.NoError(t, os.CopyFS(other, os.DirFS(source)))
 	second := filepath.Join(t.TempDir(), "out")
-	for name, value := range map[string]string{
-		"TZ": "Pacific/Kiritimati", "LANG": "de_DE.UTF-8",
-		"GOAMD64": "v3", "GOFLAGS": "-tags=other", "HOSTNAME": "another", "USER": "somebody",
-	} {
-		t.Setenv(name, value)
-	}
 	defer syscall.Umask(syscall.Umask(0o077))
-	names, err := Package(t.Context(), Options{Source: other, Out: second, Version: version, Date: date, Images: []string{runtime.GOARCH}})
-	must.NoError(t, err)
-	test.Eq(t, perArch*len(Arches)+deployed+1, len(names), test.Sprintf("packages %q", names))
-	for _, name := range names {
+	says, err := dist(t, other, second, version, "PLATFORMS=", "IMAGES="+runtime.GOARCH, "TZ=Pacific/Kiritimati",
+		"LANG=de_DE.UTF-8", "GOAMD64=v3", "GOFLAGS=-tags=other", "HOSTNAME=another", "USER=somebody")
+	must.NoError(t, err, must.Sprint(says))
+	made := names(t, second) // nothing is left behind
+	test.Eq(t, perArch*len(arches)+deployed+1, len(made), test.Sprintf("packages %q", made))
+	for _, name := range made {
 		a, errA := os.ReadFile(filepath.Join(first, name))
 		b, errB := os.ReadFile(filepath.Join(second, name))
 		must.NoError(t, errors.Join(errA, errB))
 		test.True(t, bytes.Equal(a, b), test.Sprintf("%s differs between two runs", name))
 	}
-	left, err := filepath.Glob(filepath.Join(second, ".*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %q, %v", left, err)
-	}
 }
 
 func TestChecksums(t *testing.T) {
 	dir, _ := packages(t)
-	out, err := command(t.Context(), dir, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
-	must.NoError(t, err)
-	if n := strings.Count(string(out), ": OK\n"); n != perArch*len(Arches)+deployed {
+	out := tool(t, "sh", "-c", "cd "+dir+" && sha256sum --check --strict SHA256SUMS")
+	if n := strings.Count(out, ": OK\n"); n != perArch*len(arches)+deployed {
 		t.Errorf("%d packages in SHA256SUMS:\n%s", n, out)
 	}
 }
@@ -191,13 +211,9 @@ func TestPackageVersion(t *testing.T) {
 		{"abcdef0-dirty", "0.0.0+abcdef0.dirty"},
 		{"devel", "0.0.0+devel"},
 	} {
-		got, err := packageVersion(test.in)
-		if err != nil || got != test.want {
-			t.Errorf("%q is %q, %v; want %q", test.in, got, err, test.want)
+		if got := strings.TrimSpace(tool(t, "../package-version.sh", test.in)); got != test.want {
+			t.Errorf("%q is %q; want %q", test.in, got, test.want)
 		}
-	}
-	if _, err := packageVersion(""); err == nil {
-		t.Error("a package without a version")
 	}
 }
 
@@ -207,8 +223,7 @@ func TestVersionOrder(t *testing.T) {
 	need(t, "dpkg", "dpkg")
 	var before string
 	for _, v := range []string{"abcdef0", "v1.2.3-rc.1", "v1.2.3-rc.1-2-gfff0000", "v1.2.3", "v1.2.3-4-g0000000", "v1.2.3-40-g0000000", "v1.2.4"} {
-		p, err := packageVersion(v)
-		must.NoError(t, err)
+		p := strings.TrimSpace(tool(t, "../package-version.sh", v))
 		if before != "" {
 			tool(t, "dpkg", "--compare-versions", before, "lt", p)
 		}
@@ -216,74 +231,29 @@ func TestVersionOrder(t *testing.T) {
 	}
 }
 
-func TestDate(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", epoch)
-	if got, err := Date(t.Context(), "/nonexistent"); err != nil || got.Unix() != 1700000000 || got.Location() != time.UTC {
-		t.Errorf("date %v, %v", got, err)
-	}
-	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if _, err := Date(t.Context(), checkout); err == nil || !strings.Contains(err.Error(), `SOURCE_DATE_EPOCH "yesterday"`) {
-		t.Errorf("error %v", err)
-	}
-	t.Setenv("SOURCE_DATE_EPOCH", "")
-	if _, err := Date(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "set SOURCE_DATE_EPOCH") {
-		t.Errorf("outside of a checkout: %v", err)
-	}
-}
-
-// TestRefused: what cannot be packaged leaves nothing behind.
+// TestRefused: what cannot be packaged leaves nothing behind, and the message says why.
 func TestRefused(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", epoch)
+	_, packaged := packages(t)
 	broken := t.TempDir() // no Go module
-	for _, test := range []struct {
-		why  string
-		o    Options
-		want string
-	}{
-		{"no version", Options{Source: checkout}, "give --version"},
-		{"an architecture", Options{Source: checkout, Version: version, Arches: []string{"s390x"}}, `"s390x": want amd64 or arm64`},
-		{"an image's architecture", Options{Source: checkout, Version: "v1.2.3-4-gabcdef0", Arches: []string{runtime.GOARCH}, Images: []string{"s390x"}}, `"s390x": want amd64 or arm64`},
-		{"a version that is not the chart's", Options{Source: checkout, Version: version, Arches: []string{runtime.GOARCH}, Images: []string{runtime.GOARCH}}, "has appVersion"},
-		{"no module", Options{Source: broken, Version: version, Arches: []string{runtime.GOARCH}}, "build for " + runtime.GOARCH},
+	must.NoError(t, os.CopyFS(filepath.Join(broken, "packaging"), os.DirFS(filepath.Join(packaged, "packaging"))))
+	must.NoError(t, os.CopyFS(filepath.Join(broken, "hack"), os.DirFS(filepath.Join(packaged, "hack"))))
+	for _, test := range []struct{ why, source, version, env, want string }{
+		{"no version", checkout, "", "", "want VERSION DIRECTORY"},
+		{"an architecture", checkout, version, "ARCHES=s390x", `"s390x": want amd64 or arm64`},
+		{"an image's architecture", checkout, version, "IMAGES=s390x", `"s390x": want amd64 or arm64`},
+		{"a platform", checkout, version, "PLATFORMS=plan9/386", `"plan9/386": want linux or darwin`},
+		{"a version that is not the chart's", checkout, version, "ARCHES=", "has appVersion"},
+		{"a date", checkout, version, "SOURCE_DATE_EPOCH=yesterday", `SOURCE_DATE_EPOCH "yesterday": want seconds`},
+		{"no date", broken, version, "SOURCE_DATE_EPOCH=", "set SOURCE_DATE_EPOCH"},
+		{"no module", broken, version, "IMAGES=", "go.mod"},
 	} {
-		test.o.Out = t.TempDir()
-		_, err := Package(t.Context(), test.o)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v", test.why, err)
+		out := t.TempDir()
+		says, err := dist(t, test.source, out, test.version, test.env)
+		if err == nil || !strings.Contains(says, test.want) {
+			t.Errorf("%s: %v: %s", test.why, err, says)
 		}
-		if left, err := os.ReadDir(test.o.Out); err != nil || len(left) > 0 {
-			t.Errorf("%s: left behind %v, %v", test.why, left, err)
+		if left := names(t, out); len(left) > 0 {
+			t.Errorf("%s: left behind %q", test.why, left)
 		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Package(ended, Options{Source: checkout, Out: t.TempDir(), Version: version}); !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %v", err)
-	}
-}
-
-// TestUnits: unit files and udev rules are packaged once they are there.
-func TestUnits(t *testing.T) {
-	source := t.TempDir()
-	for _, name := range []string{
-		"LICENSE", "docs/cdi-gen.svg", "docs/adr/0001.svg", "packaging/default/cdi-gen",
-		"packaging/debian/lintian-overrides", "packaging/systemd/cdi-gen.service", "packaging/systemd/cdi-gen.path",
-		"packaging/systemd/README.md", "packaging/udev/60-cdi-gen.rules",
-	} {
-		must.NoError(t, copyFile(filepath.Join(checkout, "LICENSE"), filepath.Join(source, name)))
-	}
-	r := &run{Options: Options{Source: source}}
-	files, err := r.texts()
-	must.NoError(t, err)
-	var got []string
-	for _, f := range forKind("rpm", files) {
-		got = append(got, f.path)
-	}
-	want := "/etc/default/cdi-gen /usr/lib/systemd/system/cdi-gen.path /usr/lib/systemd/system/cdi-gen.service " +
-		"/usr/lib/udev/rules.d/60-cdi-gen.rules /usr/share/doc/cdi-gen/cdi-gen.svg /usr/share/licenses/cdi-gen/LICENSE"
-	test.Eq(t, want, strings.Join(got, " "), test.Sprintf("files %q", got))
-	must.NoError(t, os.Remove(filepath.Join(source, "LICENSE")))
-	if _, err := r.texts(); err == nil || !strings.Contains(err.Error(), "LICENSE") {
-		t.Errorf("without a license: %v", err)
 	}
 }

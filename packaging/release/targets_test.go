@@ -24,7 +24,7 @@ func TestReleaseTargets(t *testing.T) {
 	host := strings.Replace(server.URL, "http://127.0.0.1", "localhost", 1) // oras and cosign use plain HTTP there
 	chart, err := os.ReadFile(filepath.Join(checkout, "deployments/helm/dra-driver-rdma/Chart.yaml"))
 	must.NoError(t, err)
-	version := string(appVersion.FindSubmatch(chart)[1])
+	version := string(regexp.MustCompile(`(?m)^appVersion: (.*)$`).FindSubmatch(chart)[1])
 	dist, tools := t.TempDir(), t.TempDir()
 	tool(t, "make", "-s", "-C", checkout, "dist", "VERSION="+version, "DIST="+dist)
 	tool(t, "make", "-s", "-C", checkout, "publish-tools", "PUBLISH_TOOLS="+tools)

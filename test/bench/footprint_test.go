@@ -40,11 +40,11 @@ func BenchmarkSize(b *testing.B) {
 func imageSize(b *testing.B, programs []string) float64 {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "image.tar")
-	args := []string{"-C", "../..", "run", "./tools/image", "--tag", "localhost/bench:v1", "--output", path}
+	args := []string{"localhost/bench:v1", path}
 	for _, name := range programs {
-		args = append(args, "--binary", program(b, name))
+		args = append(args, program(b, name))
 	}
-	out, err := exec.Command("go", args...).CombinedOutput()
+	out, err := exec.Command("../../packaging/image.sh", args...).CombinedOutput()
 	must.NoError(b, err, must.Sprintf("build an image\n%s", out))
 	info, err := os.Stat(path)
 	must.NoError(b, err)

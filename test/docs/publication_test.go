@@ -92,7 +92,7 @@ func TestNamesOfReleases(t *testing.T) {
 	for file, words := range map[string][]string{
 		"Makefile":                          {"IMAGE ?= " + p.Image + ":$(VERSION)"},
 		"hack/publish.sh":                   {"registry=${REGISTRY:-" + registry + "}", `"oci://$registry/charts"`},
-		"packaging/release/image.go":        {`home = "` + registry + `/"`, `measuring = "rdma-perftest"`},
+		"packaging/dist.sh":                 {"registry=" + registry + "\n", "image rdma-perftest "},
 		"internal/inspect/traffic/needs.go": {`images = "` + registry + `/rdma-perftest:"`},
 		"docs/install.md":                   {p.Charts(), "--version " + p.Version},
 		chartDir + "/Chart.yaml":            {"appVersion: v" + p.Version, "image: " + p.Image + ":v" + p.Version},

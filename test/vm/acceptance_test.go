@@ -50,11 +50,11 @@ func perftestImage(t *testing.T) (archive, plugin string) {
 	plugin = filepath.Join(compile(t, "kubectl-rdma"), "kubectl-rdma")
 	archive, tree := filepath.Join(t.TempDir(), "perftest.tar"), filepath.Join(t.TempDir(), "perftest")
 	for _, args := range [][]string{
-		{"-C", "packaging", "run", "./cmd/perftest", "--arch", "amd64", "--out", tree},
-		{"run", "./tools/image", "--tag", perftestName, "--output", archive, "--binary", plugin, "--tree", tree},
+		{"packaging/perftest/unpack.sh", "amd64", tree},
+		{"packaging/image.sh", perftestName, archive, plugin},
 	} {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = string(checkout)
+		cmd := exec.CommandContext(t.Context(), filepath.Join(string(checkout), args[0]), args[1:]...)
+		cmd.Env = append(os.Environ(), "TREE="+tree)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("make the image with perftest: %v\n%s", err, out)
 		}

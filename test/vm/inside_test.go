@@ -110,10 +110,8 @@ func driverImage(t *testing.T, checkout deploy.Checkout, tag string) string {
 	t.Helper()
 	programs := compileVersion(t, tag, "dra-driver", "rdma-hook")
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./tools/image", "--tag", deploy.ImageName+":"+tag,
-		"--output", archive, "--binary", filepath.Join(programs, "dra-driver"),
-		"--binary", filepath.Join(programs, "rdma-hook"))
-	cmd.Dir = string(checkout)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(string(checkout), "packaging/image.sh"),
+		deploy.ImageName+":"+tag, archive, filepath.Join(programs, "dra-driver"), filepath.Join(programs, "rdma-hook"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the driver's image: %v\n%s", err, out)
 	}

@@ -24,8 +24,8 @@ func TestProduct(t *testing.T) {
 	must.NoError(t, err)
 	dir := t.TempDir()
 	must.NoError(t, os.WriteFile(filepath.Join(dir, "commands"), []byte(quickStart(t, string(checkout))), 0o644))
-	pack := exec.CommandContext(t.Context(), "go", "run", "./cmd/package", "--version", "v1.0.0", "--arch", "amd64", "--plugin", "", "--image", "", "--out", dir)
-	pack.Dir = filepath.Join(string(checkout), "packaging")
+	pack := exec.CommandContext(t.Context(), filepath.Join(string(checkout), "packaging/dist.sh"), "v1.0.0", dir)
+	pack.Env = append(os.Environ(), "ARCHES=amd64", "PLATFORMS=", "IMAGES=")
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("make the package: %v\n%s", err, out)
 	}

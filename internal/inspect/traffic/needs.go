@@ -14,7 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
 )
 
-// images is the name of the releases' images with perftest. packaging/release makes them.
+// images is the name of the releases' images with perftest. packaging/dist.sh makes them.
 const images = "ghcr.io/rdma-dev/rdma-perftest:"
 
 var release = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`)
