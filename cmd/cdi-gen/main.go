@@ -170,7 +170,7 @@ that works without capabilities:
 	})
 	root.SetHelpFunc(help)
 	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(),
-		newUserspace(), newTopology(), newDoctor(), newLooks(), newReport(), newUnpack(), newConfigure(), newApply(), newArgs(),
+		newUserspace(), newTopology(), newDoctor(), newLooks(), newReport(), newConfigure(), newApply(), newArgs(),
 		newVersion(),
 		newExitCodes())
 	refuseEmpty(root)

@@ -13,11 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/bundle"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/support"
 )
 
 // Bounds of what is asked of drivers.
@@ -91,7 +91,7 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	data, err := archive.TarGz("rdma-bundle", files)
+	data, err := support.TarGz("rdma-bundle", files)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -15,74 +16,52 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Side files of a tar, which say what a tar of sysfs cannot.
-const (
-	unreadableFile = "unreadable.txt"     // lines "/sys/PATH: message", for the files whose read failed
-	devicesFile    = "dev-infiniband.txt" // a line "netns shared" or "netns exclusive", from "rdma system"
-)
+// unreadableFile is the file of a tar that says what a tar cannot: lines "/sys/PATH: message", for the files whose read
+// failed.
+const unreadableFile = "unreadable.txt"
 
-// importReport reads a report: a compressed tar with the directory cdi-gen-report. It returns the description of the
-// machine, and its tree.
-func importReport(r io.Reader) (string, *tree.Tree, error) {
-	zipped, err := gzip.NewReader(r)
-	if err != nil {
-		return "", nil, fmt.Errorf("import report: %w", err)
+// maxArchive bounds what an archive unpacks to. It comes from a stranger. A report of 1,016 HCAs has 120 MiB.
+const maxArchive = 256 << 20
+
+// importTar reads a tar of a sysfs: sys/..., and beside it unreadable.txt, and the description in README. A report
+// (cdi-gen report) is one, compressed.
+func importTar(r io.Reader) (description string, t *tree.Tree, err error) {
+	buffered := bufio.NewReader(r)
+	r = buffered
+	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" {
+		if r, err = gzip.NewReader(buffered); err != nil {
+			return "", nil, fmt.Errorf("import tar: %w", err)
+		}
 	}
-	for tr := tar.NewReader(zipped); ; {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("it has no %s", capture.MachineFile)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("import report: %w", err)
-		}
-		if path.Base(h.Name) != capture.MachineFile {
-			continue
-		}
-		data, err := io.ReadAll(io.LimitReader(tr, maxMachine+1))
-		if err == nil && len(data) > maxMachine {
-			err = fmt.Errorf("%s is larger than %d MiB", capture.MachineFile, maxMachine>>20)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("import report: %w", err)
-		}
-		return tree.Parse(data)
-	}
-}
-
-// maxMachine bounds the size of a machine. A report comes from a stranger.
-const maxMachine = 64 << 20
-
-// importTar reads a tar of a sysfs: sys/..., and beside it the side files.
-func importTar(r io.Reader) (*tree.Tree, error) {
-	t := &tree.Tree{}
+	t = &tree.Tree{}
 	side := make(map[string]string)
-	for tr := tar.NewReader(r); ; {
+	limited := &io.LimitedReader{R: r, N: maxArchive}
+	for tr := tar.NewReader(limited); ; {
 		h, err := tr.Next()
+		if err == nil {
+			err = importEntry(t, side, h, tr)
+		}
+		if limited.N == 0 {
+			err = fmt.Errorf("it is larger than %d MiB", maxArchive>>20)
+		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("import tar: %w", err)
-		}
-		if err := importEntry(t, side, h, tr); err != nil {
-			return nil, fmt.Errorf("import tar: %w", err)
+			return "", nil, fmt.Errorf("import tar: %w", err)
 		}
 	}
 	if err := importUnreadable(t, side[unreadableFile]); err != nil {
-		return nil, fmt.Errorf("import %s: %w", unreadableFile, err)
-	}
-	if err := importMode(t, side[devicesFile]); err != nil {
-		return nil, fmt.Errorf("import %s: %w", devicesFile, err)
+		return "", nil, fmt.Errorf("import %s: %w", unreadableFile, err)
 	}
 	if err := capture.Complete(t); err != nil {
-		return nil, fmt.Errorf("import tar: %w", err)
+		return "", nil, fmt.Errorf("import tar: %w", err)
 	}
-	return t, nil
+	return side["README"], t, nil
 }
 
 func importEntry(t *tree.Tree, side map[string]string, h *tar.Header, r io.Reader) error {
-	name := path.Clean(strings.TrimPrefix(h.Name, "/"))
+	name := strings.TrimPrefix(path.Clean(strings.TrimPrefix(h.Name, "/")), "cdi-gen-report/")
 	inSys := strings.HasPrefix(name, "sys/") && capture.Keeps(path.Dir(name)) && capture.Keeps(name)
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -135,21 +114,4 @@ func errnoOf(message string) (syscall.Errno, bool) {
 		}
 	}
 	return 0, false
-}
-
-// importMode writes the parameter of ib_core that the tar may lack.
-func importMode(t *tree.Tree, list string) error {
-	const name = "sys/module/ib_core/parameters/netns_mode"
-	if _, ok := t.Lookup(name); ok {
-		return nil
-	}
-	for line := range strings.Lines(list) {
-		switch {
-		case strings.HasPrefix(line, "netns shared"):
-			return t.Write(tree.Entry{Path: name, Data: "Y\n"})
-		case strings.HasPrefix(line, "netns exclusive"):
-			return t.Write(tree.Entry{Path: name, Data: "N\n"})
-		}
-	}
-	return nil
 }

@@ -1,8 +1,7 @@
-// Machine makes, captures and shows the fixture machines of internal/test/fixture: hosts' RDMA sysfs as text archives.
+// Machine makes, imports and extracts the fixture machines of internal/test/fixture: text archives of hosts' RDMA sysfs.
 //
-//	go run ./tools/machine list
 //	go run ./tools/machine generate            # rewrite the archives that are described in internal/test/fixture/synth
-//	go run ./tools/machine capture --name NAME --scrub
+//	go run ./tools/machine import cdi-gen-report.tar.gz --name NAME
 //	go run ./tools/machine extract hgx-h100 /tmp/host --nodes
 //
 // Run it in the root of the checkout, or give --machines.
@@ -26,15 +25,12 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) error {
 	root := &cobra.Command{
 		Use:           "machine",
-		Short:         "Make, capture and show fixture machines",
+		Short:         "Make, import and extract fixture machines",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	archives := root.PersistentFlags().String("machines", "internal/test/fixture/machines", "directory of the archives")
-	root.AddCommand(
-		listCommand(), generateCommand(archives), captureCommand(archives), importCommand(archives),
-		extractCommand(), synthCommand(),
-	)
+	root.AddCommand(generateCommand(archives), importCommand(archives), extractCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

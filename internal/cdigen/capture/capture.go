@@ -19,9 +19,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
 )
 
-// MachineFile is the file of a report (cdi-gen report) with the RDMA part of sysfs, as a text archive.
-const MachineFile = "machine.txtar"
-
 // Sysfs is what a capture reads: a file system rooted at /sys, such as os.DirFS("/sys").
 type Sysfs interface {
 	fs.ReadLinkFS
@@ -56,7 +53,9 @@ func Host(sys Sysfs) (*tree.Tree, error) {
 		c.class(class)
 	}
 	c.keepDir("class/misc")
-	c.member("class/misc/rdma_cm", anyFile)
+	if slices.Contains(c.list("class/misc"), "rdma_cm") {
+		c.member("class/misc/rdma_cm", anyFile)
+	}
 	c.pci()
 	c.auxiliary()
 	c.netdevs()
@@ -121,33 +120,27 @@ func (c *capturer) optional(name string) {
 	}
 }
 
-// take takes one file or link as it is; of a file that cannot be read, the error.
+// take takes one file or link as it is; of one that cannot be read, the error.
 func (c *capturer) take(name string) {
+	e := tree.Entry{Path: "sys/" + name}
 	info, err := c.sys.Lstat(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		c.broken(name, err)
-		return
 	case err != nil:
-		c.stop(err)
-		return
 	case info.Mode()&fs.ModeSymlink != 0:
-		target, err := c.sys.ReadLink(name)
-		if err != nil {
-			c.stop(err)
-			return
-		}
-		c.write(tree.Entry{Path: "sys/" + name, Kind: tree.Link, Target: target})
-		return
+		e.Kind = tree.Link
+		e.Target, err = c.sys.ReadLink(name)
 	case info.Mode()&0o444 == 0: // a control file, write-only
 		return
+	default:
+		var data []byte
+		data, err = fs.ReadFile(c.sys, name)
+		e.Data = string(data)
 	}
-	data, err := fs.ReadFile(c.sys, name)
 	if err != nil {
 		c.broken(name, err)
 		return
 	}
-	c.write(tree.Entry{Path: "sys/" + name, Kind: tree.File, Data: string(data)})
+	c.write(e)
 }
 
 func (c *capturer) broken(name string, err error) {
@@ -179,23 +172,12 @@ func Keeps(name string) bool {
 
 // member takes an entry of a class directory: a file, or the link to a device and that device.
 func (c *capturer) member(name string, keep func(string) bool) {
-	info, err := c.sys.Lstat(name)
-	if err != nil && errors.Is(err, fs.ErrNotExist) {
-		if slices.Contains(c.list(path.Dir(name)), path.Base(name)) {
-			c.broken(name, err) // listed and gone
-		}
-		return
-	}
 	c.take(name)
-	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return
+	if e, taken := c.tree.Lookup("sys/" + name); taken && e.Kind == tree.Link {
+		dir := path.Join(path.Dir(name), e.Target)
+		c.all(dir, keep)
+		c.devices(parentDevice(dir))
 	}
-	dir, ok := c.target(name)
-	if !ok {
-		return
-	}
-	c.all(dir, keep)
-	c.devices(parentDevice(dir))
 }
 
 // parentDevice is the device above a class directory: it hangs at <device>/<class>/<name>.

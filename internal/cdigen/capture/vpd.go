@@ -2,8 +2,6 @@ package capture
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -34,14 +32,4 @@ func (c *capturer) vpd(dir string) {
 	default:
 		c.write(tree.Entry{Path: "sys/" + file, Kind: tree.File, Data: tree.VPD(v.Card, v.Purpose)})
 	}
-}
-
-// scrubVPD keeps what a function is for, and a hash of the UUID of its card. So functions of one card stay related.
-// Somebody else's capture may hold whole VPD, and nothing else of it stays.
-func scrubVPD(data string) string {
-	v := rdma.ParseVPD([]byte(data))
-	if v.Card != "" {
-		v.Card = fmt.Sprintf("%x", sha256.Sum256([]byte("VPD V3 "+v.Card)))[:32]
-	}
-	return tree.VPD(v.Card, v.Purpose)
 }

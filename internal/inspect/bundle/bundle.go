@@ -12,14 +12,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/support"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -32,6 +31,7 @@ type Source struct {
 	// Missing says what could not be read, with the reason: one sentence each.
 	Missing []string
 	Version string // of kubectl rdma
+	Key     []byte // of the scrubber; a random one if nil
 }
 
 // Driver is what the driver of a node says.
@@ -46,36 +46,36 @@ type Driver struct {
 const MaxBytes = 64 << 20
 
 // Files returns the files of the archive, without what identifies.
-func (s *Source) Files() ([]archive.File, error) {
+func (s *Source) Files() ([]support.File, error) {
 	if err := s.bounded(); err != nil {
 		return nil, err
 	}
-	scrub := newScrubber()
+	scrub := support.New(s.Key)
 	s.names(scrub)
-	files := []archive.File{{Name: "status.txt", Data: []byte(scrub.text(s.Status))}}
+	files := []support.File{{Name: "status.txt", Data: []byte(scrub.Text(s.Status))}}
 	for _, object := range []struct {
 		name  string
 		value any
 	}{
 		{"nodes.json", s.nodes()}, {"slices.json", s.slices()}, {"claims.json", s.claims()}, {"events.json", s.events()},
 	} {
-		data, err := scrub.json(object.value)
+		data, err := scrub.JSON(object.value)
 		if err != nil {
 			return nil, fmt.Errorf("make %s: %w", object.name, err)
 		}
-		files = append(files, archive.File{Name: object.name, Data: data})
+		files = append(files, support.File{Name: object.name, Data: data})
 	}
 	for i, d := range s.Drivers {
-		dir := fmt.Sprintf("drivers/%d-%s/", i+1, strings.Trim(strings.ReplaceAll(scrub.name(d.Node), " ", "-"), "()"))
-		files = append(files, archive.File{Name: dir + "log.txt", Data: []byte(scrub.text(string(d.Log)))})
+		dir := fmt.Sprintf("drivers/%d-%s/", i+1, strings.Trim(strings.ReplaceAll(scrub.NameOf(d.Node), " ", "-"), "()"))
+		files = append(files, support.File{Name: dir + "log.txt", Data: []byte(scrub.Text(string(d.Log)))})
 		if len(d.Previous) > 0 {
-			files = append(files, archive.File{Name: dir + "previous.txt", Data: []byte(scrub.text(string(d.Previous)))})
+			files = append(files, support.File{Name: dir + "previous.txt", Data: []byte(scrub.Text(string(d.Previous)))})
 		}
 		if len(d.Page) > 0 {
-			files = append(files, archive.File{Name: dir + "status.json", Data: scrub.page(d.Page)})
+			files = append(files, support.File{Name: dir + "status.json", Data: page(d.Page, scrub)})
 		}
 	}
-	return append([]archive.File{s.readme(files, scrub)}, files...), nil
+	return append([]support.File{s.readme(files, scrub)}, files...), nil
 }
 
 func (s *Source) bounded() error {
@@ -90,7 +90,7 @@ func (s *Source) bounded() error {
 }
 
 // readme says what the archive has, and what it lacks.
-func (s *Source) readme(files []archive.File, scrub *scrubber) archive.File {
+func (s *Source) readme(files []support.File, scrub *support.Scrubber) support.File {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "A support archive of kubectl rdma bundle, %s.\n"+
 		"Names, addresses and secrets are replaced. Read it before you share it.\n\n", s.Version)
@@ -98,69 +98,66 @@ func (s *Source) readme(files []archive.File, scrub *scrubber) archive.File {
 		fmt.Fprintf(&out, "%9d  %s\n", len(f.Data), f.Name)
 	}
 	for _, m := range s.Missing {
-		fmt.Fprintf(&out, "missing: %s\n", scrub.text(m))
+		fmt.Fprintf(&out, "missing: %s\n", scrub.Text(m))
 	}
-	return archive.File{Name: "README", Data: out.Bytes()}
+	return support.File{Name: "README", Data: out.Bytes()}
 }
 
 // names collects the names that identify. The longest kind of knowledge goes first: a node's name is often a host's.
-func (s *Source) names(scrub *scrubber) {
+func (s *Source) names(scrub *support.Scrubber) {
 	c := s.Cluster
 	for _, n := range c.Nodes {
-		scrub.add("node", n.Name)
+		scrub.Name("node", n.Name)
 	}
 	for _, d := range s.Drivers {
-		scrub.add("node", d.Node)
+		scrub.Name("node", d.Node)
 	}
 	for _, slice := range c.Slices {
 		if slice.Spec.NodeName != nil {
-			scrub.add("node", *slice.Spec.NodeName)
+			scrub.Name("node", *slice.Spec.NodeName)
 		}
 	}
 	for _, p := range c.Pods {
-		scrub.add("node", p.Spec.NodeName)
+		scrub.Name("node", p.Spec.NodeName)
 	}
 	for _, n := range c.Nodes {
 		for _, a := range n.Status.Addresses {
 			if a.Type != corev1.NodeInternalIP && a.Type != corev1.NodeExternalIP {
-				scrub.host(a.Address)
+				scrub.Host(a.Address)
 			}
 		}
-		scrub.host(n.Name)
-		scrub.host(n.Labels[corev1.LabelHostname])
+		scrub.Host(n.Name)
+		scrub.Host(n.Labels[corev1.LabelHostname])
 	}
-	ours := map[string]bool{"default": true, "kube-system": true}
+	ours := map[string]bool{"": true, "default": true, "kube-system": true}
 	for _, p := range c.Pods { // the driver's own
 		ours[p.Namespace] = true
 	}
-	object := func(kind, namespace, name string) {
+	object := func(kind, namespace, name string, owners ...metav1.OwnerReference) {
 		if !ours[namespace] {
-			scrub.add("namespace", namespace)
+			scrub.Name("namespace", namespace)
 		}
-		scrub.add(kind, name)
+		scrub.Name(kind, name)
+		for _, o := range owners {
+			scrub.Name("workload", o.Name)
+		}
 	}
 	for _, p := range c.UserPods {
-		object("pod", p.Namespace, p.Name)
-		for _, o := range p.OwnerReferences {
-			scrub.add("workload", o.Name)
-		}
+		object("pod", p.Namespace, p.Name, p.OwnerReferences...)
 		for key, value := range p.Labels {
 			if workloadLabels[key] {
-				scrub.add("workload", value)
+				scrub.Name("workload", value)
 			}
 		}
 		for _, container := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-			scrub.add("container", container.Name)
+			scrub.Name("container", container.Name)
 		}
-		scrub.add("node", p.Spec.NodeName)
+		scrub.Name("node", p.Spec.NodeName)
 	}
 	for _, claim := range c.Claims {
-		object("claim", claim.Namespace, claim.Name)
-		for _, o := range claim.OwnerReferences {
-			scrub.add("workload", o.Name)
-		}
+		object("claim", claim.Namespace, claim.Name, claim.OwnerReferences...)
 		for _, user := range claim.Status.ReservedFor {
-			scrub.add("pod", user.Name)
+			scrub.Name("pod", user.Name)
 		}
 	}
 	for _, e := range slices.Concat(s.Events, c.Events) {
@@ -172,8 +169,8 @@ func (s *Source) names(scrub *scrubber) {
 		object("template", t.Namespace, t.Name)
 	}
 	for _, r := range c.Rules {
-		scrub.add("rule", r.Name)
-		scrub.add("user", r.Annotations[inspect.DrainAuthor])
+		object("rule", "", r.Name)
+		scrub.Name("user", r.Annotations[inspect.DrainAuthor])
 	}
 }
 
@@ -184,55 +181,24 @@ var workloadLabels = map[string]bool{
 	"app.kubernetes.io/instance": true,
 }
 
-// host adds a name of a host, and its domain.
-func (s *scrubber) host(name string) {
-	short, domain, _ := strings.Cut(name, ".")
-	s.add("host", name)
-	s.add("host", short)
-	if strings.Contains(domain, ".") {
-		s.add("domain", domain)
-	}
-}
-
-// json encodes a value whose texts are replaced.
-func (s *scrubber) json(value any) ([]byte, error) {
-	data, err := json.Marshal(value)
-	var plain any
-	if err == nil {
-		decoder := json.NewDecoder(bytes.NewReader(data))
-		decoder.UseNumber()
-		err = decoder.Decode(&plain)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err = text.JSON(&out, s.value(plain))
-	return out.Bytes(), err
-}
-
 // page returns a status page, or the text that came in its place.
-func (s *scrubber) page(data []byte) []byte {
-	if out, err := s.json(json.RawMessage(data)); err == nil {
+func page(data []byte, scrub *support.Scrubber) []byte {
+	if out, err := scrub.JSON(json.RawMessage(data)); err == nil {
 		return out
 	}
-	return []byte(s.text(string(data)))
+	return []byte(scrub.Text(string(data)))
 }
 
-// nodes are the outlines of nodes: without labels and annotations, which sites write.
-func (s *Source) nodes() any {
-	type node struct {
-		Name       string                 `json:"name"`
-		Info       corev1.NodeSystemInfo  `json:"info"`
-		Conditions []corev1.NodeCondition `json:"conditions"`
-		Taints     []string               `json:"taints,omitempty"` // their keys and effects
-	}
-	out := []node{}
+// nodes are the outlines of nodes: without labels and annotations, which sites write, and without values of taints.
+func (s *Source) nodes() []corev1.Node {
+	out := []corev1.Node{}
 	for _, n := range s.Cluster.Nodes {
-		o := node{Name: n.Name, Info: n.Status.NodeInfo, Conditions: n.Status.Conditions}
-		o.Info.MachineID, o.Info.SystemUUID, o.Info.BootID = "", "", ""
+		var o corev1.Node
+		o.Name, o.Status.NodeInfo, o.Status.Conditions = n.Name, n.Status.NodeInfo, n.Status.Conditions
+		info := &o.Status.NodeInfo
+		info.MachineID, info.SystemUUID, info.BootID = "", "", ""
 		for _, t := range n.Spec.Taints {
-			o.Taints = append(o.Taints, t.Key+":"+string(t.Effect))
+			o.Spec.Taints = append(o.Spec.Taints, corev1.Taint{Key: t.Key, Effect: t.Effect})
 		}
 		out = append(out, o)
 	}
@@ -251,7 +217,7 @@ func (s *Source) slices() any {
 		for i := range spec.Devices {
 			for name, value := range spec.Devices[i].Attributes {
 				if value.StringValue != nil && isForeign(string(name)) {
-					value.StringValue = new(hidden)
+					value.StringValue = new(support.Hidden)
 					spec.Devices[i].Attributes[name] = value
 				}
 			}
@@ -285,79 +251,51 @@ var ownAttributes = map[string]bool{
 
 // claims are the outlines of claims of the driver's devices: who has what, and how it is. What users write in claims,
 // such as selectors, parameters, labels and annotations, is left out.
-func (s *Source) claims() any {
-	type request struct {
-		Name  string `json:"name"`
-		Class string `json:"class,omitempty"`
-		Count int64  `json:"count,omitempty"`
-		Admin bool   `json:"adminAccess,omitempty"`
-	}
-	type claim struct {
-		Namespace string                                      `json:"namespace"`
-		Name      string                                      `json:"name"`
-		UID       string                                      `json:"uid"`
-		Created   string                                      `json:"created"`
-		Deleted   bool                                        `json:"deleted,omitempty"`
-		Requests  []request                                   `json:"requests"`
-		Results   []resourceapi.DeviceRequestAllocationResult `json:"results"`
-		Pods      []string                                    `json:"pods"`
-		Devices   []resourceapi.AllocatedDeviceStatus         `json:"devices"` // of the driver
-	}
-	out := []claim{}
+func (s *Source) claims() []resourceapi.ResourceClaim {
+	isOurs := func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == rdma.Domain }
+	isOther := func(d resourceapi.AllocatedDeviceStatus) bool { return d.Driver != rdma.Domain }
+	out := []resourceapi.ResourceClaim{}
 	for _, c := range s.Cluster.Claims {
-		o := claim{
-			Namespace: c.Namespace, Name: c.Name, UID: string(c.UID),
-			Created: c.CreationTimestamp.UTC().Format(time.RFC3339), Deleted: c.DeletionTimestamp != nil,
-		}
+		var o resourceapi.ResourceClaim
+		o.Namespace, o.Name, o.UID = c.Namespace, c.Name, c.UID
+		o.CreationTimestamp, o.DeletionTimestamp = c.CreationTimestamp, c.DeletionTimestamp
 		for _, r := range c.Spec.Devices.Requests {
-			one := request{Name: r.Name}
+			one := resourceapi.DeviceRequest{Name: r.Name}
 			if e := r.Exactly; e != nil {
-				one.Class, one.Count, one.Admin = e.DeviceClassName, e.Count, e.AdminAccess != nil && *e.AdminAccess
+				one.Exactly = &resourceapi.ExactDeviceRequest{
+					DeviceClassName: e.DeviceClassName, Count: e.Count, AdminAccess: e.AdminAccess,
+				}
 			}
-			o.Requests = append(o.Requests, one)
+			o.Spec.Devices.Requests = append(o.Spec.Devices.Requests, one)
 		}
 		if c.Status.Allocation != nil {
-			o.Results = c.Status.Allocation.Devices.Results
-		}
-		isOurs := func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == rdma.Domain }
-		if o.Results != nil && !slices.ContainsFunc(o.Results, isOurs) {
-			continue // of other devices
-		}
-		for _, user := range c.Status.ReservedFor {
-			o.Pods = append(o.Pods, user.Name)
-		}
-		for _, d := range c.Status.Devices {
-			if d.Driver == rdma.Domain {
-				o.Devices = append(o.Devices, d)
+			results := c.Status.Allocation.Devices.Results
+			if results != nil && !slices.ContainsFunc(results, isOurs) {
+				continue // of other devices
 			}
+			o.Status.Allocation = &resourceapi.AllocationResult{}
+			o.Status.Allocation.Devices.Results = results
 		}
+		o.Status.ReservedFor = c.Status.ReservedFor
+		o.Status.Devices = slices.DeleteFunc(slices.Clone(c.Status.Devices), isOther)
 		out = append(out, o)
 	}
 	return out
 }
 
 // events are what the driver has told, the newest last.
-func (s *Source) events() any {
-	type event struct {
-		Object  string `json:"object"`
-		Type    string `json:"type"`
-		Reason  string `json:"reason"`
-		Message string `json:"message"`
-		Node    string `json:"node,omitempty"`
-		Count   int32  `json:"count"`
-		First   string `json:"first"`
-		Last    string `json:"last"`
-	}
-	all := slices.Clone(s.Events)
-	inspect.SortEvents(all)
-	out := []event{}
-	for _, e := range all {
-		at := func(t interface{ String() string }) string { return t.String() }
-		out = append(out, event{
-			Object: e.InvolvedObject.Kind + " " + e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name,
-			Type:   e.Type, Reason: e.Reason, Message: e.Message, Node: e.Source.Host, Count: e.Count,
-			First: at(e.FirstTimestamp.UTC()), Last: at(e.LastTimestamp.UTC()),
-		})
+func (s *Source) events() []corev1.Event {
+	out := append([]corev1.Event{}, s.Events...)
+	inspect.SortEvents(out)
+	for i, e := range out {
+		out[i] = corev1.Event{
+			InvolvedObject: corev1.ObjectReference{
+				Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
+			},
+			Type: e.Type, Reason: e.Reason, Message: e.Message, Count: e.Count,
+			Source:         corev1.EventSource{Host: e.Source.Host},
+			FirstTimestamp: e.FirstTimestamp, LastTimestamp: e.LastTimestamp,
+		}
 	}
 	return out
 }

@@ -23,7 +23,7 @@ var secrets = []string{
 
 func source(t *testing.T) *bundle.Source {
 	t.Helper()
-	s := &bundle.Source{}
+	s := &bundle.Source{Key: []byte("a test")}
 	patch.File(t, "testdata/source.yaml", s)
 	log, err := os.ReadFile("testdata/driver.log")
 	must.NoError(t, err)

@@ -1,5 +1,6 @@
-// Package archive makes the archives of reports for support (a leaf: standard library only).
-package archive
+// Package support makes what people attach to bug reports: archives ([TarGz]) of texts from which a [Scrubber] has
+// taken what identifies hosts, clusters and users. cdi-gen report and kubectl rdma bundle use it.
+package support
 
 import (
 	"archive/tar"
@@ -7,12 +8,14 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"strings"
 )
 
-// File is a file of an archive.
+// File is an entry of an archive: a file, a symbolic link if it has a target, or a directory if its name ends in "/".
 type File struct {
 	Name string
 	Data []byte
+	Link string
 }
 
 // TarGz makes an archive of files below a directory. Equal files make equal archives.
@@ -22,7 +25,13 @@ func TarGz(dir string, files []File) ([]byte, error) {
 	w := tar.NewWriter(zipped)
 	var errs []error
 	for _, f := range files {
-		header := &tar.Header{Name: dir + "/" + f.Name, Mode: 0o644, Size: int64(len(f.Data))}
+		header := &tar.Header{Name: dir + "/" + f.Name, Mode: 0o644, Size: int64(len(f.Data)), Linkname: f.Link}
+		if f.Link != "" {
+			header.Typeflag = tar.TypeSymlink
+		}
+		if strings.HasSuffix(f.Name, "/") {
+			header.Typeflag, header.Mode = tar.TypeDir, 0o755
+		}
 		errs = append(errs, w.WriteHeader(header))
 		_, err := w.Write(f.Data)
 		errs = append(errs, err)
