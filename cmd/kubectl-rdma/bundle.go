@@ -18,6 +18,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/bundle"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 )
 
 // Bounds of what is asked of drivers.
@@ -118,7 +119,7 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []s
 	var status bytes.Buffer
 	view := output{format: "wide"}
 	view.p = &plugin{ConfigFlags: b.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: &status, ErrOut: &status}}
-	if err := view.status(c, c.ListPods(ctx), nil, true, noResources); err != nil {
+	if err := view.status(c, lists.Pods(ctx, c), nil, true, noResources); err != nil {
 		source.Missing = append(source.Missing, fmt.Sprintf("the status: %v", err))
 	}
 	source.Status = status.String()

@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 func newNodes(p *plugin) *cobra.Command {
@@ -44,13 +45,13 @@ missing) or Unknown. -o wide says why a driver publishes nothing.`,
 				return err
 			}
 			if len(c.Nodes) == 0 && nodes.LabelSelector+nodes.FieldSelector != "" { // ListNodes would take those of the slices
-				return printList(o, nodeList, nil, noResources, inspect.NodeTable)
+				return printList(o, nodeList, nil, noResources, lists.NodeTable)
 			}
-			list, err := c.ListNodes(cmd.Context(), names...)
+			list, err := lists.Nodes(cmd.Context(), c, names...)
 			if err != nil {
 				return err
 			}
-			return printList(o, nodeList, list, nothingIn(c, noNodes), inspect.NodeTable)
+			return printList(o, nodeList, list, nothingIn(c, noNodes), lists.NodeTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide", "name")
@@ -89,7 +90,7 @@ func (n *nodeChoice) register(p *plugin, cmd *cobra.Command) {
 
 // read reads the slices and other kinds of objects, and also the nodes if a label selector chooses them. args are names
 // of nodes, as those of the flag. It returns the names of the chosen nodes, none for all nodes.
-func (n *nodeChoice) read(ctx context.Context, p *plugin, args []string, others ...collect.Kind) (*inspect.Cluster,
+func (n *nodeChoice) read(ctx context.Context, p *plugin, args []string, others ...collect.Kind) (*model.Cluster,
 	[]string, error) {
 	names := append(slices.Clone(n.names), args...)
 	if n.selector == "" {
@@ -142,7 +143,7 @@ func (p *plugin) exist(ctx context.Context, names []string, published []resource
 func newDevices(p *plugin) *cobra.Command {
 	var o *output
 	var nodes nodeChoice
-	var filter inspect.DeviceFilter
+	var filter lists.DeviceFilter
 	cmd := &cobra.Command{
 		Use:     "devices [NODE...]",
 		Aliases: []string{"dev"},
@@ -172,11 +173,11 @@ not tolerate it.`,
 				return err
 			}
 			filter.Nodes = chosen
-			list, err := c.ListDevices(cmd.Context(), filter)
+			list, err := lists.Devices(cmd.Context(), c, filter)
 			if err != nil {
 				return err
 			}
-			return printList(o, deviceList, list, noResources, inspect.DeviceTable)
+			return printList(o, deviceList, list, noResources, lists.DeviceTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide", "name")
@@ -219,12 +220,12 @@ DeviceClass which selects devices of the driver.`,
 				func(r resourceapi.ResourceClaim) string { return r.Name }); err != nil {
 				return err
 			}
-			list := c.ListClaims(cmd.Context())
+			list := lists.Claims(cmd.Context(), c)
 			if len(names) > 0 {
-				list = slices.DeleteFunc(list, func(c inspect.Claim) bool { return !slices.Contains(names, c.Name) })
+				list = slices.DeleteFunc(list, func(c lists.Claim) bool { return !slices.Contains(names, c.Name) })
 			}
 			return printList(o, claimList, list, nothingIn(c, noneIn(namespace)),
-				func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
+				func(list []lists.Claim) *metav1.Table { return lists.ClaimTable(list, all, time.Now()) })
 		},
 	}
 	o = p.output(cmd, "table", "wide", "name")

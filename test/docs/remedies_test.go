@@ -38,7 +38,7 @@ func TestRemediesHaveRows(t *testing.T) {
 
 // told are the findings, warnings, symptoms, sections and commands that need a row.
 func told(t *testing.T) (out []string) {
-	files, err := filepath.Glob("../../internal/inspect/*.go")
+	files, err := filepath.Glob("../../internal/inspect/why/*.go")
 	must.NoError(t, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {

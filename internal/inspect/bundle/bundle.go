@@ -19,13 +19,13 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Source is what an archive is made of.
 type Source struct {
-	Cluster *inspect.Cluster
+	Cluster *model.Cluster
 	Status  string         // of the whole cluster, as kubectl rdma status -A prints it
 	Events  []corev1.Event // of the driver
 	Drivers []Driver
@@ -173,7 +173,7 @@ func (s *Source) names(scrub *scrubber) {
 	}
 	for _, r := range c.Rules {
 		scrub.add("rule", r.Name)
-		scrub.add("user", r.Annotations[inspect.DrainAuthor])
+		scrub.add("user", r.Annotations[model.DrainAuthor])
 	}
 }
 
@@ -349,7 +349,7 @@ func (s *Source) events() any {
 		Last    string `json:"last"`
 	}
 	all := slices.Clone(s.Events)
-	inspect.SortEvents(all)
+	model.SortEvents(all)
 	out := []event{}
 	for _, e := range all {
 		at := func(t interface{ String() string }) string { return t.String() }
