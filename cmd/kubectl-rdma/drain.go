@@ -182,7 +182,8 @@ func (d *drainer) open(ctx context.Context, node string, rights []drain.Right, a
 // exists returns an error for a node that neither publishes devices, nor has a rule, nor is in the cluster: a
 // misspelled name would drain nothing, and say nothing.
 func (d *drainer) exists(ctx context.Context, c *model.Cluster, node string) error {
-	if drain.HasDevices(c, node) || slices.ContainsFunc(lists.Drains(c), func(o model.Drain) bool { return o.Node == node }) {
+	drained := func(o model.Drain) bool { return o.Node == node }
+	if drain.HasDevices(c, node) || slices.ContainsFunc(lists.Drains(c), drained) {
 		return nil
 	}
 	_, err := d.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})

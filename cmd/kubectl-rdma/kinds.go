@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // kind is what commands list.
@@ -39,8 +40,8 @@ var (
 		keys: map[string]func(a, b lists.Device) int{
 			"name":  by(func(d lists.Device) string { return d.Name }),
 			"state": by(func(d lists.Device) int { return slices.Index(model.DeviceStates, d.State) }),
-			"rate":  by(func(d lists.Device) int64 { return -d.Number("rateGbps", 0) }),
-			"rail":  by(func(d lists.Device) int64 { return d.Number("rail", 1<<32) }),
+			"rate":  by(func(d lists.Device) int64 { return -d.Number(rdma.AttributeRateGbps, 0) }),
+			"rail":  by(func(d lists.Device) int64 { return d.Number(rdma.AttributeRail, 1<<32) }),
 			"numa":  by(func(d lists.Device) int64 { return d.Number("resource.kubernetes.io/numaNode", 1<<32) }),
 		},
 		usage: "sort by `KEY`: name, state (free first), rate (fastest first), rail or numa",

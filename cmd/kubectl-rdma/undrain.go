@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func newUndrain(p *plugin) *cobra.Command {
@@ -123,7 +124,7 @@ func hcaNames(ctx context.Context, client kubernetes.Interface, args []string) (
 		return nil, err
 	}
 	for _, d := range devices {
-		if name, ok := d.Attributes["ibdev"].(string); ok && !slices.Contains(args[1:], name) {
+		if name, ok := d.Attributes[rdma.AttributeIBDev].(string); ok && !slices.Contains(args[1:], name) {
 			out = append(out, name)
 		}
 	}

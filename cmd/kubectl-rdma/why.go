@@ -16,7 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 )
 
-// why are the flags of the command.
+// whyAsker has the flags of the command.
 type whyAsker struct {
 	*plugin
 	o     *output

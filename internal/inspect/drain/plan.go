@@ -94,16 +94,16 @@ func targetIn(ours []*model.Device, node, name string) (*Target, error) {
 		return nil, err
 	}
 	hca := model.HCAOf(found.Name)
-	out := &Target{Name: hca, IBDev: found.Text("ibdev"), Devices: []string{hca, model.SharedPrefix + hca}}
+	out := &Target{Name: hca, IBDev: found.Text(rdma.AttributeIBDev), Devices: []string{hca, model.SharedPrefix + hca}}
 	if n := len(model.SharedPrefix + hca); n > validation.DNS1123LabelMaxLength {
 		out.Devices = out.Devices[:1] // no device can have that name
 	}
 	address := found.Text(deviceattribute.StandardDeviceAttributePCIBusID)
 	for _, d := range ours {
 		switch {
-		case d.Text("group") != "":
+		case d.Text(rdma.AttributeGroup) != "":
 			out.Groups = append(out.Groups, d.Name)
-		case address != "" && d.Text("parentPCI") == address && d.Text("function") != "pf":
+		case address != "" && d.Text(rdma.AttributeParentPCI) == address && d.Text(rdma.AttributeFunction) != "pf":
 			out.Functions = append(out.Functions, d.Name)
 		}
 	}
@@ -114,10 +114,10 @@ func targetIn(ours []*model.Device, node, name string) (*Target, error) {
 func findHCA(ours []*model.Device, node, name string) (found *model.Device, _ error) {
 	var known []string
 	for _, d := range ours {
-		if d.Text("group") != "" {
+		if d.Text(rdma.AttributeGroup) != "" {
 			continue
 		}
-		hca, ibdev := model.HCAOf(d.Name), d.Text("ibdev")
+		hca, ibdev := model.HCAOf(d.Name), d.Text(rdma.AttributeIBDev)
 		known = model.AppendNew(known, cmp.Or(ibdev, hca))
 		if hca != model.HCAOf(name) && ibdev != name {
 			continue
@@ -158,7 +158,9 @@ func devicesIn(all []resourceapi.ResourceSlice, node string) (out []*model.Devic
 func (p *Plan) addUsers(claims []resourceapi.ResourceClaim) {
 	for i := range claims {
 		claim := &claims[i]
-		user := User{Claim: model.ClaimName(claim), Pods: model.PodsOf(claim), PodGroups: model.PodGroupsOf(claim), Tolerates: true}
+		user := User{
+			Claim: model.ClaimName(claim), Pods: model.PodsOf(claim), PodGroups: model.PodGroupsOf(claim), Tolerates: true,
+		}
 		for _, r := range model.ResultsOf(claim) {
 			chosen := slices.IndexFunc(p.Rules, func(rule resourceapi.DeviceTaintRule) bool {
 				want := rule.Spec.DeviceSelector

@@ -47,7 +47,7 @@ func ibdevsOfHCAs(all []resourceapi.ResourceSlice) map[string]string {
 	for i := range all {
 		for j := range all[i].Spec.Devices {
 			if d := (&model.Device{Device: &all[i].Spec.Devices[j]}); all[i].Spec.Driver == rdma.Domain {
-				out[all[i].Spec.Pool.Name+"/"+model.HCAOf(d.Name)] = d.Text("ibdev")
+				out[all[i].Spec.Pool.Name+"/"+model.HCAOf(d.Name)] = d.Text(rdma.AttributeIBDev)
 			}
 		}
 	}

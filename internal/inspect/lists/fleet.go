@@ -33,13 +33,13 @@ type Fleet struct {
 	Waiting  *int `json:"waiting,omitempty"`
 }
 
-// FleetOf sums up the cluster and the pods of [Pods]. The time it takes grows with the number of objects, and
-// not with its square.
+// FleetOf sums up the cluster and the pods of [Pods]. The time it takes grows with the number of objects, and not with
+// its square.
 func FleetOf(c *model.Cluster, pods []Pod) *Fleet {
 	out := &Fleet{
-		Drivers: map[string]int{}, Pods: len(pods), HCAs: c.Unread.Counter(model.Slices), Drained: c.Unread.Counter(model.Slices, model.Rules),
-		Failed: c.Unread.Counter(model.Slices), Impaired: c.Unread.Counter(model.UserPods, model.Slices, model.Rules),
-		Waiting: c.Unread.Counter(model.UserPods),
+		Drivers: map[string]int{}, Pods: len(pods), HCAs: c.Unread.Counter(model.Slices),
+		Drained: c.Unread.Counter(model.Slices, model.Rules), Failed: c.Unread.Counter(model.Slices),
+		Impaired: c.Unread.Counter(model.UserPods, model.Slices, model.Rules), Waiting: c.Unread.Counter(model.UserPods),
 	}
 	v := c.View()
 	out.addNodes(v)
@@ -77,7 +77,7 @@ func (f *Fleet) addHCAs(v *model.View) {
 	const isHCA, isDrained, isFailed = 1, 2, 4
 	hcas := map[string]int{}
 	for _, d := range v.Devices {
-		if d.Slice.Spec.Driver != rdma.Domain || d.Text("group") != "" {
+		if d.Slice.Spec.Driver != rdma.Domain || d.Text(rdma.AttributeGroup) != "" {
 			continue
 		}
 		name := d.ID.Pool.String() + "/" + model.HCAOf(d.Name)

@@ -68,7 +68,7 @@ func History(ctx context.Context, c *model.Cluster, node, name string) (*DeviceH
 		if d.Slice.Spec.Driver != rdma.Domain || d.Node() != node {
 			continue
 		}
-		if d.Name != name && d.Text("ibdev") != name {
+		if d.Name != name && d.Text(rdma.AttributeIBDev) != name {
 			names = append(names, d.Name)
 			continue
 		}
@@ -94,7 +94,8 @@ func History(ctx context.Context, c *model.Cluster, node, name string) (*DeviceH
 	if names == nil {
 		return nil, fmt.Errorf("find device %q: node %q publishes no RDMA device: see kubectl rdma nodes", name, node)
 	}
-	return nil, fmt.Errorf("find device %q: node %q has no such device; name one of: %s", name, node, model.List(names, "", 16))
+	return nil, fmt.Errorf("find device %q: node %q has no such device; name one of: %s", name, node,
+		text.First(names, 16, ", "))
 }
 
 // healthIn returns what the status of a claim says of the health of a device.
@@ -137,8 +138,8 @@ func eventsAbout(events []corev1.Event, node, hca string) []PastEvent {
 // WriteText writes the history for people. Texts of others are bounded and escaped.
 func (h *DeviceHistory) WriteText(w io.Writer) error {
 	b := new(strings.Builder)
-	text.Fprintf(b, "%s/%s (%s): %s\n", h.Node, h.Name, h.text("ibdev"),
-		strings.Join(slices.DeleteFunc([]string{h.text("protocol"), h.text("function"), h.rate(), string(h.State)},
+	text.Fprintf(b, "%s/%s (%s): %s\n", h.Node, h.Name, h.text(rdma.AttributeIBDev),
+		strings.Join(slices.DeleteFunc([]string{h.text(rdma.AttributeProtocol), h.text(rdma.AttributeFunction), h.rate(), string(h.State)},
 			func(s string) bool { return s == "" }), ", "))
 	switch {
 	case h.rulesUnread:

@@ -134,7 +134,8 @@ func (n *Node) count(c *model.Cluster, devices []Device) {
 	claims := map[string]bool{}
 	n.Devices, n.Used = c.Unread.Counter(model.Slices), c.Unread.Counter(model.Slices, model.Claims)
 	n.Claims = c.Unread.Counter(model.Slices, model.Claims)
-	n.Free, n.Tainted = c.Unread.Counter(model.Slices, model.Claims, model.Rules), c.Unread.Counter(model.Slices, model.Rules)
+	n.Free = c.Unread.Counter(model.Slices, model.Claims, model.Rules)
+	n.Tainted = c.Unread.Counter(model.Slices, model.Rules)
 	for i := range devices {
 		d := &devices[i]
 		if d.Node != n.Name {
@@ -151,7 +152,7 @@ func (n *Node) count(c *model.Cluster, devices []Device) {
 			increase(n.Claims, !claims[c])
 			claims[c] = true
 		}
-		if p := d.text("protocol"); p != "" {
+		if p := d.text(rdma.AttributeProtocol); p != "" {
 			n.Protocols = model.AppendNew(n.Protocols, p)
 		}
 	}

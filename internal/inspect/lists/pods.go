@@ -317,7 +317,8 @@ func (p *Pod) cells(all bool) []any {
 		most = 8
 	}
 	return []any{
-		p.Name, p.Status, p.Node, model.Few(p.names(), most), problem, model.Few(p.Claims, most), model.Few(p.Addresses, most),
+		p.Name, p.Status, p.Node, model.Few(p.names(), most), problem, model.Few(p.Claims, most),
+		model.Few(p.Addresses, most),
 	}
 }
 

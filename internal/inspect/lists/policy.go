@@ -125,7 +125,9 @@ func addDevices(to map[string]*resourceapi.Device, s *resourceapi.ResourceSlice)
 	}
 }
 
-func ibdevOf(d *resourceapi.Device) string { return (&model.Device{Device: d}).Text("ibdev") }
+func ibdevOf(d *resourceapi.Device) string {
+	return (&model.Device{Device: d}).Text(rdma.AttributeIBDev)
+}
 
 func drains(d *resourceapi.Device) bool {
 	return slices.ContainsFunc(d.Taints, func(t resourceapi.DeviceTaint) bool { return t.Key == drainingTaint })

@@ -67,11 +67,11 @@ func (c *railCount) add(d *model.Device) {
 	node := d.ID.Pool.String()
 	c.nodes[node] = true
 	hca := node + "/" + model.HCAOf(d.Name)
-	if c.seen[hca] || d.Text("group") != "" || d.Text("function") == "vf" || d.Text("function") == "sf" {
+	if c.seen[hca] || d.Text(rdma.AttributeGroup) != "" || d.Text(rdma.AttributeFunction) == "vf" || d.Text(rdma.AttributeFunction) == "sf" {
 		return
 	}
 	c.seen[hca] = true
-	id := railID{d.Text("rail"), d.Text("protocol"), d.Text("subnetPrefix")}
+	id := railID{d.Text(rdma.AttributeRail), d.Text(rdma.AttributeProtocol), d.Text(rdma.AttributeSubnetPrefix)}
 	if c.rails[id] == nil {
 		c.rails[id] = &Rail{
 			Rail: id.rail, Protocol: id.protocol, Subnet: id.subnet, Rates: map[string]int{}, nodes: map[string]bool{},
@@ -100,7 +100,7 @@ func (c *railCount) missing(rail string) (out []string) {
 func (r *Rail) add(node string, d *model.Device) {
 	r.nodes[node] = true
 	r.HCAs++
-	r.Rates[d.Text("rateGbps")]++
+	r.Rates[d.Text(rdma.AttributeRateGbps)]++
 	if slices.ContainsFunc(d.AllTaints(), model.Taint.KeepsAway) {
 		r.Tainted++
 	}

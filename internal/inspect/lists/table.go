@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Columns makes a table of columns. Those after "wide" are for wide output only.
@@ -104,16 +105,16 @@ func DeviceTable(devices []Device) *metav1.Table {
 		"wide", "PCIe-Root", "Switch", "Rail", "Netdev", "Shares", "Model", "Firmware", "Node-GUID")
 	for i := range devices {
 		d := &devices[i]
-		Row(t, d.Node, d.Name, d.text("ibdev"), d.text("protocol"), d.text("function"), d.rate(),
+		Row(t, d.Node, d.Name, d.text(rdma.AttributeIBDev), d.text(rdma.AttributeProtocol), d.text(rdma.AttributeFunction), d.rate(),
 			d.text("resource.kubernetes.io/numaNode"), string(d.State), strings.Join(d.Taints, ","), model.Few(d.Claims, 3),
-			d.text("resource.kubernetes.io/pcieRoot"), d.text("pcieSwitch"), d.text("rail"), d.text("netdev"),
-			d.shares(), d.text("model"), d.text("firmware"), d.text("nodeGUID"))
+			d.text("resource.kubernetes.io/pcieRoot"), d.text(rdma.AttributePCIeSwitch), d.text(rdma.AttributeRail), d.text(rdma.AttributeNetdev),
+			d.shares(), d.text(rdma.AttributeModel), d.text(rdma.AttributeFirmware), d.text(rdma.AttributeNodeGUID))
 	}
 	return t
 }
 
 func (d *Device) rate() string {
-	if r := d.text("rateGbps"); r != "" {
+	if r := d.text(rdma.AttributeRateGbps); r != "" {
 		return r + "Gb/s"
 	}
 	return ""

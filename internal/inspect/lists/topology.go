@@ -80,7 +80,7 @@ func place(ctx context.Context, v *model.View, devices []*model.Device) ([]*topo
 			}
 			continue
 		}
-		ibdev := d.Text("ibdev")
+		ibdev := d.Text(rdma.AttributeIBDev)
 		if ibdev == "" {
 			continue // a group of HCAs has no position of its own
 		}
@@ -90,7 +90,7 @@ func place(ctx context.Context, v *model.View, devices []*model.Device) ([]*topo
 		}
 		if seen[ibdev] == nil {
 			h := hcaDevice(d, ibdev)
-			pf := family[d.Text("parentPCI")]
+			pf := family[d.Text(rdma.AttributeParentPCI)]
 			switch {
 			case pf == nil:
 				hcas = append(hcas, h)
@@ -150,20 +150,20 @@ func otherDevice(d *model.Device, root string) *topology.Device {
 
 func hcaDevice(d *model.Device, ibdev string) *topology.Device {
 	out := &topology.Device{
-		Name: ibdev, Kind: topology.HCA, Function: rdma.Function(d.Text("function")),
+		Name: ibdev, Kind: topology.HCA, Function: rdma.Function(d.Text(rdma.AttributeFunction)),
 		Root:     d.Text(deviceattribute.StandardDeviceAttributePCIeRoot),
 		NUMANode: d.Number(deviceattribute.StandardDeviceAttributeNUMANode),
 		Port: &topology.Port{
-			Protocol: rdma.Protocol(d.Text("protocol")), Netdev: d.Text("netdev"), Rail: d.Number("rail"),
+			Protocol: rdma.Protocol(d.Text(rdma.AttributeProtocol)), Netdev: d.Text(rdma.AttributeNetdev), Rail: d.Number(rdma.AttributeRail),
 		},
 	}
 	if out.Root != "" {
 		out.Address = d.Text(deviceattribute.StandardDeviceAttributePCIBusID)
 		if out.Address == "" {
-			out.Address = d.Text("parentPCI")
+			out.Address = d.Text(rdma.AttributeParentPCI)
 		}
 	}
-	if rate := d.Number("rateGbps"); rate != nil {
+	if rate := d.Number(rdma.AttributeRateGbps); rate != nil {
 		// The driver publishes the rate only while the port is ACTIVE.
 		out.Port.RateMbps, out.Port.State = *rate*1000, rdma.PortActive
 	}
@@ -171,11 +171,11 @@ func hcaDevice(d *model.Device, ibdev string) *topology.Device {
 	return out
 }
 
-// bridgesOf returns the path from the root to a device, as far as it is known. The slice has only the upstream port of a
-// switch, so the other ports get invented names. The functions of a card are below one port.
+// bridgesOf returns the path from the root to a device, as far as it is known. The slice has only the upstream port of
+// a switch, so the other ports get invented names. The functions of a card are below one port.
 func bridgesOf(d *model.Device, address string) []string {
 	slot, _, _ := strings.Cut(address, ".")
-	if upstream := cmp.Or(d.Text("pcieSwitch"), d.Text(rdma.Domain+"/pcieSwitch")); upstream != "" {
+	if upstream := cmp.Or(d.Text(rdma.AttributePCIeSwitch), d.Text(rdma.Domain+"/"+rdma.AttributePCIeSwitch)); upstream != "" {
 		return []string{"above " + upstream, upstream, "above " + slot}
 	}
 	return []string{"above " + slot}

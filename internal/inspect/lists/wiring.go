@@ -38,8 +38,8 @@ type Miswired struct {
 // miswiredTaint is the taint of an HCA whose driver has found that it is not connected as planned.
 const miswiredTaint = rdma.Domain + "/miswired"
 
-// CompareWiring compares a plan with the leaf switches of the cluster's HCAs, or of those of nodes with these names. Without
-// a plan it lists what the drivers have found.
+// CompareWiring compares a plan with the leaf switches of the cluster's HCAs, or of those of nodes with these names.
+// Without a plan it lists what the drivers have found.
 func CompareWiring(c *model.Cluster, plan *v1alpha1.LinkTable, nodes ...string) Wiring {
 	out := Wiring{Differences: []Miswired{}}
 	seen := map[string]bool{} // HCAs: one may be published in two forms
@@ -78,8 +78,8 @@ func plannedLeaf(plan *v1alpha1.LinkTable, d *model.Device, h *model.HCA) string
 	if plan == nil {
 		return ""
 	}
-	port := v1alpha1.LinkPort{Node: h.Node, Names: []string{h.Name, h.IBDev, d.Text("netdev")}, Number: 1, First: true}
-	if guid, err := rdma.ParseGUID(d.Text("nodeGUID")); err == nil {
+	port := v1alpha1.LinkPort{Node: h.Node, Names: []string{h.Name, h.IBDev, d.Text(rdma.AttributeNetdev)}, Number: 1, First: true}
+	if guid, err := rdma.ParseGUID(d.Text(rdma.AttributeNodeGUID)); err == nil {
 		port.GUIDs = []rdma.GUID{guid}
 	}
 	var leaves []string

@@ -33,9 +33,9 @@ type Reader struct {
 	out Manifest
 }
 
-// Read adds the objects of a file, whose documents are YAML or JSON. It takes pods, the pod templates and pod specs in objects of all
-// kinds, and what pods refer to: ResourceClaims, ResourceClaimTemplates and DeviceClasses. It passes over all other
-// objects.
+// Read adds the objects of a file, whose documents are YAML or JSON. It takes pods, the pod templates and pod specs in
+// objects of all kinds, and what pods refer to: ResourceClaims, ResourceClaimTemplates and DeviceClasses. It passes over
+// all other objects.
 func (r *Reader) Read(data []byte) error {
 	documents, err := Limits.Documents(data)
 	if err != nil {
@@ -143,9 +143,9 @@ func add[T any](r *Reader, label string, raw []byte, to *[]T, finish func(*T) er
 	return nil
 }
 
-// templates adds the pods that an object describes: each mapping with a spec that has containers, and each other mapping
-// that has some, which is taken for the spec itself. So it finds those of JobSets, MPIJobs and LLMInferenceServices, and
-// of kinds that this package does not know.
+// templates adds the pods that an object describes: each mapping with a spec that has containers, and each other
+// mapping that has some, which is taken for the spec itself. So it finds those of JobSets, MPIJobs and
+// LLMInferenceServices, and of kinds that this package does not know.
 func (r *Reader) templates(label, name, namespace, path string, value any) error {
 	switch v := value.(type) {
 	case []any:

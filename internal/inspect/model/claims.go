@@ -54,8 +54,8 @@ func (v *View) IbdevsOf(claim *resourceapi.ResourceClaim) []string {
 	var out []string
 	for _, r := range ResultsOf(claim) {
 		d := v.Known[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]
-		if d != nil && r.Driver == rdma.Domain && d.Text("ibdev") != "" {
-			out = AppendNew(out, d.Text("ibdev"))
+		if d != nil && r.Driver == rdma.Domain && d.Text(rdma.AttributeIBDev) != "" {
+			out = AppendNew(out, d.Text(rdma.AttributeIBDev))
 		}
 	}
 	return out

@@ -67,16 +67,16 @@ func (c *Cluster) ListHCAs(ctx context.Context, busy bool, nodes ...string) ([]H
 
 // IsWhole reports whether a device is an HCA of this driver, in one of its forms.
 func IsWhole(d *Device) bool {
-	function := d.Text("function")
-	return d.Slice.Spec.Driver == rdma.Domain && d.Text("group") == "" && function != "vf" && function != "sf"
+	function := d.Text(rdma.AttributeFunction)
+	return d.Slice.Spec.Driver == rdma.Domain && d.Text(rdma.AttributeGroup) == "" && function != "vf" && function != "sf"
 }
 
 func HcaOf(d *Device) HCA {
 	h := HCA{
-		Node: d.Node(), Name: HCAOf(d.Name), IBDev: d.Text("ibdev"), Rail: d.Text("rail"), Leaf: d.Text("leafSwitch"),
-		Protocol: d.Text("protocol"), Subnet: d.Text("subnetPrefix"),
+		Node: d.Node(), Name: HCAOf(d.Name), IBDev: d.Text(rdma.AttributeIBDev), Rail: d.Text(rdma.AttributeRail), Leaf: d.Text(rdma.AttributeLeafSwitch),
+		Protocol: d.Text(rdma.AttributeProtocol), Subnet: d.Text(rdma.AttributeSubnetPrefix),
 	}
-	if rate := d.Attributes["rateGbps"].IntValue; rate != nil {
+	if rate := d.Attributes[rdma.AttributeRateGbps].IntValue; rate != nil {
 		h.RateGbps = *rate
 	}
 	return h

@@ -70,12 +70,14 @@ func (v *View) ofClass(ctx context.Context, class *resourceapi.DeviceClass) ([]*
 	return out, nil
 }
 
+// ClassesOfDriver returns the classes that select a device of this driver, or name it in their selectors.
 func (v *View) ClassesOfDriver(ctx context.Context) map[string]bool {
 	out := map[string]bool{}
 	for name, class := range v.Classes {
 		if out[name] = IsOurs(class); !out[name] {
 			devices, err := v.ofClass(ctx, class) // a class with an error selects nothing
-			out[name] = err == nil && slices.ContainsFunc(devices, func(d *Device) bool { return d.Slice.Spec.Driver == rdma.Domain })
+			ours := func(d *Device) bool { return d.Slice.Spec.Driver == rdma.Domain }
+			out[name] = err == nil && slices.ContainsFunc(devices, ours)
 		}
 	}
 	return out

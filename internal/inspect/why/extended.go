@@ -43,7 +43,8 @@ func (w *resolver) extendedClaim() {
 			resources = model.AppendNew(resources, amount.name)
 		case offered(w.view.Cluster.Nodes, amount.name):
 		case w.view.Cluster.Unread.Has(model.Classes):
-			w.cannotTell(model.Classes, fmt.Sprintf("container %s asks for %s: the DeviceClasses", amount.container, amount.name))
+			w.cannotTell(model.Classes,
+				fmt.Sprintf("container %s asks for %s: the DeviceClasses", amount.container, amount.name))
 		case pod.Spec.NodeName == "" && !w.view.Guessed:
 			w.find(Finding{
 				Reason: "ExtendedResourceUnknown",
@@ -89,7 +90,8 @@ func extendedResources(pod *corev1.Pod) []amount {
 	var out []amount
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	ends := func(i int) bool {
-		return i < len(pod.Spec.InitContainers) && ptr.Deref(containers[i].RestartPolicy, "") != corev1.ContainerRestartPolicyAlways
+		policy := ptr.Deref(containers[i].RestartPolicy, "")
+		return i < len(pod.Spec.InitContainers) && policy != corev1.ContainerRestartPolicyAlways
 	}
 	after := map[corev1.ResourceName]int64{} // what the containers behind the current one have
 	lacks := map[corev1.ResourceName]amount{}

@@ -44,7 +44,8 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 		return nil
 	}
 	if w.view.Cluster.Unread.Has(model.Slices) {
-		w.unknown = append(w.unknown, unreadFinding("the ResourceSlices, which say what there is, could not be read", model.Slices))
+		w.unknown = append(w.unknown,
+			unreadFinding("the ResourceSlices, which say what there is, could not be read", model.Slices))
 		w.find(w.unknown[len(w.unknown)-1])
 	}
 	if len(w.unknown) > 0 {

@@ -113,7 +113,8 @@ func Explain(ctx context.Context, c *model.Cluster, q Question) (*Answer, error)
 	w := &inquiry{view: withPlanned(c, q.Planned).View(), q: q}
 	w.a = Answer{
 		Namespace: q.Pod.Namespace, Pod: q.Pod.Name, Phase: model.Phase(&q.Pod), Node: q.Pod.Spec.NodeName,
-		Scheduler: schedulerSays(&q.Pod), Unread: c.Unread.Why(), unseen: c.Unread.Unseen(model.Claims, model.Rules, model.Nodes),
+		Scheduler: schedulerSays(&q.Pod), Unread: c.Unread.Why(),
+		unseen: c.Unread.Unseen(model.Claims, model.Rules, model.Nodes),
 	}
 	if q.Planned != nil {
 		w.a.Phase, w.a.Of = "Planned", q.Planned.Of
