@@ -59,7 +59,7 @@ func words(command string) []string {
 }
 
 var (
-	reasonInCode = regexp.MustCompile(`(?:[Rr]eason:|f\.Reason(?:, f\.Message)? =)\s+"([A-Z]\w+)"`)
+	reasonInCode = regexp.MustCompile(`(?:\b(?:problem|note|failed|warning)\(\s*|\b(?:id|ID|noDevices)(?::| =)\s+|none, noDevices = "[^"]*", )"([A-Z]\w+)"`)
 	rowInDocs    = regexp.MustCompile("(?m)^\\| (`\\w+`(?:, `\\w+`)*) \\|")
 )
 

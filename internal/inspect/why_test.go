@@ -146,7 +146,7 @@ func TestWhy(t *testing.T) {
 			var text bytes.Buffer
 			fmt.Fprintf(&text, "verdict: %s\n", a.Verdict)
 			for _, f := range a.Findings {
-				fmt.Fprintf(&text, "finding: %s\n", f.Reason)
+				fmt.Fprintf(&text, "finding: %s\n", f.ID)
 			}
 			for _, r := range rulings(a) {
 				fmt.Fprintf(&text, "ruled out for: %s\n", r)

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	findingInCode = regexp.MustCompile(`(?:[Rr]eason:|f\.Reason(?:, f\.Message)? =)\s+"([A-Z]\w+)"`)
+	findingInCode = regexp.MustCompile(`(?:\b(?:problem|note|failed|warning)\(\s*|\b(?:id|ID|noDevices)(?::| =)\s+|none, noDevices = "[^"]*", )"([A-Z]\w+)"`)
 	warningRow    = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| Warning \\|")
 	notesCommand  = regexp.MustCompile(`(?m)^  (kubectl|helm)(?: -n \{\{.*?\}\})? ([a-z]+)(?: ([a-z]+))?`)
 	codeWord      = regexp.MustCompile("`(\\w+)`")

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -82,7 +81,7 @@ func selectorsOf(v *model.View, f DeviceFilter) ([]resourceapi.DeviceSelector, e
 			return nil, fmt.Errorf("find DeviceClass %q: the DeviceClasses could not be read", f.Class)
 		}
 		if class == nil {
-			return nil, fmt.Errorf("find DeviceClass %q: it does not exist; name one of: %s", f.Class, why.ClassNames(v.Classes))
+			return nil, fmt.Errorf("find DeviceClass %q: it does not exist; name one of: %s", f.Class, v.Classes.Names())
 		}
 		out = slices.Clone(class.Spec.Selectors)
 	}

@@ -87,12 +87,13 @@ func Pods(ctx context.Context, c *model.Cluster) []Pod {
 		if model.Ended(p) && p.DeletionTimestamp == nil && !why.EndedByKubernetes(p) {
 			continue
 		}
-		causes := why.CausesOf(v, facts.of(p))
-		claims := claimsOf(causes.Wanted, ours)
+		causes := why.CausesOf(v, facts.question(p))
+		others := func(c *resourceapi.ResourceClaim) bool { return !concerns(c, ours) }
+		claims := slices.DeleteFunc(causes.Claims(true), others)
 		for _, claim := range users[model.NameOf(p)] { // those for extended resources
 			claims = model.AppendNew(claims, claim)
 		}
-		if len(claims) == 0 && !mayAsk(v, p, causes.Wanted, ours) {
+		if len(claims) == 0 && !mayAsk(v, p, causes.Claims(false), ours) {
 			continue
 		}
 		pod := Pod{
@@ -102,7 +103,7 @@ func Pods(ctx context.Context, c *model.Cluster) []Pod {
 		for _, claim := range claims {
 			addClaim(v, &pod, claim)
 		}
-		pod.Problems = append(problemsOf(causes), pod.Problems...)
+		pod.Problems = append(causes.Problems(), pod.Problems...)
 		out = append(out, pod)
 	}
 	sortByJob(out)
@@ -167,23 +168,13 @@ func (f *podFacts) addMissing(pod *corev1.Pod) {
 	}
 }
 
-func (f *podFacts) of(pod *corev1.Pod) *why.Question {
+func (f *podFacts) question(pod *corev1.Pod) *why.Question {
 	return &why.Question{Pod: *pod, Events: f.events[pod.UID], Templates: f.templates[pod.Namespace]}
-}
-
-// claimsOf returns the claims for RDMA devices that a pod needs, without those that the scheduler has yet to make.
-func claimsOf(all []*why.Wanted, ours map[string]bool) (out []*resourceapi.ResourceClaim) {
-	for _, w := range all {
-		if !w.Extended() && concerns(w.Claim, ours) {
-			out = model.AppendNew(out, w.Claim)
-		}
-	}
-	return out
 }
 
 // mayAsk reports whether a pod without a claim for RDMA devices asks for some: by a template, by extended resources, or
 // by a claim or template that is missing, so that nobody can tell.
-func mayAsk(v *model.View, pod *corev1.Pod, all []*why.Wanted, ours map[string]bool) bool {
+func mayAsk(v *model.View, pod *corev1.Pod, unmade []*resourceapi.ResourceClaim, ours map[string]bool) bool {
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]
 		name, _, err := resourceclaim.Name(pod, ref)
@@ -201,7 +192,7 @@ func mayAsk(v *model.View, pod *corev1.Pod, all []*why.Wanted, ours map[string]b
 			}
 		}
 	}
-	return slices.ContainsFunc(all, func(w *why.Wanted) bool { return w.Extended() && concerns(w.Claim, ours) })
+	return slices.ContainsFunc(unmade, func(c *resourceapi.ResourceClaim) bool { return concerns(c, ours) })
 }
 
 func addClaim(v *model.View, pod *Pod, claim *resourceapi.ResourceClaim) {
@@ -217,21 +208,6 @@ func addClaim(v *model.View, pod *Pod, claim *resourceapi.ResourceClaim) {
 	if claim.Status.Allocation == nil && pod.Status != "Terminating" {
 		pod.Problems = append(pod.Problems, fmt.Sprintf("claim %s has no devices: kubectl rdma why %s", claim.Name, pod.Name))
 	}
-}
-
-// problemsOf are the causes of a pod that do not pass by themselves.
-func problemsOf(c *why.Causes) (out []string) {
-	for _, f := range c.Found {
-		if !f.Minor {
-			out = append(out, f.Message)
-		}
-	}
-	for _, w := range c.Wanted {
-		if w.Extended() && w.Claim.Status.Allocation == nil && c.Q.Pod.DeletionTimestamp == nil {
-			out = append(out, fmt.Sprintf("no devices for %s yet: kubectl rdma why %s", w.In, c.Q.Pod.Name))
-		}
-	}
-	return out
 }
 
 // job identifies the job of a pod. A pod without one is its own.

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
 // ClassLister are DeviceClasses by their names. The allocator reads them from here.
@@ -26,6 +28,14 @@ func (c ClassLister) Get(name string) (*resourceapi.DeviceClass, error) {
 		return class, nil
 	}
 	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
+}
+
+// Names lists the first names of the classes.
+func (c ClassLister) Names() string {
+	if len(c) == 0 {
+		return "none (the cluster has no DeviceClass)"
+	}
+	return text.First(slices.Sorted(maps.Keys(c)), 10, ", ")
 }
 
 // Fits tries an allocation of the claims on each node with the scheduler's allocator. It returns the

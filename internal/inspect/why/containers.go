@@ -7,8 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
@@ -36,8 +36,7 @@ func begun(s corev1.ContainerStatus) bool {
 
 // finished reports whether all containers of a pod have ended for good, although the pod has not.
 func finished(pod *corev1.Pod) bool {
-	all := pod.Status.ContainerStatuses
-	return started(pod) && !slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool {
+	return started(pod) && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		switch pod.Spec.RestartPolicy {
 		case corev1.RestartPolicyNever:
 			return s.State.Terminated == nil
@@ -52,87 +51,86 @@ func endedWell(s corev1.ContainerState) bool {
 	return s.Terminated != nil && s.Terminated.ExitCode == 0
 }
 
-// containers finds the containers that do not start, end with an error, or are not ready. Init containers come first:
-// the others wait for them.
-func (c *Causes) containers() {
-	pod := &c.Q.Pod
-	beside := func(name string) bool { // an init container that goes on beside the others
-		return slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool {
-			return i.Name == name && ptr.Deref(i.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
+// containerFailures finds the containers that do not start, end with an error, or are not ready now. Init containers
+// come first: the others wait for them.
+func containerFailures(q *Question, now time.Time) (found []finding.Finding) {
+	for _, s := range q.Pod.Status.InitContainerStatuses {
+		beside := slices.ContainsFunc(q.Pod.Spec.InitContainers, func(i corev1.Container) bool {
+			return i.Name == s.Name && restarts(i)
 		})
-	}
-	for _, s := range pod.Status.InitContainerStatuses {
-		if s.State.Running != nil && !beside(s.Name) {
-			if c.runsAgain("init container "+s.Name, s) {
-				continue
-			}
-			c.find(Finding{
-				Reason: "InitContainerRuns", Minor: true,
-				Message: fmt.Sprintf("init container %s runs, and the containers start after it", s.Name),
-			})
-			continue
+		c := container{q: q, name: "init container " + s.Name, path: "spec.initContainers{" + s.Name + "}", status: s}
+		if s.State.Running == nil || beside {
+			found = append(found, c.failures(now)...)
+		} else if again := c.restart(now); again != nil {
+			found = append(found, again...)
+		} else {
+			found = append(found, note("InitContainerRuns", c.name+" runs, and the containers start after it", ""))
 		}
-		c.container("init container", "initContainers", s)
 	}
-	for _, s := range pod.Status.ContainerStatuses {
-		c.container("container", "containers", s)
+	for _, s := range q.Pod.Status.ContainerStatuses {
+		c := container{q: q, name: "container " + s.Name, path: "spec.containers{" + s.Name + "}", status: s}
+		found = append(found, c.failures(now)...)
 	}
+	return found
 }
 
-func (c *Causes) container(noun, field string, s corev1.ContainerStatus) {
-	name := noun + " " + s.Name
+// container is a container of the pod that a question is about. path is what events call it.
+type container struct {
+	q          *Question
+	name, path string
+	status     corev1.ContainerStatus
+}
+
+func (c *container) failures(now time.Time) (found []finding.Finding) {
+	s := &c.status
 	last := s.LastTerminationState.Terminated
 	switch w := s.State.Waiting; {
 	case w != nil && begun(corev1.ContainerStatus{State: s.State}):
-		message := name + " waits: " + w.Reason
+		message := c.name + " waits: " + w.Reason
 		if last != nil {
 			message += " (it ended: " + endOf(last) + ")"
 		}
 		if w.Message != "" {
 			message += ": " + text.Foreign(w.Message)
 		}
-		c.find(Finding{Reason: "ContainerWaiting", Message: message, Remedy: c.waitingRemedy(s)})
+		found = append(found, problem("ContainerWaiting", message, c.waitingRemedy()))
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
-		c.find(Finding{
-			Reason:  "ContainerFailed",
-			Message: name + " ended: " + endOf(s.State.Terminated),
-			Remedy:  c.endRemedy(s.State.Terminated, s.Name, ""),
-		})
+		found = append(found, problem("ContainerFailed",
+			c.name+" ended: "+endOf(s.State.Terminated), c.endRemedy(s.State.Terminated, "")))
 	default:
-		c.runsAgain(name, s)
+		found = c.restart(now)
 	}
 	if s.State.Running != nil && !s.Ready {
-		c.notReady(name, fmt.Sprintf("spec.%s{%s}", field, s.Name))
+		found = append(found, c.unready())
 	}
+	return found
 }
 
-// runsAgain finds a container that runs after it ended with an error, and reports whether it does.
-func (c *Causes) runsAgain(name string, s corev1.ContainerStatus) bool {
+// restart finds a container that runs after it ended with an error.
+func (c *container) restart(now time.Time) []finding.Finding {
+	s := &c.status
 	last := s.LastTerminationState.Terminated
 	if s.State.Running == nil || last == nil || last.ExitCode == 0 {
-		return false
+		return nil
 	}
-	c.find(Finding{
-		Reason: "ContainerFailed", Minor: s.Ready && c.view.Cluster.Now.Sub(s.State.Running.StartedAt.Time) > stable,
-		Message: fmt.Sprintf("%s runs after %s: it ended: %s",
-			name, text.Count(int(s.RestartCount), "restart"), endOf(last)),
-		Remedy: c.endRemedy(last, s.Name, " --previous"),
-	})
-	return true
+	failed := problem
+	if s.Ready && now.Sub(s.State.Running.StartedAt.Time) > stable {
+		failed = note
+	}
+	message := fmt.Sprintf("%s runs after %s: it ended: %s", c.name, text.Count(int(s.RestartCount), "restart"), endOf(last))
+	return []finding.Finding{failed("ContainerFailed", message, c.endRemedy(last, " --previous"))}
 }
 
-// notReady finds a container that runs and is not ready. Only a failed probe is a fault: others may need their time.
-func (c *Causes) notReady(name, path string) {
-	f := Finding{Reason: "ContainerNotReady", Minor: true, Message: name + " runs, and is not ready yet"}
-	for _, e := range slices.Backward(c.Q.Events) {
-		if e.Reason == "Unhealthy" && e.InvolvedObject.FieldPath == path {
-			f.Minor = false
-			f.Message = name + " runs, and is not ready: " + text.Foreign(e.Message)
-			f.Remedy = "repair what the probe asks, or the probe: that is not about its devices"
-			break
+// unready is the finding about a container that runs and is not ready. Only a failed probe is a fault: others may need
+// their time.
+func (c *container) unready() finding.Finding {
+	for _, e := range slices.Backward(c.q.Events) {
+		if e.Reason == "Unhealthy" && e.InvolvedObject.FieldPath == c.path {
+			return problem("ContainerNotReady", c.name+" runs, and is not ready: "+text.Foreign(e.Message),
+				"repair what the probe asks, or the probe: that is not about its devices")
 		}
 	}
-	c.find(f)
+	return note("ContainerNotReady", c.name+" runs, and is not ready yet", "")
 }
 
 // stable is how long a container runs until the kubelet forgets that it failed.
@@ -147,15 +145,15 @@ func endOf(t *corev1.ContainerStateTerminated) string {
 	return strings.TrimPrefix(said, ", ")
 }
 
-func (c *Causes) endRemedy(t *corev1.ContainerStateTerminated, container, previous string) string {
-	if t.Reason == "OOMKilled" {
+func (c *container) endRemedy(t *corev1.ContainerStateTerminated, previous string) string {
+	switch {
+	case t.Reason == "OOMKilled":
 		return "raise limits.memory of the container: locked memory counts"
-	}
-	if aboutDevices(t.Message) {
+	case aboutDevices(t.Message):
 		return deviceRemedy
 	}
-	return fmt.Sprintf("read why: kubectl -n %s logs %s -c %s%s", text.Shell(c.Q.Pod.Namespace), text.Shell(c.Q.Pod.Name),
-		text.Shell(container), previous)
+	pod := &c.q.Pod
+	return "read why: " + text.Shells("kubectl", "-n", pod.Namespace, "logs", pod.Name, "-c", c.status.Name) + previous
 }
 
 // deviceRemedy is for messages of a container runtime about what the driver gave it.
@@ -166,34 +164,32 @@ func aboutDevices(message string) bool {
 	return strings.Contains(message, "CDI") || strings.Contains(message, "rdma")
 }
 
-func (c *Causes) waitingRemedy(s corev1.ContainerStatus) string {
-	w, last := s.State.Waiting, s.LastTerminationState.Terminated
+func (c *container) waitingRemedy() string {
+	w, last, pod := c.status.State.Waiting, c.status.LastTerminationState.Terminated, &c.q.Pod
 	switch {
 	case aboutDevices(w.Message):
 		return deviceRemedy
 	case last != nil && w.Reason == "CrashLoopBackOff":
-		return c.endRemedy(last, s.Name, " --previous")
+		return c.endRemedy(last, " --previous")
 	case w.Reason == "CreateContainerConfigError":
 		return "create what the message names, such as a config map or a secret: the pod goes on by itself"
 	case strings.Contains(w.Reason, "Image"):
 		return "correct the image's name, or give the pod access to it: that is not about its devices"
 	}
-	return fmt.Sprintf("that is not about its devices: kubectl -n %s describe pod %s",
-		text.Shell(c.Q.Pod.Namespace), text.Shell(c.Q.Pod.Name))
+	return "that is not about its devices: " + text.Shells("kubectl", "-n", pod.Namespace, "describe", "pod", pod.Name)
 }
 
 // readinessGates finds the conditions that others set before the pod is ready.
-func (c *Causes) readinessGates() {
-	if conditionOf(&c.Q.Pod, corev1.ContainersReady, corev1.ConditionTrue) == nil {
-		return
+func readinessGates(pod *corev1.Pod) (found []finding.Finding) {
+	if conditionOf(pod, corev1.ContainersReady, corev1.ConditionTrue) == nil {
+		return nil
 	}
-	for _, gate := range c.Q.Pod.Spec.ReadinessGates {
-		if conditionOf(&c.Q.Pod, gate.ConditionType, corev1.ConditionTrue) == nil {
-			c.find(Finding{
-				Reason:  "ReadinessGate",
-				Message: fmt.Sprintf("its containers are ready, and its readiness gate %s is not true", gate.ConditionType),
-				Remedy:  "whoever sets this condition has not: look at that controller",
-			})
+	for _, gate := range pod.Spec.ReadinessGates {
+		if conditionOf(pod, gate.ConditionType, corev1.ConditionTrue) == nil {
+			found = append(found, problem("ReadinessGate",
+				fmt.Sprintf("its containers are ready, and its readiness gate %s is not true", gate.ConditionType),
+				"whoever sets this condition has not: look at that controller"))
 		}
 	}
+	return found
 }

@@ -46,17 +46,15 @@ func (w *resolver) extendedClaim() {
 			w.cannotTell(model.Classes,
 				fmt.Sprintf("container %s asks for %s: the DeviceClasses", amount.container, amount.name))
 		case pod.Spec.NodeName == "" && !w.view.Guessed:
-			w.find(Finding{
-				Reason: "ExtendedResourceUnknown",
-				Message: fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass maps to devices",
+			w.find(problem("ExtendedResourceUnknown",
+				fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass maps to devices",
 					amount.container, amount.name),
-				Remedy: "set extendedResourceName of a DeviceClass to it (the chart's value deviceClasses.extendedResourceName); " +
-					"Kubernetes 1.34 and 1.35 need the feature gate DRAExtendedResource, too",
-			})
+				"set extendedResourceName of a DeviceClass to it (the chart's value deviceClasses.extendedResourceName); "+
+					"Kubernetes 1.34 and 1.35 need the feature gate DRAExtendedResource, too"))
 		}
 	}
 	if len(names) > 0 {
-		w.wanted = append(w.wanted, &Wanted{In: strings.Join(names, ", "), Claim: claim, resources: resources})
+		w.wanted = append(w.wanted, &wanted{in: strings.Join(names, ", "), claim: claim, resources: resources})
 	}
 }
 

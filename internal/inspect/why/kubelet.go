@@ -1,13 +1,14 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -16,21 +17,21 @@ import (
 // preparation is what a Warning event says of the kubelet's work before the first container. The kubelet takes these
 // steps in this order, and all of them again after a failure.
 var preparation = map[string]struct {
-	step            int
-	reason, message string
+	step        int
+	id, message string
 }{
-	"NetworkNotReady":               {step: 1, reason: "SandboxFailed", message: "the node's network is not ready"},
-	"FailedCreatePodContainer":      {step: 2, reason: "SandboxFailed", message: "its cgroup cannot be made"},
-	"FailedAttachVolume":            {step: 3, reason: "VolumeFailed", message: "a volume cannot be attached"},
-	"FailedMapVolume":               {step: 3, reason: "VolumeFailed", message: "a volume cannot be mapped"},
-	"FailedMount":                   {step: 3, reason: "VolumeFailed", message: "a volume cannot be mounted"},
-	"FailedPrepareDynamicResources": {step: 4, reason: "PrepareFailed", message: "the node cannot prepare its devices"},
-	"FailedCreatePodSandBox":        {step: 5, reason: "SandboxFailed", message: "its sandbox cannot be made"},
-	"FailedPodSandBoxStatus":        {step: 5, reason: "SandboxFailed", message: "its sandbox has no status"},
+	"NetworkNotReady":               {step: 1, id: "SandboxFailed", message: "the node's network is not ready"},
+	"FailedCreatePodContainer":      {step: 2, id: "SandboxFailed", message: "its cgroup cannot be made"},
+	"FailedAttachVolume":            {step: 3, id: "VolumeFailed", message: "a volume cannot be attached"},
+	"FailedMapVolume":               {step: 3, id: "VolumeFailed", message: "a volume cannot be mapped"},
+	"FailedMount":                   {step: 3, id: "VolumeFailed", message: "a volume cannot be mounted"},
+	"FailedPrepareDynamicResources": {step: 4, id: "PrepareFailed", message: "the node cannot prepare its devices"},
+	"FailedCreatePodSandBox":        {step: 5, id: "SandboxFailed", message: "its sandbox cannot be made"},
+	"FailedPodSandBoxStatus":        {step: 5, id: "SandboxFailed", message: "its sandbox has no status"},
 }
 
-// elsewhere are events that other parts of the package explain, by a condition or by the status of a container.
-var elsewhere = []string{
+// explainedBeside are events that other parts of the package explain, by a condition or by the status of a container.
+var explainedBeside = []string{
 	"FailedScheduling", "FailedResourceClaimCreation", "NodeNotReady", "RDMAUnprepareFailed", "FailedKillPod", "Unhealthy",
 	"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedPostStartHook",
 }
@@ -45,26 +46,28 @@ func (q *Question) lastEvent(reason string) string {
 	return ""
 }
 
-// lastEventAs adds a finding with the message of the newest event with a reason, if there is one.
-func (c *Causes) lastEventAs(reason string, f Finding) {
-	if message := c.Q.lastEvent(reason); message != "" {
-		f.Node = c.Q.Pod.Spec.NodeName
-		f.Message += ": " + text.Foreign(message)
-		c.find(f)
+// lastEventAs returns a finding with the message of the newest event with a reason, nothing if there is none.
+func (q *Question) lastEventAs(reason string, f finding.Finding) []finding.Finding {
+	message := q.lastEvent(reason)
+	if message == "" {
+		return nil
 	}
+	f.Subjects = []string{"node/" + q.Pod.Spec.NodeName}
+	f.Message += ": " + text.Foreign(message)
+	return []finding.Finding{f}
 }
 
-// preparation finds where the kubelet stands before the first container. An event is past if a later step failed after
-// it, and all are once the sandbox is there.
-func (c *Causes) preparation() {
-	if sandboxReady(&c.Q.Pod) {
-		return
+// preparationFailures finds where the kubelet stands before the first container. An event is past if a later step failed
+// after it, and all are once the sandbox is there.
+func (c *Causes) preparationFailures() (found []finding.Finding) {
+	if sandboxReady(&c.q.Pod) {
+		return nil
 	}
 	var now []*corev1.Event
-	for i := range c.Q.Events {
-		e := &c.Q.Events[i]
+	for i := range c.q.Events {
+		e := &c.q.Events[i]
 		step := preparation[e.Reason].step
-		if step == 0 || slices.ContainsFunc(c.Q.Events[i+1:], func(l corev1.Event) bool {
+		if step == 0 || slices.ContainsFunc(c.q.Events[i+1:], func(l corev1.Event) bool {
 			// Of a reason, the newest event counts; the times of events are seconds.
 			return l.Reason == e.Reason && overall(&l) == overall(e) ||
 				preparation[l.Reason].step > step && model.LastTime(&l).After(model.LastTime(e))
@@ -82,39 +85,38 @@ func (c *Causes) preparation() {
 			continue
 		}
 		known := preparation[e.Reason]
-		c.find(Finding{
-			Reason: known.reason, Node: c.Q.Pod.Spec.NodeName, Message: known.message + ": " + text.Foreign(e.Message),
-			Remedy: c.preparationRemedy(known.reason, e.Message),
-		})
+		found = append(found, problem(known.id, known.message+": "+text.Foreign(e.Message),
+			c.preparationRemedy(known.id, e.Message), "node/"+c.q.Pod.Spec.NodeName))
 	}
+	return found
 }
 
 // overall reports whether an event sums up what others say of single volumes.
 func overall(e *corev1.Event) bool { return strings.Contains(e.Message, "unmounted volumes=") }
 
-func (c *Causes) preparationRemedy(reason, message string) string {
-	class := ptr.Deref(c.Q.Pod.Spec.RuntimeClassName, "")
+func (c *Causes) preparationRemedy(id, message string) string {
+	pod := &c.q.Pod
 	switch {
-	case reason == "PrepareFailed":
+	case id == "PrepareFailed":
 		return "the kubelet tries again each 60 to 90 seconds; more is in the log of " + c.failedDriver(message)
-	case reason == "VolumeFailed":
+	case id == "VolumeFailed":
 		return "create the config map, secret or volume that the message names: the pod goes on by itself"
-	case class != "" && strings.Contains(message, "runtime"):
+	case pod.Spec.RuntimeClassName != nil && strings.Contains(message, "runtime"):
 		return fmt.Sprintf("install the handler of RuntimeClass %s on node %s, or name another RuntimeClass in the pod",
-			class, c.Q.Pod.Spec.NodeName)
+			*pod.Spec.RuntimeClassName, pod.Spec.NodeName)
 	}
 	return fmt.Sprintf("repair what the message names on node %s, such as its CNI plugin: the pod goes on by itself",
-		c.Q.Pod.Spec.NodeName)
+		pod.Spec.NodeName)
 }
 
 // failedDriver names the driver that failed on the pod's node: that of the claim or driver that the kubelet's message
 // names, or else any of the pod's claims. See prepareResources in pkg/kubelet/cm/dra/manager.go of Kubernetes.
 func (c *Causes) failedDriver(message string) string {
 	var named, all []string
-	for _, w := range c.Wanted {
-		for _, r := range model.ResultsOf(w.Claim) {
+	for _, w := range c.wanted {
+		for _, r := range model.ResultsOf(w.claim) {
 			all = model.AppendNew(all, r.Driver)
-			if strings.Contains(message, w.Claim.Name) || strings.Contains(message, r.Driver) {
+			if strings.Contains(message, w.claim.Name) || strings.Contains(message, r.Driver) {
 				named = model.AppendNew(named, r.Driver)
 			}
 		}
@@ -124,7 +126,7 @@ func (c *Causes) failedDriver(message string) string {
 	}
 	for i, name := range named {
 		named[i] = "driver " + name + " on that node"
-		if pod := c.view.Drivers[c.Q.Pod.Spec.NodeName]; name == rdma.Domain && pod != nil {
+		if pod := c.view.Drivers[c.q.Pod.Spec.NodeName]; name == rdma.Domain && pod != nil {
 			named[i] = fmt.Sprintf("the driver: kubectl -n %s logs %s", text.Shell(pod.Namespace), text.Shell(pod.Name))
 		}
 	}
@@ -147,36 +149,31 @@ func sandboxReady(pod *corev1.Pod) bool {
 // mostWarnings is how many events of a pod are shown that the package does not know.
 const mostWarnings = 3
 
-// warnings adds the newest Warning events that nothing else explains. If no cause is known of a pod that has not
-// started, it adds any.
-func (c *Causes) warnings() {
-	pod := &c.Q.Pod
-	minor, any := well(pod), len(c.Found) == 0 && !started(pod) && pod.DeletionTimestamp == nil
+// unknownWarnings returns the newest Warning events that nothing else explains. If nothing was found about a pod that
+// has not started, it returns any.
+func unknownWarnings(q *Question, found []finding.Finding) (out []finding.Finding) {
+	pod := &q.Pod
+	warning, any := problem, len(found) == 0 && !started(pod) && pod.DeletionTimestamp == nil
+	if well(pod) {
+		warning = note
+	}
 	shown := map[string]bool{}
-	for _, e := range slices.Backward(c.Q.Events) {
+	for _, e := range slices.Backward(q.Events) {
 		_, known := preparation[e.Reason]
 		passed := e.Reason == "FailedScheduling" || e.Reason == "FailedResourceClaimCreation" || known && sandboxReady(pod)
 		if e.Type != corev1.EventTypeWarning || shown[e.Reason] || passed ||
-			!any && (known || slices.Contains(elsewhere, e.Reason)) ||
-			e.Reason == "RDMAPrepareFailed" && c.has("PrepareFailed") {
+			!any && (known || slices.Contains(explainedBeside, e.Reason)) ||
+			e.Reason == "RDMAPrepareFailed" && has(found, "PrepareFailed") {
 			continue
 		}
 		if shown[e.Reason] = true; len(shown) > mostWarnings {
-			return
+			break
 		}
-		by := e.Source.Component
-		if by == "" {
-			by = e.ReportingController
-		}
-		c.find(Finding{
-			Reason: "WarningEvent", Minor: minor,
-			Message: "event " + text.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, by, e.Message)),
-		})
+		by := cmp.Or(e.Source.Component, e.ReportingController)
+		out = append(out, warning("WarningEvent",
+			"event "+text.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, by, e.Message)), ""))
 	}
-}
-
-func (c *Causes) has(reason string) bool {
-	return slices.ContainsFunc(c.Found, func(f Finding) bool { return f.Reason == reason })
+	return out
 }
 
 // well reports whether a pod runs and is ready.

@@ -7,6 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -14,7 +15,7 @@ import (
 
 // checkParameters finds parameters that the class of a request does not allow: the driver will refuse to prepare the
 // claim. An alternative of a firstAvailable list is left out, because the claim may get another one.
-func checkParameters(c model.ClassLister, claim *resourceapi.ResourceClaim) (found []Finding) {
+func checkParameters(c model.ClassLister, claim *resourceapi.ResourceClaim) (found []finding.Finding) {
 	if claim.Status.Allocation != nil {
 		return nil // the driver speaks for itself, in events
 	}
@@ -24,11 +25,10 @@ func checkParameters(c model.ClassLister, claim *resourceapi.ResourceClaim) (fou
 			continue
 		}
 		if err := notAllowed(c[r.Exactly.DeviceClassName], claim, r.Name); err != nil {
-			found = append(found, Finding{
-				Reason: "ParametersForbidden", Claim: claim.Name, Request: r.Name,
-				Message: fmt.Sprintf("the driver will refuse the parameters of request %s: %v", r.Name, err),
-				Remedy:  "create the claim again without them, or with a class that allows them",
-			})
+			found = append(found, problem("ParametersForbidden",
+				fmt.Sprintf("the driver will refuse the parameters of request %s: %v", r.Name, err),
+				"create the claim again without them, or with a class that allows them",
+				"claim/"+claim.Name, "request/"+r.Name))
 		}
 	}
 	return found

@@ -2,7 +2,6 @@ package why
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -19,29 +19,20 @@ import (
 // resolver finds the claims of a pod, and what is wrong with them whatever devices there are.
 type resolver struct {
 	view     *model.View
-	q        Question
-	wanted   []*Wanted
-	findings []Finding
+	q        *Question
+	wanted   []*wanted
+	findings []finding.Finding
 	// unknown are objects that could not be read, so that nobody can tell whether they exist.
-	unknown []Finding
+	unknown []finding.Finding
 	// unnamed are claims that no container names.
-	unnamed []Finding
+	unnamed []finding.Finding
 }
 
-func (w *resolver) find(f ...Finding) { w.findings = append(w.findings, f...) }
+func (w *resolver) find(f ...finding.Finding) { w.findings = append(w.findings, f...) }
 
 // cannotTell adds an object of a kind that could not be read.
 func (w *resolver) cannotTell(kind model.Kind, what string) {
-	w.unknown = append(w.unknown, unreadFinding(what+" could not be read", kind))
-}
-
-// unreadFinding is a finding about something that could not be read. It is no problem of the pod.
-func unreadFinding(message string, kind model.Kind) Finding {
-	resource, _, _ := strings.Cut(string(kind), " ")
-	return Finding{
-		Reason: "Unread", Message: message, Minor: true,
-		Remedy: "get the right to list " + resource + " (docs/kubectl-rdma.md), and ask again",
-	}
+	w.unknown = append(w.unknown, unread(what+" could not be read", kind))
 }
 
 // resolve finds the claims that the pod needs, and problems with their references.
@@ -52,11 +43,9 @@ func (w *resolver) resolve() {
 	}
 	w.extendedClaim()
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 && pod.Spec.NodeName == "" {
-		w.find(Finding{
-			Reason:  "SchedulingGated",
-			Message: fmt.Sprintf("the pod has the scheduling gate %s: the scheduler does not look at it", gates[0].Name),
-			Remedy:  "whoever set the gate removes it",
-		})
+		w.find(problem("SchedulingGated",
+			fmt.Sprintf("the pod has the scheduling gate %s: the scheduler does not look at it", gates[0].Name),
+			"whoever set the gate removes it"))
 	}
 }
 
@@ -67,9 +56,9 @@ func (w *resolver) resolveClaim(ref *corev1.PodResourceClaim) {
 	case err != nil && ref.ResourceClaimTemplateName != nil:
 		w.notCreated(ref)
 	case err != nil:
-		w.find(Finding{
-			Reason: "ClaimUnknown", Claim: ref.Name, Message: fmt.Sprintf("claim %s of the pod: %v", ref.Name, err),
-		})
+		w.find(problem("ClaimUnknown",
+			fmt.Sprintf("claim %s of the pod: %v", ref.Name, err),
+			"", "claim/"+ref.Name))
 	case name == nil: // the controller found that the pod needs no claim
 	default:
 		w.resolveNamed(ref, *name, mustCheckOwner)
@@ -79,43 +68,39 @@ func (w *resolver) resolveClaim(ref *corev1.PodResourceClaim) {
 
 // notCreated explains why a template has no claim.
 func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
-	template := *ref.ResourceClaimTemplateName
-	f := Finding{Claim: ref.Name}
+	template, namespace := *ref.ResourceClaimTemplateName, w.q.Pod.Namespace
 	refused := w.q.lastEvent("FailedResourceClaimCreation")
+	said := fmt.Sprintf("claim %s could not be created from ResourceClaimTemplate %s: %s",
+		ref.Name, template, text.Foreign(refused))
 	policy := policyRemedy(refused)
 	there, known := w.q.Templates[template]
+	var f finding.Finding
 	switch {
 	case known && !there:
-		f.Reason = "TemplateMissing"
-		f.Message = fmt.Sprintf("ResourceClaimTemplate %s, the template of claim %s, does not exist in namespace %s",
-			template, ref.Name, w.q.Pod.Namespace)
-		f.Remedy = "create the template: the pod goes on by itself"
+		f = problem("TemplateMissing",
+			fmt.Sprintf("ResourceClaimTemplate %s, the template of claim %s, does not exist in namespace %s",
+				template, ref.Name, namespace), "create the template: the pod goes on by itself")
 	case policy != "":
-		f.Reason, f.Remedy = "ClaimRefused", policy
-		f.Message = fmt.Sprintf("claim %s could not be created from ResourceClaimTemplate %s: %s",
-			ref.Name, template, text.Foreign(refused))
+		f = problem("ClaimRefused", said, policy)
 	case strings.Contains(refused, "admin access"):
-		f.Reason = "AdminAccessForbidden"
-		f.Message = fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, text.Foreign(refused))
-		f.Remedy = adminRemedy(w.q.Pod.Namespace)
+		f = problem("AdminAccessForbidden",
+			fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, text.Foreign(refused)),
+			adminRemedy(namespace))
 	case strings.Contains(refused, "exceeded quota"):
-		f.Reason = "QuotaExceeded"
 		_, quota, _ := strings.Cut(refused, "exceeded quota: ")
 		quota, _, _ = strings.Cut(quota, ",")
-		f.Message = fmt.Sprintf("claim %s exceeds the ResourceQuota %s of namespace %s: %s",
-			ref.Name, text.Foreign(quota), w.q.Pod.Namespace, text.Foreign(refused))
-		f.Remedy = "end pods whose claims the quota counts, or ask an administrator for more: the pod goes on by itself, " +
-			"within minutes"
+		f = problem("QuotaExceeded", fmt.Sprintf("claim %s exceeds the ResourceQuota %s of namespace %s: %s",
+			ref.Name, text.Foreign(quota), namespace, text.Foreign(refused)),
+			"end pods whose claims the quota counts, or ask an administrator for more: the pod goes on by itself, "+
+				"within minutes")
 	case refused != "":
-		f.Reason = "ClaimRefused"
-		f.Message = fmt.Sprintf("claim %s could not be created from ResourceClaimTemplate %s: %s",
-			ref.Name, template, text.Foreign(refused))
-		f.Remedy = "correct the template, then create the pod again"
+		f = problem("ClaimRefused", said, "correct the template, then create the pod again")
 	default:
-		f.Reason = "ClaimNotCreated"
-		f.Message = fmt.Sprintf("no claim has been made from ResourceClaimTemplate %s yet", template)
-		f.Remedy = "wait; if it stays so, look at the log of kube-controller-manager"
+		f = problem("ClaimNotCreated",
+			fmt.Sprintf("no claim has been made from ResourceClaimTemplate %s yet", template),
+			"wait; if it stays so, look at the log of kube-controller-manager")
 	}
+	f.Subjects = []string{"claim/" + ref.Name}
 	w.find(f)
 }
 
@@ -147,10 +132,9 @@ func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustC
 		return
 	}
 	if claim == nil {
-		f := Finding{
-			Reason: "ClaimMissing", Claim: name, Remedy: "create the claim: the pod goes on by itself",
-			Message: fmt.Sprintf("ResourceClaim %s does not exist in namespace %s", name, pod.Namespace),
-		}
+		f := problem("ClaimMissing",
+			fmt.Sprintf("ResourceClaim %s does not exist in namespace %s", name, pod.Namespace),
+			"create the claim: the pod goes on by itself", "claim/"+name)
 		if ref.ResourceClaimTemplateName != nil {
 			f.Remedy = "somebody deleted the claim that was made for this pod: create the pod again"
 		}
@@ -159,13 +143,13 @@ func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustC
 	}
 	if mustCheckOwner {
 		if err := resourceclaim.IsForPod(pod, claim, true); err != nil {
-			w.find(Finding{
-				Reason: "ClaimOfOther", Claim: name, Message: err.Error(), Remedy: "delete that claim, or rename the pod",
-			})
+			w.find(problem("ClaimOfOther",
+				err.Error(),
+				"delete that claim, or rename the pod", "claim/"+name))
 			return
 		}
 	}
-	w.wanted = append(w.wanted, &Wanted{In: ref.Name, Claim: claim})
+	w.wanted = append(w.wanted, &wanted{in: ref.Name, claim: claim})
 	w.checkClaim(claim)
 }
 
@@ -174,20 +158,16 @@ func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustC
 func (w *resolver) checkClaim(claim *resourceapi.ResourceClaim) {
 	pod := &w.q.Pod
 	if claim.DeletionTimestamp != nil {
-		w.find(Finding{
-			Reason: "ClaimDeleted", Claim: claim.Name,
-			Message: fmt.Sprintf("ResourceClaim %s is being deleted, and no pod can begin to use it", claim.Name),
-			Remedy:  "end the pods that still use it" + usedBy(claim) + ", then create it again",
-		})
+		w.find(problem("ClaimDeleted",
+			fmt.Sprintf("ResourceClaim %s is being deleted, and no pod can begin to use it", claim.Name),
+			"end the pods that still use it"+usedBy(claim)+", then create it again", "claim/"+claim.Name))
 	}
 	reserved := len(claim.Status.ReservedFor)
 	if reserved >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
-		w.find(Finding{
-			Reason: "ClaimFull", Claim: claim.Name,
-			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, the most that may use it at once",
+		w.find(problem("ClaimFull",
+			fmt.Sprintf("ResourceClaim %s is used by %d pods, the most that may use it at once",
 				claim.Name, reserved),
-			Remedy: "give further pods a claim of their own",
-		})
+			"give further pods a claim of their own", "claim/"+claim.Name))
 	}
 	w.checkClasses(claim)
 	w.find(checkParameters(w.view.Classes, claim)...)
@@ -202,12 +182,10 @@ func (w *resolver) checkAdmin(claim *resourceapi.ResourceClaim) {
 	}
 	for _, r := range model.RequestsOf(claim) {
 		if r.Admin {
-			w.find(Finding{
-				Reason: "AdminAccessForbidden", Claim: claim.Name, Request: r.Name,
-				Message: fmt.Sprintf("request %s asks for admin access, and namespace %s lacks the label %s=true",
+			w.find(problem("AdminAccessForbidden",
+				fmt.Sprintf("request %s asks for admin access, and namespace %s lacks the label %s=true",
 					r.Name, claim.Namespace, resourceapi.DRAAdminNamespaceLabelKey),
-				Remedy: adminRemedy(claim.Namespace),
-			})
+				adminRemedy(claim.Namespace), "claim/"+claim.Name, "request/"+r.Name))
 		}
 	}
 }
@@ -224,11 +202,9 @@ func (w *resolver) checkClasses(claim *resourceapi.ResourceClaim) {
 		case w.view.Cluster.Unread.Has(model.Classes):
 			w.cannotTell(model.Classes, fmt.Sprintf("DeviceClass %s, of request %s,", r.Class, r.Name))
 		default:
-			w.find(Finding{
-				Reason: "ClassMissing", Claim: claim.Name, Request: r.Name,
-				Message: fmt.Sprintf("DeviceClass %s, of request %s, does not exist", r.Class, r.Name),
-				Remedy:  classRemedy(r.Class) + ", or name one of: " + ClassNames(w.view.Classes),
-			})
+			w.find(problem("ClassMissing",
+				fmt.Sprintf("DeviceClass %s, of request %s, does not exist", r.Class, r.Name),
+				classRemedy(r.Class)+", or name one of: "+w.view.Classes.Names(), "claim/"+claim.Name, "request/"+r.Name))
 		}
 	}
 }
@@ -249,11 +225,9 @@ func classRemedy(class string) string {
 func (w *resolver) checkNamed(name string) {
 	spec := &w.q.Pod.Spec
 	if len(spec.Containers) > 0 && !slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), names(name)) {
-		w.unnamed = append(w.unnamed, Finding{
-			Reason: "ClaimNotNamed", Claim: name,
-			Message: fmt.Sprintf("no container names claim %s, so none of them gets its devices", name),
-			Remedy:  fmt.Sprintf("name it in a container, resources: {claims: [{name: %s}]}, and create the pod again", name),
-		})
+		w.unnamed = append(w.unnamed, problem("ClaimNotNamed",
+			fmt.Sprintf("no container names claim %s, so none of them gets its devices", name),
+			fmt.Sprintf("name it in a container, resources: {claims: [{name: %s}]}, and create the pod again", name), "claim/"+name))
 	}
 }
 
@@ -262,11 +236,4 @@ func names(claim string) func(corev1.Container) bool {
 	return func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Resources.Claims, func(r corev1.ResourceClaim) bool { return r.Name == claim })
 	}
-}
-
-func ClassNames(c model.ClassLister) string {
-	if len(c) == 0 {
-		return "none (the cluster has no DeviceClass)"
-	}
-	return model.List(slices.Sorted(maps.Keys(c)), "", 10)
 }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
@@ -151,7 +154,7 @@ func (t *textWriter) claims(r *model.Ruling) string {
 
 // findings writes the findings that are not in the headline and the requests.
 func (t *textWriter) findings(a *Answer) {
-	short := func(f Finding) bool { return f.Reason == "NotEnoughDevices" }
+	short := func(f finding.Finding) bool { return f.ID == "NotEnoughDevices" }
 	found := slices.DeleteFunc(slices.Clone(a.Findings), short)
 	if len(found) > 0 {
 		t.printf("\nFound:\n")
@@ -169,7 +172,7 @@ func (t *textWriter) remedies(a *Answer) {
 		return
 	}
 	if len(a.Remedies) == 0 {
-		if !a.reported("NeverFits") && !a.reported("ClassEmpty") && !a.reported("NoDevices") {
+		if !has(a.Findings, "NeverFits") && !has(a.Findings, "ClassEmpty") && !has(a.Findings, "NoDevices") {
 			t.printf("\nNo single change makes it fit: more than one thing is in the way.\n")
 		}
 		return
@@ -181,5 +184,29 @@ func (t *textWriter) remedies(a *Answer) {
 			break
 		}
 		t.printf("  - if %s (on node %s)\n", r.What, r.Node)
+	}
+}
+
+// use writes what the containers have of a device.
+func (t *textWriter) use(u *DeviceUse) {
+	var parts []string
+	if len(u.HCAs) > 0 {
+		parts = append(parts, model.List(u.HCAs, "", t.most))
+	}
+	if u.Interface != "" {
+		parts = append(parts, "interface "+u.Interface)
+	}
+	if len(u.Addresses) > 0 {
+		parts = append(parts, model.List(u.Addresses, "", t.most))
+	}
+	if parts == nil {
+		return
+	}
+	t.printf("  %s: %s\n", u.Device, strings.Join(parts, ", "))
+	if len(u.GIDs) > 0 {
+		t.printf("    GIDs: %s\n", model.List(u.GIDs, "", t.most))
+	}
+	if u.Usable == metav1.ConditionTrue {
+		t.printf("    %s\n", text.Foreign(u.Checks))
 	}
 }

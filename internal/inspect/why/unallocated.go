@@ -15,26 +15,27 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// unallocated explains the claims without devices.
-func (w *inquiry) unallocated(ctx context.Context) error {
+// explainPending explains the claims without devices.
+func (w *inquiry) explainPending(ctx context.Context) error {
 	var claims []*resourceapi.ResourceClaim
 	w.findNodes()
 	for _, want := range w.wanted {
 		answer := ClaimAnswer{
-			Name: want.Claim.Name, In: want.In, State: model.StateOf(want.Claim),
-			Devices: model.AllocatedTo(want.Claim), Uses: usesOf(want.Claim),
+			Name: want.claim.Name, In: want.in, State: model.StateOf(want.claim),
+			Devices: model.AllocatedTo(want.claim), Uses: usesOf(want.claim),
 		}
-		if want.Extended() {
+		if want.extended() {
 			answer.Name = ""
 		}
-		if want.Claim.Status.Allocation == nil {
-			claims = append(claims, want.Claim)
-			if err := w.judgeClaim(ctx, want.Claim, &answer); err != nil {
+		if want.claim.Status.Allocation == nil {
+			claims = append(claims, want.claim)
+			if err := w.judgeClaim(ctx, want.claim, &answer); err != nil {
 				return err
 			}
 		}
@@ -45,7 +46,7 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 	}
 	if w.view.Cluster.Unread.Has(model.Slices) {
 		w.unknown = append(w.unknown,
-			unreadFinding("the ResourceSlices, which say what there is, could not be read", model.Slices))
+			unread("the ResourceSlices, which say what there is, could not be read", model.Slices))
 		w.find(w.unknown[len(w.unknown)-1])
 	}
 	if len(w.unknown) > 0 {
@@ -57,17 +58,16 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 		w.conclude(VerdictBroken, "an expression cannot be evaluated, and the scheduler gives up on the pod")
 		return nil
 	}
-	w.incomplete()
-	w.whatIf(ctx, claims)
+	w.find(uselessPools(w.view)...)
+	w.tryChanges(ctx, claims)
 	return nil
 }
 
 // allocatorFails adds an error of the allocator, at which the scheduler gives up on the pod too.
 func (w *inquiry) allocatorFails(err error) {
-	w.find(Finding{
-		Reason: "AllocatorError", Message: err.Error(),
-		Remedy: "correct what the error names: the scheduler gives up on the pod at such an error, too",
-	})
+	w.find(problem("AllocatorError",
+		err.Error(),
+		"correct what the error names: the scheduler gives up on the pod at such an error, too"))
 	w.conclude(VerdictBroken, "the scheduler's allocator fails: %v", err)
 }
 
@@ -85,13 +85,12 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 			w.allocatorFails(err)
 		case err != nil:
 			report.Error = "its devices are not known, since an expression cannot be evaluated"
-			w.find(Finding{
-				Reason: "SelectorError", Claim: claim.Name, Request: r.Name, Message: err.Error(),
-				Remedy: "the scheduler gives up on a pod at such an error: correct the expression. " +
-					"An attribute that some devices lack is read with .?name.orValue(...)",
-			})
+			w.find(problem("SelectorError",
+				err.Error(),
+				"the scheduler gives up on a pod at such an error: correct the expression. "+
+					"An attribute that some devices lack is read with .?name.orValue(...)", "claim/"+claim.Name, "request/"+r.Name))
 		case w.view.Classes[r.Class] != nil && report.Devices == 0 && report.Error == "":
-			w.noDevices(claim, r)
+			w.find(w.classWithout(claim, r))
 		}
 		answer.Requests = append(answer.Requests, report)
 	}
@@ -102,7 +101,7 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 // when it has enough devices. So an expression that fails on some device may do no
 // harm.
 func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
-	if !w.a.reported("SelectorError") {
+	if !has(w.a.Findings, "SelectorError") {
 		return nil
 	}
 	for _, node := range w.open {
@@ -113,53 +112,43 @@ func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceCla
 	return nil
 }
 
-// noDevices explains a class without devices.
-func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r model.Request) {
-	f := Finding{
-		Reason: "ClassEmpty", Claim: claim.Name, Request: r.Name,
-		Message: fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster",
-			r.Class, text.Count(len(w.view.Devices), "device")),
-		Remedy: "name another class; kubectl rdma devices -o wide shows what there is",
-	}
-	switch ours := model.IsOurs(w.view.Classes[r.Class]); {
-	case !ours:
-		f.Remedy = "name another class, or see why the driver of its devices publishes none: kubectl get resourceslices"
-	case len(w.view.Devices) > 0:
-	case len(w.view.Drivers) > 0:
-		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster, although ours runs on "+
-			text.Count(len(w.view.Drivers), "node")
-		f.Remedy = "see why: kubectl rdma nodes, the log of a driver, and kubectl get events -n default " +
-			"--field-selector source=" + rdma.Domain
+// classWithout explains a class without devices.
+func (w *inquiry) classWithout(claim *resourceapi.ResourceClaim, r model.Request) finding.Finding {
+	const none, noDevices = "no driver publishes a device in this cluster", "NoDevices"
+	subjects := []string{"claim/" + claim.Name, "request/" + r.Name}
+	devices, drivers := len(w.view.Devices), len(w.view.Drivers)
+	empty := fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster", r.Class, text.Count(devices, "device"))
+	switch {
+	case !model.IsOurs(w.view.Classes[r.Class]):
+		return problem("ClassEmpty", empty,
+			"name another class, or see why the driver of its devices publishes none: kubectl get resourceslices", subjects...)
+	case devices > 0:
+		return problem("ClassEmpty", empty, "name another class; kubectl rdma devices -o wide shows what there is", subjects...)
+	case drivers > 0:
+		return problem(noDevices, none+", although ours runs on "+text.Count(drivers, "node"),
+			"see why: kubectl rdma nodes, the log of a driver, and kubectl get events -n default --field-selector source="+
+				rdma.Domain, subjects...)
 	case w.view.Cluster.Unread.Has(model.Pods):
-		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
-		f.Remedy = "ask an administrator whether the driver runs (kubectl rdma nodes): you may not list its pods"
-	default:
-		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
-		f.Remedy = "install the driver, or see why its pods do not run: kubectl get daemonsets -A -l " + model.DriverSelector
-		if n := len(w.view.Drivers); n > 0 {
-			f.Remedy = "the driver has a pod on " + text.Count(n, "node") +
-				": kubectl rdma nodes -o wide says why each publishes nothing"
-		}
+		return problem(noDevices, none,
+			"ask an administrator whether the driver runs (kubectl rdma nodes): you may not list its pods", subjects...)
 	}
-	w.find(f)
+	return problem(noDevices, none,
+		"install the driver, or see why its pods do not run: kubectl get daemonsets -A -l "+model.DriverSelector, subjects...)
 }
 
-// incomplete adds the pools from which the scheduler allocates nothing now.
-func (w *inquiry) incomplete() {
-	for _, pool := range w.view.Partial {
-		w.find(Finding{
-			Reason: "PoolIncomplete", Message: "the driver is publishing pool " + pool,
-			Remedy: "wait some seconds; if it stays so, look at the log of that driver on that node",
-		})
+// uselessPools are the pools from which the scheduler allocates nothing now.
+func uselessPools(v *model.View) (found []finding.Finding) {
+	for _, pool := range v.Partial {
+		found = append(found, problem("PoolIncomplete", "the driver is publishing pool "+pool,
+			"wait some seconds; if it stays so, look at the log of that driver on that node"))
 	}
-	for _, pool := range w.view.Invalid {
-		w.find(Finding{
-			Reason: "PoolInvalid",
-			Message: "pool " + pool + " is invalid, and the scheduler takes nothing from it: " +
+	for _, pool := range v.Invalid {
+		found = append(found, problem("PoolInvalid",
+			"pool "+pool+" is invalid, and the scheduler takes nothing from it: "+
 				"two devices have the same name, or a device consumes a counter that the pool lacks",
-			Remedy: "that is a fault of that driver: report it, with kubectl get resourceslices -o yaml",
-		})
+			"that is a fault of that driver: report it, with kubectl get resourceslices -o yaml"))
 	}
+	return found
 }
 
 // findNodes finds the nodes where the pod can go by its own rules, taints and allocated
@@ -186,13 +175,13 @@ func (w *inquiry) whyNotOn(node *corev1.Node) string {
 		return "the pod's node selector or affinity excludes the node"
 	}
 	for _, want := range w.wanted {
-		if a := want.Claim.Status.Allocation; a != nil && a.NodeSelector != nil {
+		if a := want.claim.Status.Allocation; a != nil && a.NodeSelector != nil {
 			s, err := nodeaffinity.NewNodeSelector(a.NodeSelector)
 			if err != nil || !s.Match(node) {
-				return "the devices of claim " + want.Claim.Name + " are on another node"
+				return "the devices of claim " + want.claim.Name + " are on another node"
 			}
 		}
-		if model.Skips(want.Claim) && !model.OptionalOperations(node) {
+		if model.Skips(want.claim) && !model.OptionalOperations(node) {
 			return model.LacksOptional
 		}
 		for _, name := range want.resources {
@@ -225,8 +214,8 @@ func untoleratedOf(pod *corev1.Pod, taints ...corev1.Taint) *corev1.Taint {
 	return &taint
 }
 
-// whatIf tries changes with the allocator, and sets the verdict.
-func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClaim) {
+// tryChanges tries changes with the allocator, and sets the verdict.
+func (w *inquiry) tryChanges(ctx context.Context, claims []*resourceapi.ResourceClaim) {
 	t := &whatIf{view: w.view, nodes: w.open, shut: w.closed, claims: claims}
 	for _, c := range w.a.Claims {
 		for _, r := range c.Requests {
@@ -243,12 +232,10 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 	w.a.Remedies = t.remedies
 	tolerable := slices.ContainsFunc(t.remedies, func(r Remedy) bool { return r.Change == ChangeToleration })
 	if t.never && !tolerable && len(w.open) > 0 && len(w.view.Devices) > 0 && len(w.view.Partial) == 0 {
-		w.find(Finding{
-			Reason: "NeverFits",
-			Message: "it would not fit either if every other claim ended: " +
+		w.find(problem("NeverFits",
+			"it would not fit either if every other claim ended: "+
 				"no node that the pod can use has the devices that its claims request",
-			Remedy: "change the claims or the pod, or add a node that has them",
-		})
+			"change the claims or the pod, or add a node that has them"))
 	}
 	if len(t.remedies) > 0 && t.remedies[0].Change == ChangeNothing {
 		w.a.Remedies = nil
@@ -282,12 +269,10 @@ func (w *inquiry) schedulable(node string) {
 	switch {
 	case w.q.Pod.Spec.NodeName != "":
 		name := w.q.Pod.Spec.NodeName
-		w.find(Finding{
-			Reason: "NotScheduled", Node: name,
-			Message: "the pod was put on node " + name + " without the scheduler (spec.nodeName), " +
+		w.find(problem("NotScheduled",
+			"the pod was put on node "+name+" without the scheduler (spec.nodeName), "+
 				"so nobody allocates its claims",
-			Remedy: "remove spec.nodeName, and select the node with nodeSelector or affinity",
-		})
+			"remove spec.nodeName, and select the node with nodeSelector or affinity", "node/"+name))
 		w.conclude(VerdictBroken, "it has a node and no devices, since the scheduler was left out")
 	case w.q.Planned != nil:
 		w.conclude(VerdictSchedulable, "its claims fit, now on node %s%s", node, w.a.unseen)
@@ -318,7 +303,7 @@ func (w *inquiry) concludeShort() {
 		}
 		for _, base := range slices.Sorted(maps.Keys(alternatives)) {
 			if !alternatives[base] {
-				short = append(short, w.short(i, base))
+				short = append(short, w.shortage(i, base))
 			}
 		}
 	}
@@ -326,16 +311,14 @@ func (w *inquiry) concludeShort() {
 		w.conclude(VerdictUnallocated, "%s", strings.Join(short, "; "))
 		return
 	}
-	w.find(Finding{
-		Reason:  "Together",
-		Message: "each request alone has enough devices on some node, and no node has devices for all of them together",
-		Remedy:  "look at the constraints, and at requests that want the same devices",
-	})
+	w.find(problem("Together",
+		"each request alone has enough devices on some node, and no node has devices for all of them together",
+		"look at the constraints, and at requests that want the same devices"))
 	w.conclude(VerdictUnallocated, "no node has devices for all requests of its claims together")
 }
 
-// short describes a request and the devices of the best node.
-func (w *inquiry) short(claim int, base string) string {
+// shortage describes a request and the devices of the best node.
+func (w *inquiry) shortage(claim int, base string) string {
 	c := &w.a.Claims[claim]
 	var parts []string
 	for _, r := range c.Requests {
@@ -343,24 +326,22 @@ func (w *inquiry) short(claim int, base string) string {
 			continue
 		}
 		node, n := r.Best()
-		f := Finding{Reason: "NotEnoughDevices", Claim: c.Name, Request: r.Name, Node: node}
+		message := fmt.Sprintf("request %s wants %d of %s, and ", r.Name, r.Count, r.Class)
 		switch {
 		case r.Devices == 0 && len(w.view.Partial) > 0:
-			f.Message = fmt.Sprintf("request %s wants %s, of which no complete pool has a device", r.Name, r.Class)
+			message = fmt.Sprintf("request %s wants %s, of which no complete pool has a device", r.Name, r.Class)
 		case r.Devices == 0:
-			f.Message = fmt.Sprintf("request %s wants %s, of which there are no devices", r.Name, r.Class)
+			message = fmt.Sprintf("request %s wants %s, of which there are no devices", r.Name, r.Class)
 		case r.Count == 0:
-			f.Message = fmt.Sprintf("request %s wants all devices of %s that match on a node, "+
+			message = fmt.Sprintf("request %s wants all devices of %s that match on a node, "+
 				"and no node has all of them free", r.Name, r.Class)
 		case n == 0:
-			f.Message = fmt.Sprintf("request %s wants %d of %s, and no node has one that it can get",
-				r.Name, r.Count, r.Class)
+			message += "no node has one that it can get"
 		default:
-			f.Message = fmt.Sprintf("request %s wants %d of %s, and the best node, %s, has %d%s",
-				r.Name, r.Count, r.Class, node, n, w.a.unseen)
+			message += fmt.Sprintf("the best node, %s, has %d%s", node, n, w.a.unseen)
 		}
-		w.find(f)
-		parts = append(parts, f.Message)
+		w.find(problem("NotEnoughDevices", message, "", "claim/"+c.Name, "request/"+r.Name, "node/"+node))
+		parts = append(parts, message)
 	}
 	return strings.Join(parts, "; ")
 }

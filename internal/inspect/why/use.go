@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -83,42 +82,4 @@ func readData(raw []byte) (hcas, gids []string) {
 		}
 	}
 	return hcas, gids
-}
-
-// Unusable returns a finding for each device that containers cannot use.
-func Unusable(claim *resourceapi.ResourceClaim) (out []Finding) {
-	for _, u := range usesOf(claim) {
-		if u.Usable == metav1.ConditionFalse {
-			out = append(out, Finding{
-				Reason: "DeviceNotUsable", Claim: claim.Name, Devices: []string{u.Device},
-				Message: fmt.Sprintf("device %s of claim %s cannot be used: %s", u.Device, claim.Name, text.Foreign(u.Checks)),
-				Remedy:  "a program would fall back to TCP; docs/slow-job.md has the remedies",
-			})
-		}
-	}
-	return out
-}
-
-// use writes what the containers have of a device.
-func (t *textWriter) use(u *DeviceUse) {
-	var parts []string
-	if len(u.HCAs) > 0 {
-		parts = append(parts, model.List(u.HCAs, "", t.most))
-	}
-	if u.Interface != "" {
-		parts = append(parts, "interface "+u.Interface)
-	}
-	if len(u.Addresses) > 0 {
-		parts = append(parts, model.List(u.Addresses, "", t.most))
-	}
-	if parts == nil {
-		return
-	}
-	t.printf("  %s: %s\n", u.Device, strings.Join(parts, ", "))
-	if len(u.GIDs) > 0 {
-		t.printf("    GIDs: %s\n", model.List(u.GIDs, "", t.most))
-	}
-	if u.Usable == metav1.ConditionTrue {
-		t.printf("    %s\n", text.Foreign(u.Checks))
-	}
 }

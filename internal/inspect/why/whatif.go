@@ -86,7 +86,7 @@ func (w *whatIf) run(ctx context.Context) error {
 		return nil
 	}
 	for _, step := range []func(context.Context){
-		w.constraints, w.selectors, w.tolerations, w.counts, w.capacity, w.ends, w.others, w.elsewhere,
+		w.tryWithoutConstraints, w.tryWithoutSelectors, w.tryTolerations, w.tryFewer, w.tryDefaultCapacity, w.tryEnds, w.tryOneClaim, w.tryOtherNodes,
 	} {
 		step(ctx)
 	}
@@ -97,7 +97,7 @@ func (w *whatIf) run(ctx context.Context) error {
 	return w.err
 }
 
-func (w *whatIf) constraints(ctx context.Context) {
+func (w *whatIf) tryWithoutConstraints(ctx context.Context) {
 	for i, claim := range w.claims {
 		for j, constraint := range claim.Spec.Devices.Constraints {
 			what := fmt.Sprintf("constraint %d (%s) of %s were left out", j+1, constraintText(constraint), claim.Name)
@@ -120,7 +120,7 @@ func constraintText(c resourceapi.DeviceConstraint) string {
 	return text
 }
 
-func (w *whatIf) selectors(ctx context.Context) {
+func (w *whatIf) tryWithoutSelectors(ctx context.Context) {
 	for i, claim := range w.claims {
 		for _, r := range model.RequestsOf(claim) {
 			for j := range *r.Selectors {
@@ -144,8 +144,8 @@ func edits(claim int, name string, edit func(model.Request)) func([]*resourceapi
 	}
 }
 
-// tolerations tries to tolerate each taint that rules devices out, then all of them.
-func (w *whatIf) tolerations(ctx context.Context) {
+// tryTolerations tries to tolerate each taint that rules devices out, then all of them.
+func (w *whatIf) tryTolerations(ctx context.Context) {
 	var keys []string
 	taints := map[string][]model.Taint{}
 	for _, r := range w.rulings {
@@ -175,8 +175,8 @@ func (w *whatIf) tolerations(ctx context.Context) {
 	}
 }
 
-// counts finds the largest number of devices that a request could get.
-func (w *whatIf) counts(ctx context.Context) {
+// tryFewer finds the largest number of devices that a request could get.
+func (w *whatIf) tryFewer(ctx context.Context) {
 	for i, claim := range w.claims {
 		for _, r := range model.RequestsOf(claim) {
 			for n := min(r.Count-1, resourceapi.AllocationResultsMaxSize); n > 0; n-- {
@@ -189,7 +189,7 @@ func (w *whatIf) counts(ctx context.Context) {
 	}
 }
 
-func (w *whatIf) capacity(ctx context.Context) {
+func (w *whatIf) tryDefaultCapacity(ctx context.Context) {
 	for i, claim := range w.claims {
 		for _, r := range model.RequestsOf(claim) {
 			if *r.Capacity != nil {
@@ -200,8 +200,8 @@ func (w *whatIf) capacity(ctx context.Context) {
 	}
 }
 
-// ends tries the end of each claim that holds devices of the requests' classes.
-func (w *whatIf) ends(ctx context.Context) {
+// tryEnds tries the end of each claim that holds devices of the requests' classes.
+func (w *whatIf) tryEnds(ctx context.Context) {
 	var inTheWay []*resourceapi.ResourceClaim
 	for _, r := range w.rulings {
 		for _, claim := range r.Holders() {
@@ -239,9 +239,9 @@ func usedBy(claim *resourceapi.ResourceClaim) string {
 	return " (" + model.List(pods, "pod", 3) + ")"
 }
 
-// others tries each of the pod's claims alone. Claims that fit only alone need one common claim,
+// tryOneClaim tries each of the pod's claims alone. Claims that fit only alone need one common claim,
 // or other nodes.
-func (w *whatIf) others(ctx context.Context) {
+func (w *whatIf) tryOneClaim(ctx context.Context) {
 	if len(w.claims) < 2 {
 		return
 	}
@@ -250,8 +250,8 @@ func (w *whatIf) others(ctx context.Context) {
 	}
 }
 
-// elsewhere tries the nodes where the pod cannot go.
-func (w *whatIf) elsewhere(ctx context.Context) {
+// tryOtherNodes tries the nodes where the pod cannot go.
+func (w *whatIf) tryOtherNodes(ctx context.Context) {
 	if w.try(ctx, ChangeNodes, "", w.shut, w.claims, nil) {
 		last := &w.remedies[len(w.remedies)-1]
 		last.What = "the pod could go to node " + last.Node

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
@@ -46,20 +47,6 @@ const (
 // Fits reports whether the verdict on a pod that does not exist is that it gets its devices now, or wants none.
 func (v Verdict) Fits() bool { return v == VerdictSchedulable || v == VerdictNoClaims }
 
-// Finding is one problem, or other useful information.
-type Finding struct {
-	// Reason is a word for programs, stable between versions.
-	Reason  string   `json:"reason"`
-	Message string   `json:"message"`
-	Remedy  string   `json:"remedy,omitempty"`
-	Claim   string   `json:"claim,omitempty"`
-	Request string   `json:"request,omitempty"`
-	Node    string   `json:"node,omitempty"`
-	Devices []string `json:"devices,omitempty"`
-	// Minor is set on what passes by itself, and on what does no harm: no problem of the pod.
-	Minor bool `json:"-"`
-}
-
 // Answer explains a pod.
 type Answer struct {
 	Namespace string `json:"namespace"`
@@ -70,9 +57,9 @@ type Answer struct {
 	Node    string  `json:"node,omitempty"`
 	Verdict Verdict `json:"verdict"`
 	// Summary is the answer in a sentence.
-	Summary  string        `json:"summary"`
-	Findings []Finding     `json:"findings,omitempty"`
-	Claims   []ClaimAnswer `json:"claims,omitempty"`
+	Summary  string            `json:"summary"`
+	Findings []finding.Finding `json:"findings,omitempty"`
+	Claims   []ClaimAnswer     `json:"claims,omitempty"`
 	// Remedies are changes after which the claims would fit; see [Remedy].
 	Remedies []Remedy `json:"remedies,omitempty"`
 	// Scheduler is the scheduler's message about the pod.
@@ -83,28 +70,40 @@ type Answer struct {
 	unseen string // of what decides whether claims fit: the end of a sentence
 }
 
+// ClaimAnswer is a claim of the pod.
+type ClaimAnswer struct {
+	// Name is the name of the ResourceClaim, "" for extended resources without one. In is its name
+	// in the pod, or the extended resources of the claim.
+	Name     string                 `json:"name,omitempty"`
+	In       string                 `json:"in"`
+	State    model.ClaimState       `json:"state"`
+	Devices  []string               `json:"devices,omitempty"`
+	Uses     []DeviceUse            `json:"uses,omitempty"`
+	Requests []*model.RequestReport `json:"requests,omitempty"`
+}
+
 // inquiry is the state of one Why.
 type inquiry struct {
 	view    *model.View
 	q       Question
 	a       Answer
-	wanted  []*Wanted
-	unknown []Finding // objects of the pod that could not be read
+	wanted  []*wanted
+	unknown []finding.Finding // objects of the pod that could not be read
 	// open are the nodes where the pod can go, closed the others, and shut the reasons against these.
 	open, closed []*corev1.Node
 	shut         map[string]string
 }
 
-// Wanted is a claim that the pod needs.
-type Wanted struct {
-	In    string
-	Claim *resourceapi.ResourceClaim
+// wanted is a claim that the pod needs, and its name in the pod.
+type wanted struct {
+	in    string
+	claim *resourceapi.ResourceClaim
 	// resources are the extended resources for which the scheduler makes the claim itself.
 	resources []corev1.ResourceName
 }
 
-// Extended reports whether the scheduler makes the claim.
-func (w *Wanted) Extended() bool { return len(w.resources) > 0 }
+// extended reports whether the scheduler makes the claim.
+func (w *wanted) extended() bool { return len(w.resources) > 0 }
 
 // Explain explains a pod. The context bounds the search for remedies, which takes time on a large
 // cluster. When it ends, the answer has the remedies found so far. The error is for missing
@@ -127,13 +126,13 @@ func Explain(ctx context.Context, c *model.Cluster, q Question) (*Answer, error)
 
 func (w *inquiry) answer(ctx context.Context) error {
 	c := CausesOf(w.view, &w.q)
-	w.wanted, w.unknown, w.a.Findings = c.Wanted, c.unknown, c.Found
+	w.wanted, w.unknown, w.a.Findings = c.wanted, c.unknown, c.Found
 	pod := &w.q.Pod
 	switch {
 	case pod.DeletionTimestamp != nil:
-		w.ending()
+		w.concludeEnding()
 	case model.Ended(pod):
-		w.done()
+		w.concludeEnded()
 		return nil
 	case len(w.wanted) == 0 && c.broken+len(c.unknown) == 0:
 		w.conclude(VerdictNoClaims, "it asks for no device by a claim or an extended resource of a DeviceClass")
@@ -141,26 +140,14 @@ func (w *inquiry) answer(ctx context.Context) error {
 	case c.broken > 0:
 		w.conclude(VerdictBroken, "%s", w.a.Findings[0].Message)
 	}
-	if err := w.unallocated(ctx); err != nil {
+	if err := w.explainPending(ctx); err != nil {
 		return err
 	}
-	w.bound()
+	w.concludeAllocated()
 	return nil
 }
 
-// conclude sets the verdict. Only the first call counts: it is the problem to solve first.
-func (w *inquiry) conclude(v Verdict, format string, args ...any) {
-	if w.a.Verdict == "" {
-		w.a.Verdict, w.a.Summary = v, fmt.Sprintf(format, args...)
-	}
-}
-
-// reported reports whether there is a finding with a reason.
-func (a *Answer) reported(reason string) bool {
-	return slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Reason == reason })
-}
-
-func (w *inquiry) find(f ...Finding) { w.a.Findings = append(w.a.Findings, f...) }
+func (w *inquiry) find(f ...finding.Finding) { w.a.Findings = append(w.a.Findings, f...) }
 
 // schedulerSays returns the scheduler's message about a waiting pod.
 func schedulerSays(pod *corev1.Pod) string {
