@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// large finds the types of a package with too many methods, and those whose number in the list is not theirs any more.
+// large finds the types of a package with too many methods, and those in the list that grew, or have not too many any more.
 func (r Rule) large(g Graph, p *Package) []string {
 	if r.Most == 0 {
 		return nil
@@ -36,8 +36,10 @@ func (r Rule) large(g Graph, p *Package) []string {
 		g.addMethods(methods, p, name)
 		n := len(methods) + takes[name]
 		switch known, ok := r.Large[p.ImportPath+"."+name]; {
-		case ok && n != known:
-			out = append(out, fmt.Sprintf("%s: type %s has %d methods, and %d in the list", p.ImportPath, name, n, known))
+		case ok && n > known:
+			out = append(out, fmt.Sprintf("%s: type %s grew from %d methods to %d", p.ImportPath, name, known, n))
+		case ok && n <= r.Most:
+			out = append(out, fmt.Sprintf("%s: type %s has %d methods: take it off the list", p.ImportPath, name, n))
 		case !ok && n > r.Most:
 			out = append(out, fmt.Sprintf("%s: type %s has %d methods", p.ImportPath, name, n))
 		}

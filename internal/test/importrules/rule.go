@@ -27,8 +27,8 @@ type Rule struct {
 	// Names are functions and variables that must not be used, by import path and name: "os.Rename", "net/http.Get".
 	Names []string
 	// Most is the largest number of methods that a type may have, 0 for any: its own, those of embedded types, and the
-	// functions of its package whose first parameter it is, contexts aside. Large are the types that had more when the
-	// rule was made, with their numbers. The list only shrinks.
+	// functions of its package whose first parameter it is, contexts aside. Large are the types that may have
+	// more, with their numbers. The list only shrinks.
 	Most  int
 	Large map[string]int
 }
