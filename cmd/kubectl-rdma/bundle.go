@@ -19,6 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/bundle"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // Bounds of what is asked of drivers.
@@ -72,9 +73,9 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	pods, err := source.Cluster.DriverPods(chosen...)
+	pods, err := source.Cluster.DriverPods(chosen)
 	if err != nil {
-		if len(chosen) > 0 {
+		if !chosen.All() {
 			return err
 		}
 		source.Missing = append(source.Missing, err.Error())
@@ -103,14 +104,14 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 	return nil
 }
 
-// read reads the objects. The chosen nodes are none for all.
-func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []string, error) {
+// read reads the objects, and returns the chosen nodes.
+func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, model.NodeChoice, error) {
 	quiet := *b.plugin
 	quiet.ErrOut = &bytes.Buffer{} // the archive says what is missing
 	c, chosen, err := b.nodes.read(ctx, &quiet, names, collect.Claims, collect.Pods, collect.UserPods, collect.Nodes,
 		collect.Classes, collect.Rules, collect.Templates, collect.Events, collect.EmptyNodes)
 	if err != nil {
-		return nil, nil, err
+		return nil, chosen, err
 	}
 	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: c.Unread.Why()}
 	if names := c.Lookalikes(); names != "" {

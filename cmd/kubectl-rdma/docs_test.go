@@ -59,8 +59,9 @@ func words(command string) []string {
 }
 
 var (
-	reasonInCode = regexp.MustCompile(`(?:\b(?:problem|note|failed|warning)\(\s*|\b(?:id|ID|noDevices)(?::| =)\s+|none, noDevices = "[^"]*", )"([A-Z]\w+)"`)
-	rowInDocs    = regexp.MustCompile("(?m)^\\| (`\\w+`(?:, `\\w+`)*) \\|")
+	reasonInCode = regexp.MustCompile(`(?:\b(?:problem|note|failed|warning|fault)\(\s*` +
+		`|\b(?:id|ID|noDevices)(?::| =)\s+)"([A-Z]\w+)"`)
+	rowInDocs = regexp.MustCompile("(?m)^\\| (`\\w+`(?:, `\\w+`)*) \\|")
 )
 
 // TestDocsReasons: the tables have every verdict and every reason of a finding.

@@ -44,7 +44,7 @@ missing) or Unknown. -o wide says why a driver publishes nothing.`,
 			if err := known(corev1.Resource("nodes"), names, c.Nodes, func(n corev1.Node) string { return n.Name }); err != nil {
 				return err
 			}
-			if len(c.Nodes) == 0 && nodes.LabelSelector+nodes.FieldSelector != "" { // ListNodes would take those of the slices
+			if len(c.Nodes) == 0 && nodes.LabelSelector+nodes.FieldSelector != "" { // lists.Nodes would take those of the slices
 				return printList(o, nodeList, nil, noResources, lists.NodeTable)
 			}
 			list, err := lists.Nodes(cmd.Context(), c, names...)
@@ -89,26 +89,26 @@ func (n *nodeChoice) register(p *plugin, cmd *cobra.Command) {
 }
 
 // read reads the slices and other kinds of objects, and also the nodes if a label selector chooses them. args are names
-// of nodes, as those of the flag. It returns the names of the chosen nodes, none for all nodes.
+// of nodes, as those of the flag. It returns the choice.
 func (n *nodeChoice) read(ctx context.Context, p *plugin, args []string, others ...collect.Kind) (*model.Cluster,
-	[]string, error) {
+	model.NodeChoice, error) {
 	names := append(slices.Clone(n.names), args...)
 	if n.selector == "" {
 		c, err := p.read(ctx, collect.Reader{}, collect.Slices, others...)
 		if err == nil {
 			err = p.exist(ctx, names, c.Slices)
 		}
-		return c, names, err
+		return c, model.NodeChoice{Names: names}, err
 	}
+	chosen := model.NodeChoice{FromSelector: true}
 	c, err := p.read(ctx, collect.Reader{Nodes: metav1.ListOptions{LabelSelector: n.selector}}, collect.Nodes,
 		append([]collect.Kind{collect.Slices}, others...)...)
 	if err != nil {
-		return nil, nil, err
+		return nil, chosen, err
 	}
-	chosen := []string{""} // "" matches no node: an empty list would mean all nodes
 	for _, node := range c.Nodes {
 		if len(names) == 0 || slices.Contains(names, node.Name) {
-			chosen = append(chosen, node.Name)
+			chosen.Names = append(chosen.Names, node.Name)
 		}
 	}
 	return c, chosen, nil

@@ -87,7 +87,7 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	pods, err := c.DriverPods(chosen...)
+	pods, err := c.DriverPods(chosen)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (p *plugin) standing(ctx context.Context, c *model.Cluster, namespace strin
 	if err != nil {
 		return nil, err
 	}
-	hcas, err := c.ListHCAs(ctx, false)
+	hcas, err := c.ListHCAs(ctx, false, model.NodeChoice{})
 	if err != nil {
 		return nil, err
 	}

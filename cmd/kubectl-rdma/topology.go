@@ -54,12 +54,12 @@ host, cdi-gen topology shows everything, with the distances.
 				return err
 			}
 			if check {
-				return o.wiring(lists.CompareWiring(c, table, chosen...))
+				return o.wiring(lists.CompareWiring(c, table, chosen))
 			}
 			if cluster {
-				return o.rails(lists.Rails(c, chosen...))
+				return o.rails(lists.Rails(c, chosen))
 			}
-			list, err := lists.Topologies(cmd.Context(), c, chosen...)
+			list, err := lists.Topologies(cmd.Context(), c, chosen)
 			if err != nil {
 				return err
 			}

@@ -178,12 +178,12 @@ func (t *tester) choose(ctx context.Context, names []string) ([]model.HCA, error
 	if len(c.Unread) > 0 {
 		return nil, fmt.Errorf("read the cluster: %s; nothing was created", strings.Join(c.Unread.Why(), "; "))
 	}
-	hcas, err := c.ListHCAs(ctx, true, chosen...)
+	hcas, err := c.ListHCAs(ctx, true, chosen)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(hcas, func(a, b model.HCA) int {
-		return slices.Index(chosen, a.Node) - slices.Index(chosen, b.Node)
+		return slices.Index(chosen.Names, a.Node) - slices.Index(chosen.Names, b.Node)
 	})
 	if hcas, err = traffic.ChooseRails(hcas, t.rails); err != nil {
 		return nil, err

@@ -119,7 +119,7 @@ func hcaNames(ctx context.Context, client kubernetes.Interface, args []string) (
 	if err != nil {
 		return nil, err
 	}
-	devices, err := lists.Devices(ctx, c, lists.DeviceFilter{Nodes: args[:1]})
+	devices, err := lists.Devices(ctx, c, lists.DeviceFilter{Nodes: model.NodeChoice{Names: args[:1]}})
 	if err != nil {
 		return nil, err
 	}

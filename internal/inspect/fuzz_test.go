@@ -58,7 +58,7 @@ func FuzzInspect(f *testing.F) {
 		lists.Claims(ctx, c)
 		_, _ = lists.Nodes(ctx, c)
 		var text bytes.Buffer
-		nodes, _ := lists.Topologies(ctx, c)
+		nodes, _ := lists.Topologies(ctx, c, model.NodeChoice{})
 		for _, n := range nodes {
 			_ = n.WriteTree(&text, topology.BoxLines)
 		}

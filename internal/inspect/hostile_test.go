@@ -245,7 +245,7 @@ func allTables(t *testing.T, c *model.Cluster) (string, error) {
 		}
 		text.Write(printed(t, lists.DeviceTable(devices), wide))
 	}
-	pictures, err := lists.Topologies(t.Context(), c)
+	pictures, err := lists.Topologies(t.Context(), c, model.NodeChoice{})
 	for _, p := range pictures {
 		must.NoError(t, p.WriteTree(&text, topology.BoxLines))
 	}

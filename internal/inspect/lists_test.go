@@ -70,7 +70,7 @@ func TestClaims(t *testing.T) {
 }
 
 func TestTopologies(t *testing.T) {
-	all, err := lists.Topologies(context.Background(), mixedCluster(t))
+	all, err := lists.Topologies(context.Background(), mixedCluster(t), model.NodeChoice{})
 	must.NoError(t, err)
 	for _, n := range all {
 		var b bytes.Buffer
@@ -78,7 +78,7 @@ func TestTopologies(t *testing.T) {
 		golden.Bytes(t, "topology/"+n.Node+".txt", b.Bytes())
 	}
 	golden.JSON(t, "topology/node2", all[1])
-	one, err := lists.Topologies(context.Background(), mixedCluster(t), "node3")
+	one, err := lists.Topologies(context.Background(), mixedCluster(t), model.NodeChoice{Names: []string{"node3"}})
 	if err != nil || len(one) != 1 || one[0].Node != "node3" {
 		t.Errorf("one node: %+v, %v", one, err)
 	}

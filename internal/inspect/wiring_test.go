@@ -22,9 +22,9 @@ func TestWiring(t *testing.T) {
 	patch.File(t, "testdata/wiring/cluster.yaml", &in)
 	must.NoError(t, in.Plan.Check(true))
 	c := &model.Cluster{Slices: in.Slices}
-	planned := lists.CompareWiring(c, &in.Plan)
+	planned := lists.CompareWiring(c, &in.Plan, model.NodeChoice{})
 	golden.JSON(t, "wiring/planned", planned)
 	golden.Bytes(t, "wiring/planned.txt", printed(t, lists.WiringTable(planned.Differences), false))
-	golden.JSON(t, "wiring/unplanned", lists.CompareWiring(c, nil))
-	golden.JSON(t, "wiring/one-node", lists.CompareWiring(c, &in.Plan, "a"))
+	golden.JSON(t, "wiring/unplanned", lists.CompareWiring(c, nil, model.NodeChoice{}))
+	golden.JSON(t, "wiring/one-node", lists.CompareWiring(c, &in.Plan, model.NodeChoice{Names: []string{"a"}}))
 }

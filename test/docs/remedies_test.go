@@ -12,10 +12,11 @@ import (
 )
 
 var (
-	findingInCode = regexp.MustCompile(`(?:\b(?:problem|note|failed|warning)\(\s*|\b(?:id|ID|noDevices)(?::| =)\s+|none, noDevices = "[^"]*", )"([A-Z]\w+)"`)
-	warningRow    = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| Warning \\|")
-	notesCommand  = regexp.MustCompile(`(?m)^  (kubectl|helm)(?: -n \{\{.*?\}\})? ([a-z]+)(?: ([a-z]+))?`)
-	codeWord      = regexp.MustCompile("`(\\w+)`")
+	findingInCode = regexp.MustCompile(`(?:\b(?:problem|note|failed|warning|fault)\(\s*` +
+		`|\b(?:id|ID|noDevices)(?::| =)\s+)"([A-Z]\w+)"`)
+	warningRow   = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| Warning \\|")
+	notesCommand = regexp.MustCompile(`(?m)^  (kubectl|helm)(?: -n \{\{.*?\}\})? ([a-z]+)(?: ([a-z]+))?`)
+	codeWord     = regexp.MustCompile("`(\\w+)`")
 )
 
 // TestRemediesHaveRows: whatever tells somebody to do something has a row in docs/dev/remedies.md. TestRowsNameTests

@@ -8,6 +8,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -48,7 +49,7 @@ func Claims(ctx context.Context, c *model.Cluster) []Claim {
 		}
 		out = append(out, Claim{
 			Namespace: claim.Namespace, Name: claim.Name, State: model.StateOf(claim), Node: model.ClaimNode(claim),
-			Classes: classesOf(claim), Devices: model.AllocatedTo(claim), IBDevs: v.IbdevsOf(claim),
+			Classes: classesOf(claim), Devices: model.AllocatedTo(claim), IBDevs: ibdevsOf(v, claim),
 			Pods: model.PodsOf(claim), PodGroups: model.PodGroupsOf(claim),
 			Addresses: addressesOf(claim), NotReady: notReady(claim), Created: claim.CreationTimestamp,
 		})
@@ -94,6 +95,18 @@ func notReady(claim *resourceapi.ResourceClaim) []string {
 			if s.Driver == rdma.Domain && c.Type == "Ready" && c.Status == metav1.ConditionFalse {
 				out = append(out, s.Device+": "+c.Message)
 			}
+		}
+	}
+	return out
+}
+
+// ibdevsOf returns the kernel's names of a claim's devices.
+func ibdevsOf(v *model.View, claim *resourceapi.ResourceClaim) []string {
+	var out []string
+	for _, r := range model.ResultsOf(claim) {
+		d := v.Known[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]
+		if d != nil && r.Driver == rdma.Domain && d.Text(rdma.AttributeIBDev) != "" {
+			out = model.AppendNew(out, d.Text(rdma.AttributeIBDev))
 		}
 	}
 	return out

@@ -38,8 +38,7 @@ type Capacity struct {
 
 // DeviceFilter selects devices. An empty field selects all.
 type DeviceFilter struct {
-	// Nodes are names of nodes.
-	Nodes []string
+	Nodes model.NodeChoice
 	// Class is the name of a DeviceClass; Expression is CEL, as in its selector.
 	Class, Expression string
 }
@@ -54,7 +53,7 @@ func Devices(ctx context.Context, c *model.Cluster, f DeviceFilter) ([]Device, e
 	}
 	var out []Device
 	for _, d := range v.Devices {
-		if d.Slice.Spec.Driver != rdma.Domain || len(f.Nodes) > 0 && !slices.Contains(f.Nodes, d.Node()) {
+		if d.Slice.Spec.Driver != rdma.Domain || !f.Nodes.Has(d.Node()) {
 			continue
 		}
 		i, err := v.CEL.FirstMismatch(ctx, selectors, d)
@@ -126,8 +125,8 @@ func attributesOf(d *model.Device) map[string]any {
 }
 
 // text returns an attribute of a reported device as text, "" if it is absent.
-func (d *Device) text(name string) string {
-	if v, ok := d.Attributes[name]; ok {
+func (d *Device) text(name resourceapi.QualifiedName) string {
+	if v, ok := d.Attributes[string(name)]; ok {
 		return fmt.Sprint(v)
 	}
 	return ""

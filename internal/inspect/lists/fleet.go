@@ -74,28 +74,17 @@ func (f *Fleet) addNodes(v *model.View) {
 
 // addHCAs counts HCAs: one has several devices if claims can get it alone and in shares.
 func (f *Fleet) addHCAs(v *model.View) {
-	const isHCA, isDrained, isFailed = 1, 2, 4
-	hcas := map[string]int{}
-	for _, d := range v.Devices {
-		if d.Slice.Spec.Driver != rdma.Domain || d.Text(rdma.AttributeGroup) != "" {
-			continue
-		}
-		name := d.ID.Pool.String() + "/" + model.HCAOf(d.Name)
-		hcas[name] |= isHCA
-		for _, t := range d.AllTaints() {
-			switch {
-			case !t.KeepsAway():
-			case t.Drain != nil:
-				hcas[name] |= isDrained
-			case strings.HasPrefix(t.Key, rdma.Domain+"/"):
-				hcas[name] |= isFailed
+	for _, h := range v.HCAs(model.NodeChoice{}) {
+		drained, failed := false, false
+		for _, d := range h.Devices {
+			for _, t := range d.AllTaints() {
+				drained = drained || t.KeepsAway() && t.Drain != nil
+				failed = failed || t.KeepsAway() && t.Drain == nil && strings.HasPrefix(t.Key, rdma.Domain+"/")
 			}
 		}
-	}
-	for _, state := range hcas {
 		increase(f.HCAs, true)
-		increase(f.Drained, state&isDrained != 0)
-		increase(f.Failed, state&isFailed != 0)
+		increase(f.Drained, drained)
+		increase(f.Failed, failed)
 	}
 }
 

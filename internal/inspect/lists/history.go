@@ -138,9 +138,9 @@ func eventsAbout(events []corev1.Event, node, hca string) []PastEvent {
 // WriteText writes the history for people. Texts of others are bounded and escaped.
 func (h *DeviceHistory) WriteText(w io.Writer) error {
 	b := new(strings.Builder)
-	text.Fprintf(b, "%s/%s (%s): %s\n", h.Node, h.Name, h.text(rdma.AttributeIBDev),
-		strings.Join(slices.DeleteFunc([]string{h.text(rdma.AttributeProtocol), h.text(rdma.AttributeFunction), h.rate(), string(h.State)},
-			func(s string) bool { return s == "" }), ", "))
+	facts := []string{h.text(rdma.AttributeProtocol), h.text(rdma.AttributeFunction), h.rate(), string(h.State)}
+	facts = slices.DeleteFunc(facts, func(s string) bool { return s == "" })
+	text.Fprintf(b, "%s/%s (%s): %s\n", h.Node, h.Name, h.text(rdma.AttributeIBDev), strings.Join(facts, ", "))
 	switch {
 	case h.rulesUnread:
 		fmt.Fprintln(b, "Taints of DeviceTaintRules could not be read.")

@@ -93,7 +93,7 @@ func Pods(ctx context.Context, c *model.Cluster) []Pod {
 		for _, claim := range users[model.NameOf(p)] { // those for extended resources
 			claims = model.AppendNew(claims, claim)
 		}
-		if len(claims) == 0 && !mayAsk(v, p, causes.Claims(false), ours) {
+		if len(claims) == 0 && !facts.mayAsk(v, p, causes.Claims(false), ours) {
 			continue
 		}
 		pod := Pod{
@@ -126,55 +126,44 @@ func usersOf(v *model.View, ours map[string]bool) map[types.NamespacedName][]*re
 	return out
 }
 
-// podFacts is what was read about pods, by pod and by namespace.
+// podFacts is what was read about pods: events by pod, and templates, nil if they were not read.
 type podFacts struct {
 	events    map[types.UID][]corev1.Event
-	templates map[string]map[string]bool
+	templates map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
 }
 
 func factsOfPods(c *model.Cluster) podFacts {
-	f := podFacts{map[types.UID][]corev1.Event{}, map[string]map[string]bool{}}
+	f := podFacts{events: map[types.UID][]corev1.Event{}}
 	for _, e := range c.Events {
 		f.events[e.InvolvedObject.UID] = append(f.events[e.InvolvedObject.UID], e)
 	}
 	for _, events := range f.events {
 		model.SortEvents(events)
 	}
-	for i := range c.Templates {
-		t := &c.Templates[i]
-		if f.templates[t.Namespace] == nil {
-			f.templates[t.Namespace] = map[string]bool{}
-		}
-		f.templates[t.Namespace][t.Name] = true
+	if c.Templates != nil {
+		f.templates = map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{}
 	}
-	if c.Templates != nil { // a template that was not listed does not exist
-		for i := range c.UserPods {
-			f.addMissing(&c.UserPods[i])
-		}
+	for i := range c.Templates {
+		f.templates[model.NameOf(&c.Templates[i])] = &c.Templates[i]
 	}
 	return f
 }
 
-func (f *podFacts) addMissing(pod *corev1.Pod) {
-	for _, ref := range pod.Spec.ResourceClaims {
-		name := ptr.Deref(ref.ResourceClaimTemplateName, "")
-		if name == "" || f.templates[pod.Namespace][name] {
-			continue
-		}
-		if f.templates[pod.Namespace] == nil {
-			f.templates[pod.Namespace] = map[string]bool{}
-		}
-		f.templates[pod.Namespace][name] = false
-	}
-}
-
 func (f *podFacts) question(pod *corev1.Pod) *why.Question {
-	return &why.Question{Pod: *pod, Events: f.events[pod.UID], Templates: f.templates[pod.Namespace]}
+	q := &why.Question{Pod: *pod, Events: f.events[pod.UID], Templates: map[string]bool{}}
+	for _, ref := range pod.Spec.ResourceClaims {
+		if name := ptr.Deref(ref.ResourceClaimTemplateName, ""); name != "" && f.templates != nil {
+			q.Templates[name] = f.templates[types.NamespacedName{Namespace: pod.Namespace, Name: name}] != nil
+		}
+	}
+	return q
 }
 
 // mayAsk reports whether a pod without a claim for RDMA devices asks for some: by a template, by extended resources, or
 // by a claim or template that is missing, so that nobody can tell.
-func mayAsk(v *model.View, pod *corev1.Pod, unmade []*resourceapi.ResourceClaim, ours map[string]bool) bool {
+func (f *podFacts) mayAsk(
+	v *model.View, pod *corev1.Pod, unmade []*resourceapi.ResourceClaim, ours map[string]bool,
+) bool {
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]
 		name, _, err := resourceclaim.Name(pod, ref)
@@ -184,10 +173,8 @@ func mayAsk(v *model.View, pod *corev1.Pod, unmade []*resourceapi.ResourceClaim,
 		case ref.ResourceClaimTemplateName == nil:
 			return true
 		default:
-			t := slices.IndexFunc(v.Cluster.Templates, func(t resourceapi.ResourceClaimTemplate) bool {
-				return t.Namespace == pod.Namespace && t.Name == *ref.ResourceClaimTemplateName
-			})
-			if t < 0 || concerns(&resourceapi.ResourceClaim{Spec: v.Cluster.Templates[t].Spec.Spec}, ours) {
+			t := f.templates[types.NamespacedName{Namespace: pod.Namespace, Name: *ref.ResourceClaimTemplateName}]
+			if t == nil || concerns(&resourceapi.ResourceClaim{Spec: t.Spec.Spec}, ours) {
 				return true
 			}
 		}
@@ -202,7 +189,7 @@ func addClaim(v *model.View, pod *Pod, claim *resourceapi.ResourceClaim) {
 			pod.Devices = model.AppendNew(pod.Devices, model.DeviceName(structured.MakeDeviceID(r.Driver, r.Pool, r.Device)))
 		}
 	}
-	pod.IBDevs = append(pod.IBDevs, v.IbdevsOf(claim)...)
+	pod.IBDevs = append(pod.IBDevs, ibdevsOf(v, claim)...)
 	pod.Addresses = append(pod.Addresses, addressesOf(claim)...)
 	pod.Node = cmp.Or(pod.Node, model.ClaimNode(claim))
 	if claim.Status.Allocation == nil && pod.Status != "Terminating" {

@@ -53,17 +53,16 @@ type PolicyAnswer struct {
 	Slices  []resourceapi.ResourceSlice
 }
 
-// Unasked returns an answer for each node that publishes devices and has none of the driver's pods to ask. The chosen
-// nodes are as in [model.Cluster.DriverPods].
-func Unasked(c *model.Cluster, asked []corev1.Pod, chosen []string) (out []PolicyAnswer) {
+// Unasked returns an answer for each node that publishes devices and has none of the driver's pods to ask.
+// The nodes are as in [model.Cluster.DriverPods].
+func Unasked(c *model.Cluster, asked []corev1.Pod, nodes model.NodeChoice) (out []PolicyAnswer) {
 	seen := map[string]bool{}
 	for _, p := range asked {
 		seen[p.Spec.NodeName] = true
 	}
 	for _, s := range c.Slices {
 		node := ptr.Deref(s.Spec.NodeName, "")
-		if s.Spec.Driver != rdma.Domain || len(s.Spec.Devices) == 0 || seen[node] ||
-			len(chosen) > 0 && !slices.Contains(chosen, node) {
+		if s.Spec.Driver != rdma.Domain || len(s.Spec.Devices) == 0 || seen[node] || !nodes.Has(node) {
 			continue
 		}
 		seen[node] = true

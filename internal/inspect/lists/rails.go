@@ -32,19 +32,28 @@ type Rail struct {
 	nodes map[string]bool
 }
 
-// Rails returns the rails of the cluster, or of nodes with these names, by number. VFs and SFs are left out: they share
-// the port of their PF.
-func Rails(c *model.Cluster, nodes ...string) []Rail {
-	count := railCount{rails: map[railID]*Rail{}, nodes: map[string]bool{}, seen: map[string]bool{}}
-	for _, d := range c.View().Devices {
-		if d.Slice.Spec.Driver == rdma.Domain && (len(nodes) == 0 || slices.Contains(nodes, d.Node())) {
-			count.add(d)
+type railID struct{ rail, protocol, subnet string }
+
+// Rails returns the rails of the cluster, or of some nodes, by number. VFs and SFs are left out: they share the port of
+// their PF.
+func Rails(c *model.Cluster, nodes model.NodeChoice) []Rail {
+	v := c.View()
+	rails := map[railID]*Rail{}
+	for _, h := range v.HCAs(nodes) {
+		if !h.Whole() {
+			continue
 		}
+		id := railID{h.Rail, h.Protocol, h.Subnet}
+		if rails[id] == nil {
+			rails[id] = &Rail{
+				Rail: h.Rail, Protocol: h.Protocol, Subnet: h.Subnet, Rates: map[string]int{}, nodes: map[string]bool{},
+			}
+		}
+		rails[id].add(h)
 	}
 	out := []Rail{}
-	for _, r := range count.rails {
-		r.Nodes = len(r.nodes)
-		r.Missing = count.missing(r.Rail)
+	for _, r := range rails {
+		r.Nodes, r.Missing = len(r.nodes), missing(v, nodes, rails, r.Rail)
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b Rail) int {
@@ -54,54 +63,33 @@ func Rails(c *model.Cluster, nodes ...string) []Rail {
 	return out
 }
 
-type railID struct{ rail, protocol, subnet string }
-
-// railCount has the rails, and the nodes with RDMA devices.
-type railCount struct {
-	rails map[railID]*Rail
-	nodes map[string]bool
-	seen  map[string]bool // HCAs: one may be published in two forms
-}
-
-func (c *railCount) add(d *model.Device) {
-	node := d.ID.Pool.String()
-	c.nodes[node] = true
-	hca := node + "/" + model.HCAOf(d.Name)
-	if c.seen[hca] || d.Text(rdma.AttributeGroup) != "" || d.Text(rdma.AttributeFunction) == "vf" || d.Text(rdma.AttributeFunction) == "sf" {
-		return
-	}
-	c.seen[hca] = true
-	id := railID{d.Text(rdma.AttributeRail), d.Text(rdma.AttributeProtocol), d.Text(rdma.AttributeSubnetPrefix)}
-	if c.rails[id] == nil {
-		c.rails[id] = &Rail{
-			Rail: id.rail, Protocol: id.protocol, Subnet: id.subnet, Rates: map[string]int{}, nodes: map[string]bool{},
-		}
-	}
-	c.rails[id].add(node, d)
-}
-
-// missing returns the nodes without an HCA on a rail of this number, whatever its protocol and subnet are.
-func (c *railCount) missing(rail string) (out []string) {
+// missing returns the nodes that publish RDMA devices, and no HCA on a rail of this number, whatever its protocol and
+// subnet are.
+func missing(v *model.View, nodes model.NodeChoice, rails map[railID]*Rail, rail string) (out []string) {
 	if rail == "" {
 		return nil
 	}
-	for _, node := range slices.Sorted(maps.Keys(c.nodes)) {
-		on := false
-		for id, r := range c.rails {
-			on = on || id.rail == rail && r.nodes[node]
+	on := map[string]bool{}
+	for id, r := range rails {
+		if id.rail == rail {
+			maps.Copy(on, r.nodes)
 		}
-		if !on {
+	}
+	for _, d := range v.Devices {
+		if node := d.Node(); d.Slice.Spec.Driver == rdma.Domain && nodes.Has(node) && !on[node] {
+			on[node] = true
 			out = append(out, node)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
-func (r *Rail) add(node string, d *model.Device) {
-	r.nodes[node] = true
+func (r *Rail) add(h *model.Published) {
+	r.nodes[h.Node] = true
 	r.HCAs++
-	r.Rates[d.Text(rdma.AttributeRateGbps)]++
-	if slices.ContainsFunc(d.AllTaints(), model.Taint.KeepsAway) {
+	r.Rates[h.Devices[0].Text(rdma.AttributeRateGbps)]++
+	if slices.ContainsFunc(h.Devices[0].AllTaints(), model.Taint.KeepsAway) {
 		r.Tainted++
 	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -105,10 +106,12 @@ func DeviceTable(devices []Device) *metav1.Table {
 		"wide", "PCIe-Root", "Switch", "Rail", "Netdev", "Shares", "Model", "Firmware", "Node-GUID")
 	for i := range devices {
 		d := &devices[i]
-		Row(t, d.Node, d.Name, d.text(rdma.AttributeIBDev), d.text(rdma.AttributeProtocol), d.text(rdma.AttributeFunction), d.rate(),
-			d.text("resource.kubernetes.io/numaNode"), string(d.State), strings.Join(d.Taints, ","), model.Few(d.Claims, 3),
-			d.text("resource.kubernetes.io/pcieRoot"), d.text(rdma.AttributePCIeSwitch), d.text(rdma.AttributeRail), d.text(rdma.AttributeNetdev),
-			d.shares(), d.text(rdma.AttributeModel), d.text(rdma.AttributeFirmware), d.text(rdma.AttributeNodeGUID))
+		Row(t, d.Node, d.Name, d.text(rdma.AttributeIBDev), d.text(rdma.AttributeProtocol),
+			d.text(rdma.AttributeFunction), d.rate(), d.text(deviceattribute.StandardDeviceAttributeNUMANode),
+			string(d.State), strings.Join(d.Taints, ","), model.Few(d.Claims, 3),
+			d.text(deviceattribute.StandardDeviceAttributePCIeRoot), d.text(rdma.AttributePCIeSwitch),
+			d.text(rdma.AttributeRail), d.text(rdma.AttributeNetdev), d.shares(), d.text(rdma.AttributeModel),
+			d.text(rdma.AttributeFirmware), d.text(rdma.AttributeNodeGUID))
 	}
 	return t
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -21,18 +23,18 @@ type NodeTopology struct {
 	*topology.Topology
 }
 
-// Topologies draws the nodes that publish RDMA devices: all, or those with the given names.
+// Topologies draws the nodes that publish RDMA devices: all, or the chosen ones.
 // It adds devices of other drivers that have the standard attributes. Slices have the root
 // and, for HCAs, the nearest switch above a device. The host itself knows more, and
 // cdi-gen topology shows that.
-func Topologies(ctx context.Context, c *model.Cluster, names ...string) ([]NodeTopology, error) {
+func Topologies(ctx context.Context, c *model.Cluster, chosen model.NodeChoice) ([]NodeTopology, error) {
 	v := c.View()
 	byNode := map[string][]*model.Device{}
 	var nodes []string
 	for _, d := range v.Devices {
 		node := d.Node()
 		byNode[node] = append(byNode[node], d)
-		if len(names) == 0 && d.Slice.Spec.Driver == rdma.Domain || slices.Contains(names, node) {
+		if chosen.All() && d.Slice.Spec.Driver == rdma.Domain || slices.Contains(chosen.Names, node) {
 			nodes = model.AppendNew(nodes, node)
 		}
 	}
@@ -133,7 +135,7 @@ func otherDevice(d *model.Device, root string) *topology.Device {
 	out := &topology.Device{
 		Name: d.Name, Kind: topology.Accelerator, Root: root,
 		Address:  d.Text(deviceattribute.StandardDeviceAttributePCIBusID),
-		NUMANode: d.Number(deviceattribute.StandardDeviceAttributeNUMANode), Note: d.Slice.Spec.Driver,
+		NUMANode: numberOf(d, deviceattribute.StandardDeviceAttributeNUMANode), Note: d.Slice.Spec.Driver,
 	}
 	if strings.Contains(d.Slice.Spec.Driver, "gpu") {
 		out.Kind = topology.GPU
@@ -152,9 +154,10 @@ func hcaDevice(d *model.Device, ibdev string) *topology.Device {
 	out := &topology.Device{
 		Name: ibdev, Kind: topology.HCA, Function: rdma.Function(d.Text(rdma.AttributeFunction)),
 		Root:     d.Text(deviceattribute.StandardDeviceAttributePCIeRoot),
-		NUMANode: d.Number(deviceattribute.StandardDeviceAttributeNUMANode),
+		NUMANode: numberOf(d, deviceattribute.StandardDeviceAttributeNUMANode),
 		Port: &topology.Port{
-			Protocol: rdma.Protocol(d.Text(rdma.AttributeProtocol)), Netdev: d.Text(rdma.AttributeNetdev), Rail: d.Number(rdma.AttributeRail),
+			Protocol: rdma.Protocol(d.Text(rdma.AttributeProtocol)), Netdev: d.Text(rdma.AttributeNetdev),
+			Rail: numberOf(d, rdma.AttributeRail),
 		},
 	}
 	if out.Root != "" {
@@ -163,7 +166,7 @@ func hcaDevice(d *model.Device, ibdev string) *topology.Device {
 			out.Address = d.Text(rdma.AttributeParentPCI)
 		}
 	}
-	if rate := d.Number(rdma.AttributeRateGbps); rate != nil {
+	if rate := numberOf(d, rdma.AttributeRateGbps); rate != nil {
 		// The driver publishes the rate only while the port is ACTIVE.
 		out.Port.RateMbps, out.Port.State = *rate*1000, rdma.PortActive
 	}
@@ -175,7 +178,8 @@ func hcaDevice(d *model.Device, ibdev string) *topology.Device {
 // a switch, so the other ports get invented names. The functions of a card are below one port.
 func bridgesOf(d *model.Device, address string) []string {
 	slot, _, _ := strings.Cut(address, ".")
-	if upstream := cmp.Or(d.Text(rdma.AttributePCIeSwitch), d.Text(rdma.Domain+"/"+rdma.AttributePCIeSwitch)); upstream != "" {
+	const name = rdma.AttributePCIeSwitch
+	if upstream := cmp.Or(d.Text(name), d.Text(rdma.Domain+"/"+name)); upstream != "" {
 		return []string{"above " + upstream, upstream, "above " + slot}
 	}
 	return []string{"above " + slot}
@@ -195,4 +199,13 @@ func note(ctx context.Context, v *model.View, d *model.Device) (string, error) {
 		parts = append(parts, fmt.Sprintf("used by %s", text.Count(len(r.Claims), "claim")))
 	}
 	return strings.Join(append(parts, r.Taints...), ", "), nil
+}
+
+// numberOf returns an attribute that is a whole number, else nil.
+func numberOf(d *model.Device, name resourceapi.QualifiedName) *int {
+	n, err := strconv.Atoi(d.Text(name))
+	if err != nil {
+		return nil
+	}
+	return &n
 }

@@ -38,23 +38,17 @@ type Miswired struct {
 // miswiredTaint is the taint of an HCA whose driver has found that it is not connected as planned.
 const miswiredTaint = rdma.Domain + "/miswired"
 
-// CompareWiring compares a plan with the leaf switches of the cluster's HCAs, or of those of nodes with these names.
-// Without a plan it lists what the drivers have found.
-func CompareWiring(c *model.Cluster, plan *v1alpha1.LinkTable, nodes ...string) Wiring {
+// CompareWiring compares a plan with the leaf switches of the HCAs of nodes. Without a plan it lists what the drivers
+// have found.
+func CompareWiring(c *model.Cluster, plan *v1alpha1.LinkTable, nodes model.NodeChoice) Wiring {
 	out := Wiring{Differences: []Miswired{}}
-	seen := map[string]bool{} // HCAs: one may be published in two forms
-	for _, d := range c.View().Devices {
-		if !model.IsWhole(d) || len(nodes) > 0 && !slices.Contains(nodes, d.Node()) {
+	for _, h := range c.View().HCAs(nodes) {
+		if !h.Whole() {
 			continue
 		}
-		h := model.HcaOf(d)
-		if seen[h.Node+"/"+h.Name] {
-			continue
-		}
-		seen[h.Node+"/"+h.Name] = true
 		one := Miswired{
-			Node: h.Node, HCA: h.Name, IBDev: h.IBDev, Rail: h.Rail, Planned: plannedLeaf(plan, d, &h), Seen: h.Leaf,
-			Tainted: slices.ContainsFunc(d.AllTaints(), func(t model.Taint) bool { return t.Key == miswiredTaint }),
+			Node: h.Node, HCA: h.Name, IBDev: h.IBDev, Rail: h.Rail, Planned: plannedLeaf(plan, h), Seen: h.Leaf,
+			Tainted: slices.ContainsFunc(h.Devices[0].AllTaints(), func(t model.Taint) bool { return t.Key == miswiredTaint }),
 		}
 		switch {
 		case one.Tainted, one.Planned != "" && one.Seen != "" && !v1alpha1.SameLeaf(one.Planned, one.Seen):
@@ -65,20 +59,20 @@ func CompareWiring(c *model.Cluster, plan *v1alpha1.LinkTable, nodes ...string) 
 			out.Agreed++
 		}
 	}
-	slices.SortFunc(out.Differences, func(a, b Miswired) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.HCA, b.HCA))
-	})
 	slices.Sort(out.Unseen)
 	return out
 }
 
 // plannedLeaf returns the leaf switch of an HCA's first port in a plan, "" if there is none, or more than one. A slice
 // has the GUID of the node, which is that of the port for HCAs with one port.
-func plannedLeaf(plan *v1alpha1.LinkTable, d *model.Device, h *model.HCA) string {
+func plannedLeaf(plan *v1alpha1.LinkTable, h *model.Published) string {
 	if plan == nil {
 		return ""
 	}
-	port := v1alpha1.LinkPort{Node: h.Node, Names: []string{h.Name, h.IBDev, d.Text(rdma.AttributeNetdev)}, Number: 1, First: true}
+	d := h.Devices[0]
+	port := v1alpha1.LinkPort{
+		Node: h.Node, Names: []string{h.Name, h.IBDev, d.Text(rdma.AttributeNetdev)}, Number: 1, First: true,
+	}
 	if guid, err := rdma.ParseGUID(d.Text(rdma.AttributeNodeGUID)); err == nil {
 		port.GUIDs = []rdma.GUID{guid}
 	}

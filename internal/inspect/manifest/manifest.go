@@ -34,8 +34,8 @@ type Reader struct {
 }
 
 // Read adds the objects of a file, whose documents are YAML or JSON. It takes pods, the pod templates and pod specs in
-// objects of all kinds, and what pods refer to: ResourceClaims, ResourceClaimTemplates and DeviceClasses. It passes over
-// all other objects.
+// objects of all kinds, and what pods refer to: ResourceClaims, ResourceClaimTemplates and DeviceClasses. It passes
+// over all other objects.
 func (r *Reader) Read(data []byte) error {
 	documents, err := Limits.Documents(data)
 	if err != nil {

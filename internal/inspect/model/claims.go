@@ -50,17 +50,6 @@ func AllocatedTo(claim *resourceapi.ResourceClaim) []string {
 	return out
 }
 
-func (v *View) IbdevsOf(claim *resourceapi.ResourceClaim) []string {
-	var out []string
-	for _, r := range ResultsOf(claim) {
-		d := v.Known[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]
-		if d != nil && r.Driver == rdma.Domain && d.Text(rdma.AttributeIBDev) != "" {
-			out = AppendNew(out, d.Text(rdma.AttributeIBDev))
-		}
-	}
-	return out
-}
-
 // ClaimNode returns the node of a claim's devices of this driver, "" if it has none: the driver's
 // pools have the names of their nodes.
 func ClaimNode(claim *resourceapi.ResourceClaim) string {

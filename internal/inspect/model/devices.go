@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
 )
@@ -79,12 +78,4 @@ func (d *Device) Text(name resourceapi.QualifiedName) string {
 		return fmt.Sprint(Value(a))
 	}
 	return ""
-}
-
-func (d *Device) Number(name resourceapi.QualifiedName) *int {
-	n, err := strconv.Atoi(d.Text(name))
-	if err != nil {
-		return nil
-	}
-	return &n
 }

@@ -99,22 +99,21 @@ func (c *Cluster) DriverPlace() string {
 	return "in namespace " + namespace
 }
 
-// DriverPods returns a pod of the driver on each node, or on those with the given names, by the name of the node. A
-// named node without one is an error, unless "" is among the names, which then are those of a selector. None at all
-// is one, too.
-func (c *Cluster) DriverPods(names ...string) ([]corev1.Pod, error) {
+// DriverPods returns the driver's pods of nodes, by the name of the node. It fails if a named node has no driver pod,
+// or if no node has one.
+func (c *Cluster) DriverPods(nodes NodeChoice) ([]corev1.Pod, error) {
 	if i := slices.IndexFunc(c.Unread, func(u Unread) bool { return u.Kind == Pods }); i >= 0 {
 		return nil, fmt.Errorf("find the pods of the driver: %s", c.Unread[i].Why)
 	}
 	found := map[string]corev1.Pod{}
 	drivers, _ := c.driverPods()
 	for node, pod := range drivers {
-		if len(names) == 0 || slices.Contains(names, node) {
+		if nodes.Has(node) {
 			found[node] = *pod
 		}
 	}
-	for _, name := range names {
-		if _, ok := found[name]; !ok && !slices.Contains(names, "") {
+	for _, name := range nodes.Names {
+		if _, ok := found[name]; !ok && !nodes.FromSelector {
 			return nil, fmt.Errorf("find the driver of node %s: it has no pod there; kubectl rdma nodes %s says more", name,
 				text.Shell(name))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// HCA is a whole HCA of a node, as a test of its traffic needs it.
+// HCA is an HCA of a node, as a test of its traffic needs it.
 type HCA struct {
 	Node string `json:"node"`
 	// Name is the name of its device for one claim. IBDev is the kernel's name.
@@ -32,54 +32,72 @@ type HCA struct {
 // String names the HCA as people know it.
 func (h *HCA) String() string { return h.Node + "/" + cmp.Or(h.IBDev, h.Name) }
 
-// ListHCAs returns the HCAs of nodes, or of all nodes, in the order of the nodes' names and of the devices. VFs, SFs
-// and
-// groups are left out. Busy is filled if the caller asks for it: this asks the allocator for each HCA.
-func (c *Cluster) ListHCAs(ctx context.Context, busy bool, nodes ...string) ([]HCA, error) {
-	v := c.View()
-	var out []HCA
-	at := map[string]int{}
+// Published is an HCA, with the devices in which it is published. That for one claim is the first, if there is one.
+type Published struct {
+	HCA
+	Devices []*Device
+}
+
+// Whole reports whether the HCA is neither a VF nor an SF. These share the port of their PF.
+func (p *Published) Whole() bool {
+	function := p.Devices[0].Text(rdma.AttributeFunction)
+	return function != string(rdma.VF) && function != string(rdma.SF)
+}
+
+// HCAs returns the published HCAs of nodes, by node and name. Groups are left out.
+func (v *View) HCAs(nodes NodeChoice) (out []*Published) {
+	at := map[string]*Published{}
 	for _, d := range v.Devices {
-		if !IsWhole(d) || len(nodes) > 0 && !slices.Contains(nodes, d.Node()) {
+		if d.Slice.Spec.Driver != rdma.Domain || d.Text(rdma.AttributeGroup) != "" || !nodes.Has(d.Node()) {
 			continue
 		}
-		h := HcaOf(d)
-		if busy {
-			var err error
-			if h.Busy, err = busyBecause(ctx, v, d); err != nil {
-				return nil, err
-			}
+		id := d.ID.Pool.String() + "/" + HCAOf(d.Name)
+		p := at[id]
+		if p == nil {
+			p = &Published{}
+			at[id] = p
+			out = append(out, p)
 		}
-		i, known := at[h.Node+"/"+h.Name]
-		switch {
-		case !known:
-			at[h.Node+"/"+h.Name] = len(out)
-			out = append(out, h)
-		case !strings.HasPrefix(d.Name, SharedPrefix): // the form for one claim decides
-			out[i] = h
-		}
+		p.Devices = append(p.Devices, d)
 	}
-	slices.SortStableFunc(out, func(a, b HCA) int {
+	for _, p := range out {
+		// The shorter name is that for one claim.
+		slices.SortFunc(p.Devices, func(a, b *Device) int { return cmp.Compare(len(a.Name), len(b.Name)) })
+		p.HCA = hcaOf(p.Devices[0])
+	}
+	slices.SortStableFunc(out, func(a, b *Published) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
-	return out, nil
+	return out
 }
 
-// IsWhole reports whether a device is an HCA of this driver, in one of its forms.
-func IsWhole(d *Device) bool {
-	function := d.Text(rdma.AttributeFunction)
-	return d.Slice.Spec.Driver == rdma.Domain && d.Text(rdma.AttributeGroup) == "" && function != "vf" && function != "sf"
-}
-
-func HcaOf(d *Device) HCA {
+func hcaOf(d *Device) HCA {
 	h := HCA{
-		Node: d.Node(), Name: HCAOf(d.Name), IBDev: d.Text(rdma.AttributeIBDev), Rail: d.Text(rdma.AttributeRail), Leaf: d.Text(rdma.AttributeLeafSwitch),
-		Protocol: d.Text(rdma.AttributeProtocol), Subnet: d.Text(rdma.AttributeSubnetPrefix),
+		Node: d.Node(), Name: HCAOf(d.Name), IBDev: d.Text(rdma.AttributeIBDev), Rail: d.Text(rdma.AttributeRail),
+		Leaf: d.Text(rdma.AttributeLeafSwitch), Protocol: d.Text(rdma.AttributeProtocol),
+		Subnet: d.Text(rdma.AttributeSubnetPrefix),
 	}
 	if rate := d.Attributes[rdma.AttributeRateGbps].IntValue; rate != nil {
 		h.RateGbps = *rate
 	}
 	return h
+}
+
+// ListHCAs returns the whole HCAs of nodes. Busy is filled if the caller asks for it: this asks the allocator for each.
+func (c *Cluster) ListHCAs(ctx context.Context, busy bool, nodes NodeChoice) (out []HCA, err error) {
+	v := c.View()
+	for _, p := range v.HCAs(nodes) {
+		if !p.Whole() {
+			continue
+		}
+		if busy {
+			if p.Busy, err = busyBecause(ctx, v, p.Devices[0]); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, p.HCA)
+	}
+	return out, nil
 }
 
 // busyBecause says why a claim cannot get a device alone, "" if it can.
@@ -115,7 +133,7 @@ func TolerateDrain() resourceapi.DeviceToleration {
 	return resourceapi.DeviceToleration{Key: DrainKey, Operator: resourceapi.DeviceTolerationOpExists}
 }
 
-// sharedPrefix begins the name of an HCA's device for many claims.
+// SharedPrefix begins the name of an HCA's device for many claims.
 const SharedPrefix = "shared-"
 
 // HCAOf returns the name of the HCA of a device: that of its device for one claim.

@@ -301,8 +301,3 @@ func (v *View) nodeOf(d *Device) *corev1.Node {
 	}
 	return nil
 }
-
-// ByRules reports whether only rules set the taints.
-func (r *Ruling) ByRules() bool {
-	return !slices.ContainsFunc(r.Taints, func(t Taint) bool { return t.Rule == "" })
-}

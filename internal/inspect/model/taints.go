@@ -122,21 +122,6 @@ func Evicts(t *resourceapi.DeviceTaint, tolerations []resourceapi.DeviceTolerati
 	return time.Duration(seconds) * time.Second, true
 }
 
-// EvictedBy returns the taints of a device that end the pods of an allocated one, and the first time at which one does.
-func EvictedBy(d *Device, tolerations []resourceapi.DeviceToleration) (by []Taint, at time.Time) {
-	for _, t := range d.AllTaints() {
-		after, ends := Evicts(t.DeviceTaint, tolerations)
-		if !ends || t.TimeAdded == nil { // the API server sets the time
-			continue
-		}
-		by = append(by, t)
-		if end := t.TimeAdded.Add(after); at.IsZero() || end.Before(at) {
-			at = end
-		}
-	}
-	return by, at
-}
-
 // TaintNames names taints in one line.
 func TaintNames(taints []Taint) string {
 	var names []string
@@ -144,16 +129,4 @@ func TaintNames(taints []Taint) string {
 		names = AppendNew(names, t.String())
 	}
 	return List(names, "", 4)
-}
-
-// Removal says how taints end: a rule is removed, and the cause of another taint is repaired.
-func Removal(taints []Taint) string {
-	var rules []string
-	for _, t := range taints {
-		if t.Rule == "" {
-			return "its cause repaired"
-		}
-		rules = AppendNew(rules, t.Rule)
-	}
-	return List(rules, "DeviceTaintRule", 3) + " removed"
 }

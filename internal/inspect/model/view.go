@@ -34,7 +34,7 @@ type View struct {
 	Holders Holdings
 	Classes ClassLister
 	Claims  map[types.NamespacedName]*resourceapi.ResourceClaim
-	// extended is made by extendedClasses.
+	// extended is made by ExtendedClasses.
 	extended *extendedresourcecache.ExtendedResourceCache
 	Nodes    map[string]*corev1.Node
 	Drivers  map[string]*corev1.Pod // by node
@@ -59,6 +59,7 @@ type Device struct {
 	rules []*resourceapi.DeviceTaintRule // those of the last taints
 }
 
+// View indexes the cluster.
 func (c *Cluster) View() *View {
 	v := &View{
 		Cluster: c, Features: featuresOf(c), Holders: Holdings{},

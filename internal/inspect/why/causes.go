@@ -58,8 +58,8 @@ func CausesOf(v *model.View, q *Question) *Causes {
 	return c
 }
 
-// Problems are the messages of what does not pass by itself, of events that could not be read, and of extended resources
-// without devices.
+// Problems are the messages of what does not pass by itself, of events that could not be read, and of extended
+// resources without devices.
 func (c *Causes) Problems() (out []string) {
 	for _, f := range c.Found {
 		if f.Severity == finding.Error || f.Severity == finding.NotSeen && slices.Contains(f.Subjects, string(model.Events)) {
@@ -125,8 +125,8 @@ func endOfPod(pod *corev1.Pod) []finding.Finding {
 		"its controller makes another pod; create a pod without one again", "node/"+node)}
 }
 
-// causesBeforeNode is what the scheduler says of a pod whose claims have their devices. Explain asks the allocator about
-// the others.
+// causesBeforeNode is what the scheduler says of a pod whose claims have their devices. Explain asks the allocator
+// about the others.
 func (c *Causes) causesBeforeNode() (found []finding.Finding) {
 	pending := len(c.wanted) == 0
 	for _, w := range c.wanted {

@@ -117,8 +117,9 @@ func (c *container) restart(now time.Time) []finding.Finding {
 	if s.Ready && now.Sub(s.State.Running.StartedAt.Time) > stable {
 		failed = note
 	}
-	message := fmt.Sprintf("%s runs after %s: it ended: %s", c.name, text.Count(int(s.RestartCount), "restart"), endOf(last))
-	return []finding.Finding{failed("ContainerFailed", message, c.endRemedy(last, " --previous"))}
+	restarts := text.Count(int(s.RestartCount), "restart")
+	return []finding.Finding{failed("ContainerFailed",
+		fmt.Sprintf("%s runs after %s: it ended: %s", c.name, restarts, endOf(last)), c.endRemedy(last, " --previous"))}
 }
 
 // unready is the finding about a container that runs and is not ready. Only a failed probe is a fault: others may need

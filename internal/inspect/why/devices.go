@@ -49,7 +49,7 @@ func Faults(v *model.View, claim *resourceapi.ResourceClaim) (out []finding.Find
 			continue
 		}
 		taints := model.Untolerated(d, r.Tolerations)
-		by, at := model.EvictedBy(d, r.Tolerations)
+		by, at := evictedBy(d, r.Tolerations)
 		for _, t := range by {
 			taints = model.AppendNew(taints, t)
 		}
@@ -139,4 +139,19 @@ func Unusable(claim *resourceapi.ResourceClaim) (out []finding.Finding) {
 		}
 	}
 	return out
+}
+
+// evictedBy returns the taints of a device that end the pods of an allocated one, and the first time at which one does.
+func evictedBy(d *model.Device, tolerations []resourceapi.DeviceToleration) (by []model.Taint, at time.Time) {
+	for _, t := range d.AllTaints() {
+		after, ends := model.Evicts(t.DeviceTaint, tolerations)
+		if !ends || t.TimeAdded == nil { // the API server sets the time
+			continue
+		}
+		by = append(by, t)
+		if end := t.TimeAdded.Add(after); at.IsZero() || end.Before(at) {
+			at = end
+		}
+	}
+	return by, at
 }

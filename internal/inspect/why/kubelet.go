@@ -57,8 +57,8 @@ func (q *Question) lastEventAs(reason string, f finding.Finding) []finding.Findi
 	return []finding.Finding{f}
 }
 
-// preparationFailures finds where the kubelet stands before the first container. An event is past if a later step failed
-// after it, and all are once the sandbox is there.
+// preparationFailures finds where the kubelet stands before the first container. An event is past if a later step
+// failed after it, and all are once the sandbox is there.
 func (c *Causes) preparationFailures() (found []finding.Finding) {
 	if sandboxReady(&c.q.Pod) {
 		return nil

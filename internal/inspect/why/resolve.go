@@ -227,7 +227,8 @@ func (w *resolver) checkNamed(name string) {
 	if len(spec.Containers) > 0 && !slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), names(name)) {
 		w.unnamed = append(w.unnamed, problem("ClaimNotNamed",
 			fmt.Sprintf("no container names claim %s, so none of them gets its devices", name),
-			fmt.Sprintf("name it in a container, resources: {claims: [{name: %s}]}, and create the pod again", name), "claim/"+name))
+			fmt.Sprintf("name it in a container, resources: {claims: [{name: %s}]}, and create the pod again", name),
+			"claim/"+name))
 	}
 }
 

@@ -126,7 +126,7 @@ func (t *textWriter) ruling(r *model.Ruling) {
 	if r.Reason != model.RuledClaim {
 		words = fmt.Sprintf(rulingWords[r.Reason], r.Detail)
 	}
-	if r.Reason == model.RuledTaint && r.ByRules() {
+	if r.Reason == model.RuledTaint && byRules(r) {
 		words = fmt.Sprintf("tainted %s: remove the rule, or tolerate the taint", r.Detail)
 	}
 	t.printf("  %5d  %s\n", len(r.Devices), words)
@@ -209,4 +209,9 @@ func (t *textWriter) use(u *DeviceUse) {
 	if u.Usable == metav1.ConditionTrue {
 		t.printf("    %s\n", text.Foreign(u.Checks))
 	}
+}
+
+// byRules reports whether only rules set the taints of a ruling.
+func byRules(r *model.Ruling) bool {
+	return !slices.ContainsFunc(r.Taints, func(t model.Taint) bool { return t.Rule == "" })
 }

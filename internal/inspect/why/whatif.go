@@ -86,7 +86,8 @@ func (w *whatIf) run(ctx context.Context) error {
 		return nil
 	}
 	for _, step := range []func(context.Context){
-		w.tryWithoutConstraints, w.tryWithoutSelectors, w.tryTolerations, w.tryFewer, w.tryDefaultCapacity, w.tryEnds, w.tryOneClaim, w.tryOtherNodes,
+		w.tryWithoutConstraints, w.tryWithoutSelectors, w.tryTolerations, w.tryFewer, w.tryDefaultCapacity, w.tryEnds,
+		w.tryOneClaim, w.tryOtherNodes,
 	} {
 		step(ctx)
 	}
@@ -168,7 +169,7 @@ func (w *whatIf) tryTolerations(ctx context.Context) {
 	}
 	found := false
 	for _, key := range keys {
-		found = tolerate(fmt.Sprintf("the taint %s were tolerated, or %s", key, model.Removal(taints[key])), key) || found
+		found = tolerate(fmt.Sprintf("the taint %s were tolerated, or %s", key, removal(taints[key])), key) || found
 	}
 	if !found && len(keys) > 1 {
 		tolerate("the taints "+strings.Join(keys, ", ")+" were tolerated, or their causes repaired", keys...)
@@ -256,4 +257,16 @@ func (w *whatIf) tryOtherNodes(ctx context.Context) {
 		last := &w.remedies[len(w.remedies)-1]
 		last.What = "the pod could go to node " + last.Node
 	}
+}
+
+// removal says how taints end: a rule is removed, and the cause of another taint is repaired.
+func removal(taints []model.Taint) string {
+	var rules []string
+	for _, t := range taints {
+		if t.Rule == "" {
+			return "its cause repaired"
+		}
+		rules = model.AppendNew(rules, t.Rule)
+	}
+	return model.List(rules, "DeviceTaintRule", 3) + " removed"
 }

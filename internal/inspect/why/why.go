@@ -82,7 +82,7 @@ type ClaimAnswer struct {
 	Requests []*model.RequestReport `json:"requests,omitempty"`
 }
 
-// inquiry is the state of one Why.
+// inquiry is the state of one Explain.
 type inquiry struct {
 	view    *model.View
 	q       Question

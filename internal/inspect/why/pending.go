@@ -114,7 +114,8 @@ func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceCla
 
 // classWithout explains a class without devices.
 func (w *inquiry) classWithout(claim *resourceapi.ResourceClaim, r model.Request) finding.Finding {
-	const none, noDevices = "no driver publishes a device in this cluster", "NoDevices"
+	const noDevices = "NoDevices"
+	const none = "no driver publishes a device in this cluster"
 	subjects := []string{"claim/" + claim.Name, "request/" + r.Name}
 	devices, drivers := len(w.view.Devices), len(w.view.Drivers)
 	empty := fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster", r.Class, text.Count(devices, "device"))
@@ -123,7 +124,8 @@ func (w *inquiry) classWithout(claim *resourceapi.ResourceClaim, r model.Request
 		return problem("ClassEmpty", empty,
 			"name another class, or see why the driver of its devices publishes none: kubectl get resourceslices", subjects...)
 	case devices > 0:
-		return problem("ClassEmpty", empty, "name another class; kubectl rdma devices -o wide shows what there is", subjects...)
+		return problem("ClassEmpty", empty,
+			"name another class; kubectl rdma devices -o wide shows what there is", subjects...)
 	case drivers > 0:
 		return problem(noDevices, none+", although ours runs on "+text.Count(drivers, "node"),
 			"see why: kubectl rdma nodes, the log of a driver, and kubectl get events -n default --field-selector source="+
