@@ -34,6 +34,7 @@ func Columns(names ...string) *metav1.Table {
 // maxCell is how many bytes of a cell a table shows: all problems of a pod, each with a message of somebody else.
 const maxCell = 8 << 10
 
+// Row adds a row to a table. An empty text becomes "-", and what a terminal would act on is escaped.
 func Row(t *metav1.Table, cells ...any) {
 	for i, c := range cells {
 		s, ok := c.(string)

@@ -19,10 +19,12 @@ import (
 // ClassLister are DeviceClasses by their names. The allocator reads them from here.
 type ClassLister map[string]*resourceapi.DeviceClass
 
+// List returns all classes, for the allocator.
 func (c ClassLister) List() ([]*resourceapi.DeviceClass, error) {
 	return slices.Collect(maps.Values(c)), nil
 }
 
+// Get returns a class by its name, for the allocator.
 func (c ClassLister) Get(name string) (*resourceapi.DeviceClass, error) {
 	if class := c[name]; class != nil {
 		return class, nil

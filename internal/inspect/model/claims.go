@@ -21,6 +21,7 @@ const (
 	ClaimDeleting  ClaimState = "Deleting"
 )
 
+// StateOf returns the state of a claim.
 func StateOf(c *resourceapi.ResourceClaim) ClaimState {
 	switch {
 	case c.DeletionTimestamp != nil:
@@ -61,6 +62,7 @@ func ClaimNode(claim *resourceapi.ResourceClaim) string {
 	return ""
 }
 
+// PodsOf returns the names of the pods that a claim is reserved for.
 func PodsOf(claim *resourceapi.ResourceClaim) []string {
 	var out []string
 	for _, r := range claim.Status.ReservedFor {
@@ -72,6 +74,7 @@ func PodsOf(claim *resourceapi.ResourceClaim) []string {
 	return out
 }
 
+// PodGroupsOf returns the names of the PodGroups that a claim is reserved for.
 func PodGroupsOf(claim *resourceapi.ResourceClaim) (out []string) {
 	for _, r := range claim.Status.ReservedFor {
 		if r.APIGroup == schedulingapi.GroupName && r.Resource == "podgroups" {

@@ -52,6 +52,7 @@ func (v *View) State(ctx context.Context, d *Device) (DeviceState, error) {
 	return DeviceFree, nil
 }
 
+// Value returns the value of an attribute, for JSON.
 func Value(a resourceapi.DeviceAttribute) any {
 	switch {
 	case a.IntValue != nil:

@@ -17,6 +17,7 @@ import (
 // ExpressionError is an expression that cannot be compiled, or evaluated on a device.
 type ExpressionError struct{ error }
 
+// Unwrap returns the error of the expression.
 func (e ExpressionError) Unwrap() error { return e.error }
 
 // expressions evaluates CEL as the scheduler does. It compiles an expression once.

@@ -20,6 +20,7 @@ type Request struct {
 	derived     bool // the request has derived attributes
 }
 
+// RequestsOf returns the requests of a claim, and the alternatives of its firstAvailable lists.
 func RequestsOf(claim *resourceapi.ResourceClaim) []Request {
 	var out []Request
 	for i := range claim.Spec.Devices.Requests {

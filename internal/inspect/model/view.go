@@ -167,6 +167,7 @@ func (d *Device) Node() string {
 // String names a device by its pool, whose name is that of the node.
 func (d *Device) String() string { return DeviceName(d.ID) }
 
+// DeviceName names a device by its pool, and by its driver if that is not this one.
 func DeviceName(id structured.DeviceID) string {
 	name := id.Pool.String() + "/" + id.Device.String()
 	if id.Driver.String() != rdma.Domain {

@@ -9,14 +9,19 @@ import (
 )
 
 // problem is a finding about something that keeps the pod from running, or from running well. Its subjects are named as
-// kubectl names objects, and request/NAME and device/NAME.
+// kubectl names objects, and request/NAME and device/NAME. One without a name is left out.
 func problem(id, message, remedy string, subjects ...string) finding.Finding {
-	return finding.Finding{ID: id, Severity: finding.Error, Subjects: subjects, Message: message, Remedy: remedy}
+	unnamed := func(s string) bool { return strings.HasSuffix(s, "/") }
+	return finding.Finding{
+		ID: id, Severity: finding.Error, Subjects: slices.DeleteFunc(subjects, unnamed), Message: message, Remedy: remedy,
+	}
 }
 
 // note is a finding about something that passes by itself, or does no harm.
 func note(id, message, remedy string, subjects ...string) finding.Finding {
-	return finding.Finding{ID: id, Severity: finding.Info, Subjects: subjects, Message: message, Remedy: remedy}
+	f := problem(id, message, remedy, subjects...)
+	f.Severity = finding.Info
+	return f
 }
 
 // unread is a finding about something that could not be read. Its subject is the resource.

@@ -52,9 +52,7 @@ func (q *Question) lastEventAs(reason string, f finding.Finding) []finding.Findi
 	if message == "" {
 		return nil
 	}
-	f.Subjects = []string{"node/" + q.Pod.Spec.NodeName}
-	f.Message += ": " + text.Foreign(message)
-	return []finding.Finding{f}
+	return []finding.Finding{problem(f.ID, f.Message+": "+text.Foreign(message), f.Remedy, "node/"+q.Pod.Spec.NodeName)}
 }
 
 // preparationFailures finds where the kubelet stands before the first container. An event is past if a later step

@@ -342,6 +342,9 @@ func (w *inquiry) shortage(claim int, base string) string {
 		default:
 			message += fmt.Sprintf("the best node, %s, has %d%s", node, n, w.a.unseen)
 		}
+		if r.Free[node] == nil {
+			node = "" // any node, or none
+		}
 		w.find(problem("NotEnoughDevices", message, "", "claim/"+c.Name, "request/"+r.Name, "node/"+node))
 		parts = append(parts, message)
 	}
