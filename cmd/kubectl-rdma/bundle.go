@@ -17,6 +17,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/bundle"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/support"
 )
 
@@ -71,9 +73,9 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	pods, err := source.Cluster.DriverPods(chosen...)
+	pods, err := source.Cluster.DriverPods(chosen)
 	if err != nil {
-		if len(chosen) > 0 {
+		if !chosen.All() {
 			return err
 		}
 		source.Missing = append(source.Missing, err.Error())
@@ -102,14 +104,14 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 	return nil
 }
 
-// read reads the objects. The chosen nodes are none for all.
-func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []string, error) {
+// read reads the objects, and returns the chosen nodes.
+func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, model.NodeChoice, error) {
 	quiet := *b.plugin
 	quiet.ErrOut = &bytes.Buffer{} // the archive says what is missing
 	c, chosen, err := b.nodes.read(ctx, &quiet, names, collect.Claims, collect.Pods, collect.UserPods, collect.Nodes,
 		collect.Classes, collect.Rules, collect.Templates, collect.Events, collect.EmptyNodes)
 	if err != nil {
-		return nil, nil, err
+		return nil, chosen, err
 	}
 	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: c.Unread.Why()}
 	if names := c.Lookalikes(); names != "" {
@@ -118,7 +120,7 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, []s
 	var status bytes.Buffer
 	view := output{format: "wide"}
 	view.p = &plugin{ConfigFlags: b.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: &status, ErrOut: &status}}
-	if err := view.status(c, c.ListPods(ctx), nil, true, noResources); err != nil {
+	if err := view.status(c, lists.Pods(ctx, c), nil, true, noResources); err != nil {
 		source.Missing = append(source.Missing, fmt.Sprintf("the status: %v", err))
 	}
 	source.Status = status.String()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 )
 
 // completeTime bounds the wait of the user's shell.
@@ -95,7 +96,7 @@ func (p *plugin) claimNames(ctx context.Context, client kubernetes.Interface, ar
 	if err != nil {
 		return nil, err
 	}
-	for _, claim := range c.ListClaims(ctx) {
+	for _, claim := range lists.Claims(ctx, c) {
 		if !slices.Contains(args, claim.Name) {
 			out = append(out, claim.Name)
 		}

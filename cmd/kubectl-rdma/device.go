@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 )
 
 func newDevice(p *plugin) *cobra.Command {
@@ -37,7 +38,7 @@ changes of rate, link and PCIe.`,
 			if err := p.exist(cmd.Context(), []string{node}, c.Slices); err != nil {
 				return err
 			}
-			history, err := c.History(cmd.Context(), node, hca)
+			history, err := lists.History(cmd.Context(), c, node, hca)
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/shoenig/test/must"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 )
 
@@ -59,21 +59,22 @@ func words(command string) []string {
 }
 
 var (
-	reasonInCode = regexp.MustCompile(`(?:[Rr]eason:|f\.Reason(?:, f\.Message)? =)\s+"([A-Z]\w+)"`)
-	rowInDocs    = regexp.MustCompile("(?m)^\\| (`\\w+`(?:, `\\w+`)*) \\|")
+	reasonInCode = regexp.MustCompile(`(?:\b(?:problem|note|failed|warning|fault)\(\s*` +
+		`|\b(?:id|ID|noDevices)(?::| =)\s+)"([A-Z]\w+)"`)
+	rowInDocs = regexp.MustCompile("(?m)^\\| (`\\w+`(?:, `\\w+`)*) \\|")
 )
 
 // TestDocsReasons: the tables have every verdict and every reason of a finding.
 func TestDocsReasons(t *testing.T) {
 	var want []string
-	for _, v := range []inspect.Verdict{
-		inspect.VerdictFine, inspect.VerdictImpaired, inspect.VerdictUnallocated, inspect.VerdictSchedulable,
-		inspect.VerdictUnprepared, inspect.VerdictBroken, inspect.VerdictNoClaims, inspect.VerdictDone, inspect.VerdictEnding,
-		inspect.VerdictUnknown,
+	for _, v := range []why.Verdict{
+		why.VerdictFine, why.VerdictImpaired, why.VerdictUnallocated, why.VerdictSchedulable,
+		why.VerdictUnprepared, why.VerdictBroken, why.VerdictNoClaims, why.VerdictDone, why.VerdictEnding,
+		why.VerdictUnknown,
 	} {
 		want = append(want, string(v))
 	}
-	files, err := filepath.Glob("../../internal/inspect/*.go")
+	files, err := filepath.Glob("../../internal/inspect/why/*.go")
 	must.NoError(t, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {

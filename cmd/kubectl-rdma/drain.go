@@ -16,9 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // maxReason bounds --reason, which other commands repeat in their tables.
@@ -39,7 +40,7 @@ type drainer struct {
 
 // drained is what drain and undrain print for programs.
 type drained struct {
-	*inspect.DrainPlan
+	*drain.Plan
 	// Opinions are what the API server says that NoExecute would do.
 	Opinions []drain.Opinion `json:"opinions,omitempty"`
 	Results  []drain.Result  `json:"results"`
@@ -111,11 +112,11 @@ func (d *drainer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := c.PlanDrain(d.node, d.hcas, resourceapi.DeviceTaintEffect(d.effect), d.reason)
+	plan, err := drain.NewPlan(c, d.node, d.hcas, resourceapi.DeviceTaintEffect(d.effect), d.reason)
 	if err != nil {
 		return err
 	}
-	done := drained{DrainPlan: plan, DryRun: d.dryRun, Results: []drain.Result{}}
+	done := drained{Plan: plan, DryRun: d.dryRun, Results: []drain.Result{}}
 	d.show(plan)
 	d.rules.DryRun = d.dryRun
 	if !d.dryRun {
@@ -133,7 +134,7 @@ func (d *drainer) run(ctx context.Context) error {
 	for i := range plan.Rules {
 		rule := plan.Rules[i].DeepCopy()
 		if author != "" {
-			metav1.SetMetaDataAnnotation(&rule.ObjectMeta, inspect.DrainAuthor, author)
+			metav1.SetMetaDataAnnotation(&rule.ObjectMeta, model.DrainAuthor, author)
 		}
 		result, err := d.rules.Apply(ctx, *rule)
 		if err != nil {
@@ -154,7 +155,7 @@ func partly(err error, done, of int) error {
 
 // open checks the rights, finds the API of rules, and reads the cluster.
 func (d *drainer) open(ctx context.Context, node string, rights []drain.Right, about collect.Kind,
-	others ...collect.Kind) (*inspect.Cluster, error) {
+	others ...collect.Kind) (*model.Cluster, error) {
 	var err error
 	if d.client, err = d.plugin.client(); err != nil {
 		return nil, err
@@ -180,8 +181,9 @@ func (d *drainer) open(ctx context.Context, node string, rights []drain.Right, a
 
 // exists returns an error for a node that neither publishes devices, nor has a rule, nor is in the cluster: a
 // misspelled name would drain nothing, and say nothing.
-func (d *drainer) exists(ctx context.Context, c *inspect.Cluster, node string) error {
-	if c.HasDevices(node) || slices.ContainsFunc(c.ListDrains(), func(o inspect.Drain) bool { return o.Node == node }) {
+func (d *drainer) exists(ctx context.Context, c *model.Cluster, node string) error {
+	drained := func(o model.Drain) bool { return o.Node == node }
+	if drain.HasDevices(c, node) || slices.ContainsFunc(lists.Drains(c), drained) {
 		return nil
 	}
 	_, err := d.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
@@ -192,7 +194,7 @@ func (d *drainer) exists(ctx context.Context, c *inspect.Cluster, node string) e
 }
 
 // show lists what a plan selects, and who uses it.
-func (d *drainer) show(plan *inspect.DrainPlan) {
+func (d *drainer) show(plan *drain.Plan) {
 	if d.o.printer != nil {
 		return
 	}
@@ -216,11 +218,11 @@ func (d *drainer) show(plan *inspect.DrainPlan) {
 	}
 	text.Fprintf(d.Out, "%s have these devices, and %s would be evicted with --evict:\n",
 		text.Count(len(plan.Users), "claim"), text.Count(plan.Evicted(), "pod"))
-	_ = printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(inspect.DrainUserTable(plan.Users), d.Out)
+	_ = printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(drain.UserTable(plan.Users), d.Out)
 }
 
 // ask prints what the API server says of a plan. Without its words the plan goes on: older versions have none.
-func (d *drainer) ask(ctx context.Context, plan *inspect.DrainPlan) []drain.Opinion {
+func (d *drainer) ask(ctx context.Context, plan *drain.Plan) []drain.Opinion {
 	opinions, err := d.rules.Preview(ctx, plan.Rules)
 	if err != nil {
 		text.Fprintf(d.ErrOut, "Warning: the API server does not say what it would evict: %s\n",
@@ -240,7 +242,7 @@ func (d *drainer) ask(ctx context.Context, plan *inspect.DrainPlan) []drain.Opin
 }
 
 // confirm asks before pods are ended.
-func (d *drainer) confirm(ctx context.Context, plan *inspect.DrainPlan) error {
+func (d *drainer) confirm(ctx context.Context, plan *drain.Plan) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted; nothing was changed")
 	}
@@ -271,7 +273,7 @@ func (d *drainer) report(done drained) error {
 	if d.o.printer != nil {
 		return d.o.object("Drain", done)
 	}
-	note, all := "", ": kubectl get devicetaintrules -l "+inspect.DrainKey
+	note, all := "", ": kubectl get devicetaintrules -l "+model.DrainKey
 	if done.DryRun {
 		note, all = " (dry run)", ""
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // TestDrainNames: a rule's name is valid for the API server, whatever the names of node and HCA are.
@@ -17,8 +18,8 @@ func TestDrainNames(t *testing.T) {
 	long := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
 	seen := map[string]bool{}
 	for _, node := range []string{"n", long, long[:252] + "e"} {
-		c := &inspect.Cluster{}
-		plan, err := c.PlanDrain(node, nil, resourceapi.DeviceTaintEffectNoSchedule, "")
+		c := &model.Cluster{}
+		plan, err := drain.NewPlan(c, node, nil, resourceapi.DeviceTaintEffectNoSchedule, "")
 		must.NoError(t, err)
 		name := plan.Rules[0].Name
 		if len(name) > 253 || !valid.MatchString(name) || seen[name] {

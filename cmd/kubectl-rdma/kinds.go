@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // kind is what commands list.
@@ -22,35 +24,35 @@ type kind[T any] struct {
 }
 
 var (
-	podList  = kind[inspect.Pod]{name: "Pod", id: func(p inspect.Pod) string { return "pod/" + p.Name }}
-	nodeList = kind[inspect.Node]{
-		name: "Node", id: func(n inspect.Node) string { return "node/" + n.Name },
-		keys: map[string]func(a, b inspect.Node) int{
-			"name":    by(func(n inspect.Node) string { return n.Name }),
-			"free":    by(func(n inspect.Node) int { return -count(n.Free) }),
-			"used":    by(func(n inspect.Node) int { return -count(n.Used) }),
-			"tainted": by(func(n inspect.Node) int { return -count(n.Tainted) }),
+	podList  = kind[lists.Pod]{name: "Pod", id: func(p lists.Pod) string { return "pod/" + p.Name }}
+	nodeList = kind[lists.Node]{
+		name: "Node", id: func(n lists.Node) string { return "node/" + n.Name },
+		keys: map[string]func(a, b lists.Node) int{
+			"name":    by(func(n lists.Node) string { return n.Name }),
+			"free":    by(func(n lists.Node) int { return -count(n.Free) }),
+			"used":    by(func(n lists.Node) int { return -count(n.Used) }),
+			"tainted": by(func(n lists.Node) int { return -count(n.Tainted) }),
 		},
 		usage: "sort by `KEY`: name, or free, used or tainted (most first)",
 	}
-	deviceList = kind[inspect.Device]{
-		name: "Device", id: func(d inspect.Device) string { return "device/" + d.Node + "/" + d.Name },
-		keys: map[string]func(a, b inspect.Device) int{
-			"name":  by(func(d inspect.Device) string { return d.Name }),
-			"state": by(func(d inspect.Device) int { return slices.Index(inspect.DeviceStates, d.State) }),
-			"rate":  by(func(d inspect.Device) int64 { return -d.Number("rateGbps", 0) }),
-			"rail":  by(func(d inspect.Device) int64 { return d.Number("rail", 1<<32) }),
-			"numa":  by(func(d inspect.Device) int64 { return d.Number("resource.kubernetes.io/numaNode", 1<<32) }),
+	deviceList = kind[lists.Device]{
+		name: "Device", id: func(d lists.Device) string { return "device/" + d.Node + "/" + d.Name },
+		keys: map[string]func(a, b lists.Device) int{
+			"name":  by(func(d lists.Device) string { return d.Name }),
+			"state": by(func(d lists.Device) int { return slices.Index(model.DeviceStates, d.State) }),
+			"rate":  by(func(d lists.Device) int64 { return -d.Number(rdma.AttributeRateGbps, 0) }),
+			"rail":  by(func(d lists.Device) int64 { return d.Number(rdma.AttributeRail, 1<<32) }),
+			"numa":  by(func(d lists.Device) int64 { return d.Number("resource.kubernetes.io/numaNode", 1<<32) }),
 		},
 		usage: "sort by `KEY`: name, state (free first), rate (fastest first), rail or numa",
 	}
-	claimList = kind[inspect.Claim]{
-		name: "Claim", id: func(c inspect.Claim) string { return "resourceclaim.resource.k8s.io/" + c.Name },
-		keys: map[string]func(a, b inspect.Claim) int{
-			"name":  by(func(c inspect.Claim) string { return c.Name }),
-			"state": by(func(c inspect.Claim) string { return string(c.State) }),
-			"node":  by(func(c inspect.Claim) string { return c.Node }),
-			"age":   by(func(c inspect.Claim) int64 { return c.Created.Unix() }),
+	claimList = kind[lists.Claim]{
+		name: "Claim", id: func(c lists.Claim) string { return "resourceclaim.resource.k8s.io/" + c.Name },
+		keys: map[string]func(a, b lists.Claim) int{
+			"name":  by(func(c lists.Claim) string { return c.Name }),
+			"state": by(func(c lists.Claim) string { return string(c.State) }),
+			"node":  by(func(c lists.Claim) string { return c.Node }),
+			"age":   by(func(c lists.Claim) int64 { return c.Created.Unix() }),
 		},
 		usage: "sort by `KEY`: name, state, node or age (oldest first)",
 	}

@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 func newNodes(p *plugin) *cobra.Command {
@@ -43,14 +44,14 @@ missing) or Unknown. -o wide says why a driver publishes nothing.`,
 			if err := known(corev1.Resource("nodes"), names, c.Nodes, func(n corev1.Node) string { return n.Name }); err != nil {
 				return err
 			}
-			if len(c.Nodes) == 0 && nodes.LabelSelector+nodes.FieldSelector != "" { // ListNodes would take those of the slices
-				return printList(o, nodeList, nil, noResources, inspect.NodeTable)
+			if len(c.Nodes) == 0 && nodes.LabelSelector+nodes.FieldSelector != "" { // lists.Nodes would take those of the slices
+				return printList(o, nodeList, nil, noResources, lists.NodeTable)
 			}
-			list, err := c.ListNodes(cmd.Context(), names...)
+			list, err := lists.Nodes(cmd.Context(), c, names...)
 			if err != nil {
 				return err
 			}
-			return printList(o, nodeList, list, nothingIn(c, noNodes), inspect.NodeTable)
+			return printList(o, nodeList, list, nothingIn(c, noNodes), lists.NodeTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide", "name")
@@ -88,26 +89,26 @@ func (n *nodeChoice) register(p *plugin, cmd *cobra.Command) {
 }
 
 // read reads the slices and other kinds of objects, and also the nodes if a label selector chooses them. args are names
-// of nodes, as those of the flag. It returns the names of the chosen nodes, none for all nodes.
-func (n *nodeChoice) read(ctx context.Context, p *plugin, args []string, others ...collect.Kind) (*inspect.Cluster,
-	[]string, error) {
+// of nodes, as those of the flag. It returns the choice.
+func (n *nodeChoice) read(ctx context.Context, p *plugin, args []string, others ...collect.Kind) (*model.Cluster,
+	model.NodeChoice, error) {
 	names := append(slices.Clone(n.names), args...)
 	if n.selector == "" {
 		c, err := p.read(ctx, collect.Reader{}, collect.Slices, others...)
 		if err == nil {
 			err = p.exist(ctx, names, c.Slices)
 		}
-		return c, names, err
+		return c, model.NodeChoice{Names: names}, err
 	}
+	chosen := model.NodeChoice{FromSelector: true}
 	c, err := p.read(ctx, collect.Reader{Nodes: metav1.ListOptions{LabelSelector: n.selector}}, collect.Nodes,
 		append([]collect.Kind{collect.Slices}, others...)...)
 	if err != nil {
-		return nil, nil, err
+		return nil, chosen, err
 	}
-	chosen := []string{""} // "" matches no node: an empty list would mean all nodes
 	for _, node := range c.Nodes {
 		if len(names) == 0 || slices.Contains(names, node.Name) {
-			chosen = append(chosen, node.Name)
+			chosen.Names = append(chosen.Names, node.Name)
 		}
 	}
 	return c, chosen, nil
@@ -142,7 +143,7 @@ func (p *plugin) exist(ctx context.Context, names []string, published []resource
 func newDevices(p *plugin) *cobra.Command {
 	var o *output
 	var nodes nodeChoice
-	var filter inspect.DeviceFilter
+	var filter lists.DeviceFilter
 	cmd := &cobra.Command{
 		Use:     "devices [NODE...]",
 		Aliases: []string{"dev"},
@@ -172,11 +173,11 @@ not tolerate it.`,
 				return err
 			}
 			filter.Nodes = chosen
-			list, err := c.ListDevices(cmd.Context(), filter)
+			list, err := lists.Devices(cmd.Context(), c, filter)
 			if err != nil {
 				return err
 			}
-			return printList(o, deviceList, list, noResources, inspect.DeviceTable)
+			return printList(o, deviceList, list, noResources, lists.DeviceTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide", "name")
@@ -219,12 +220,12 @@ DeviceClass which selects devices of the driver.`,
 				func(r resourceapi.ResourceClaim) string { return r.Name }); err != nil {
 				return err
 			}
-			list := c.ListClaims(cmd.Context())
+			list := lists.Claims(cmd.Context(), c)
 			if len(names) > 0 {
-				list = slices.DeleteFunc(list, func(c inspect.Claim) bool { return !slices.Contains(names, c.Name) })
+				list = slices.DeleteFunc(list, func(c lists.Claim) bool { return !slices.Contains(names, c.Name) })
 			}
 			return printList(o, claimList, list, nothingIn(c, noneIn(namespace)),
-				func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
+				func(list []lists.Claim) *metav1.Table { return lists.ClaimTable(list, all, time.Now()) })
 		},
 	}
 	o = p.output(cmd, "table", "wide", "name")

@@ -15,7 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // apiVersion is the version of the output of -o json and similar formats. It is not an API of the cluster.
@@ -92,7 +92,7 @@ const noResources = "No resources found"
 const noNodes = noResources + ": no node runs the driver or publishes RDMA devices. To see others, name them"
 
 // nothingIn returns words for an empty list, or others if more would have been read with more rights.
-func nothingIn(c *inspect.Cluster, words string) string {
+func nothingIn(c *model.Cluster, words string) string {
 	if len(c.Unread) > 0 {
 		return "Nothing found in what could be read"
 	}

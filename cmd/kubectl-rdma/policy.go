@@ -14,8 +14,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 )
 
 // The exit codes of dra-driver slices.
@@ -87,15 +87,15 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	pods, err := c.DriverPods(chosen...)
+	pods, err := c.DriverPods(chosen)
 	if err != nil {
 		return err
 	}
 	answers, refused := t.ask(ctx, pods, file)
 	if !refused {
-		answers = append(answers, c.Unasked(pods, chosen)...)
+		answers = append(answers, lists.Unasked(c, pods, chosen)...)
 	}
-	tests := c.PolicyTests(answers)
+	tests := lists.PolicyTests(c, answers)
 	if err := t.print(tests); err != nil {
 		return err
 	}
@@ -115,18 +115,18 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 	return nil
 }
 
-func (t *policyTest) print(tests []inspect.PolicyTest) error {
+func (t *policyTest) print(tests []lists.PolicyTest) error {
 	if t.o.printer != nil {
 		return t.o.object("PolicyTestList", map[string]any{"items": tests})
 	}
-	return inspect.WritePolicyTests(t.Out, tests, t.o.format == "wide")
+	return lists.WritePolicyTests(t.Out, tests, t.o.format == "wide")
 }
 
 // ask asks the drivers. If the first one refuses the file, the others are not asked: they would, too.
 func (t *policyTest) ask(
 	ctx context.Context, pods []corev1.Pod, file []byte,
-) (out []inspect.PolicyAnswer, refused bool) {
-	out = make([]inspect.PolicyAnswer, len(pods))
+) (out []lists.PolicyAnswer, refused bool) {
+	out = make([]lists.PolicyAnswer, len(pods))
 	if out[0], refused = t.askOne(ctx, &pods[0], file); refused {
 		return out[:1], true
 	}
@@ -136,7 +136,7 @@ func (t *policyTest) ask(
 }
 
 // askOne asks the driver of a node. It reports whether the driver refuses the file.
-func (t *policyTest) askOne(ctx context.Context, pod *corev1.Pod, file []byte) (a inspect.PolicyAnswer, refused bool) {
+func (t *policyTest) askOne(ctx context.Context, pod *corev1.Pod, file []byte) (a lists.PolicyAnswer, refused bool) {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	a.Node = pod.Spec.NodeName

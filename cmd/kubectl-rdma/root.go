@@ -16,8 +16,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // plugin has kubectl's flags and streams, which all commands share.
@@ -121,7 +121,7 @@ func (p *plugin) namespace() (string, error) {
 
 // read reads a cluster, and warns about objects that it could not read.
 func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
-	others ...collect.Kind) (*inspect.Cluster, error) {
+	others ...collect.Kind) (*model.Cluster, error) {
 	client, err := p.client()
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 	return c, nil
 }
 
-func (p *plugin) warn(c *inspect.Cluster) {
+func (p *plugin) warn(c *model.Cluster) {
 	for _, u := range c.Unread.Why() {
 		text.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", text.Bound(u, text.MaxForeign))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -68,7 +68,7 @@ func crowded(t *testing.T) *fleet.Fleet {
 	tolerant := f.Allocate("node4", "tolerant", controlplane.Claim(controlplane.Want("share", "shared.hca.rdma.dev",
 		fleet.RDMA+`.ibdev == "mlx5_0"`)))
 	tolerant.Status.Allocation.Devices.Results[0].Tolerations = []resourceapi.DeviceToleration{{
-		Key: inspect.DrainKey, Operator: resourceapi.DeviceTolerationOpExists,
+		Key: model.DrainKey, Operator: resourceapi.DeviceTolerationOpExists,
 		Effect: resourceapi.DeviceTaintEffectNoExecute,
 	}}
 	// The scheduler takes a toleration without effect for one of all effects, and the controller that evicts for none.
@@ -86,9 +86,9 @@ func crowded(t *testing.T) *fleet.Fleet {
 // selects what no rule of a drain selects.
 func withForeignRules(t *testing.T) *fleet.Fleet {
 	f := crowded(t)
-	f.Rule("rdma-drain.node.node1", "rdma.dev", inspect.DrainKey, resourceapi.DeviceTaintEffectNoSchedule)
-	f.Rule("maintenance", "rdma.dev", inspect.DrainKey, resourceapi.DeviceTaintEffectNoSchedule).Labels =
-		map[string]string{inspect.DrainKey: "node"}
+	f.Rule("rdma-drain.node.node1", "rdma.dev", model.DrainKey, resourceapi.DeviceTaintEffectNoSchedule)
+	f.Rule("maintenance", "rdma.dev", model.DrainKey, resourceapi.DeviceTaintEffectNoSchedule).Labels =
+		map[string]string{model.DrainKey: "node"}
 	return f
 }
 

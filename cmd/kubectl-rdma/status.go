@@ -15,8 +15,9 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/traffic"
 )
 
@@ -53,12 +54,12 @@ ended are left out, unless Kubernetes ended them.`,
 			if all {
 				reader.Namespace = metav1.NamespaceAll
 			}
-			show := func(o *output, c *inspect.Cluster) error {
+			show := func(o *output, c *model.Cluster) error {
 				standing, err := p.standing(cmd.Context(), c, tests)
 				if err != nil {
 					return err
 				}
-				return o.status(c, c.ListPods(cmd.Context()), standing, all, nothingIn(c, noneIn(reader.Namespace)))
+				return o.status(c, lists.Pods(cmd.Context(), c), standing, all, nothingIn(c, noneIn(reader.Namespace)))
 			}
 			others := []collect.Kind{
 				collect.UserPods, collect.Slices, collect.Classes, collect.Rules, collect.Templates, collect.Events,
@@ -87,7 +88,7 @@ ended are left out, unless Kubernetes ended them.`,
 }
 
 // standing reads the results of tests in a namespace, nil for none.
-func (p *plugin) standing(ctx context.Context, c *inspect.Cluster, namespace string) (*traffic.Standing, error) {
+func (p *plugin) standing(ctx context.Context, c *model.Cluster, namespace string) (*traffic.Standing, error) {
 	if namespace == "" {
 		return nil, nil
 	}
@@ -99,7 +100,7 @@ func (p *plugin) standing(ctx context.Context, c *inspect.Cluster, namespace str
 	if err != nil {
 		return nil, err
 	}
-	hcas, err := c.ListHCAs(ctx, false)
+	hcas, err := c.ListHCAs(ctx, false, model.NodeChoice{})
 	if err != nil {
 		return nil, err
 	}
@@ -109,29 +110,29 @@ func (p *plugin) standing(ctx context.Context, c *inspect.Cluster, namespace str
 }
 
 // status prints pods, what tests say, and what is drained in the cluster.
-func (o *output) status(c *inspect.Cluster, pods []inspect.Pod, standing *traffic.Standing, all bool,
+func (o *output) status(c *model.Cluster, pods []lists.Pod, standing *traffic.Standing, all bool,
 	nothing string) error {
-	drains := c.ListDrains()
+	drains := lists.Drains(c)
 	if o.printer != nil {
 		list := map[string]any{
-			"items": append([]inspect.Pod{}, pods...), "drained": append([]inspect.Drain{}, drains...),
+			"items": append([]lists.Pod{}, pods...), "drained": append([]model.Drain{}, drains...),
 		}
 		if standing != nil {
 			list["tests"] = standing
 		}
 		if all {
-			list["fleet"] = c.Fleet(pods)
+			list["fleet"] = lists.FleetOf(c, pods)
 		}
 		return o.object("PodList", list)
 	}
 	if all && o.format != "name" && len(c.Slices)+len(c.Pods) > 0 {
-		if err := c.Fleet(pods).WriteText(o.p.Out); err != nil {
+		if err := lists.FleetOf(c, pods).WriteText(o.p.Out); err != nil {
 			return err
 		}
 		fmt.Fprintln(o.p.Out)
 	}
-	err := printList(o, podList, pods, nothing, func(pods []inspect.Pod) *metav1.Table {
-		return inspect.PodTable(pods, all, o.format == "wide")
+	err := printList(o, podList, pods, nothing, func(pods []lists.Pod) *metav1.Table {
+		return lists.PodTable(pods, all, o.format == "wide")
 	})
 	if err != nil || o.format == "name" {
 		return err
@@ -150,11 +151,11 @@ func (o *output) status(c *inspect.Cluster, pods []inspect.Pod, standing *traffi
 	}
 	fmt.Fprintln(o.p.Out)
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).
-		PrintObj(inspect.DrainTable(drains, c.Now), o.p.Out)
+		PrintObj(lists.DrainTable(drains, c.Now), o.p.Out)
 }
 
 // watch calls show after each change, and prints what show prints if that is new. A terminal has only the newest.
-func (p *plugin) watch(ctx context.Context, o *output, r collect.Reader, show func(*output, *inspect.Cluster) error,
+func (p *plugin) watch(ctx context.Context, o *output, r collect.Reader, show func(*output, *model.Cluster) error,
 	about collect.Kind, others ...collect.Kind) error {
 	client, err := p.client()
 	if err != nil {
@@ -167,7 +168,7 @@ func (p *plugin) watch(ctx context.Context, o *output, r collect.Reader, show fu
 	buffered.p = &plugin{ConfigFlags: p.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: escaped, ErrOut: escaped}}
 	out := text.Unwrap(p.Out)
 	last, warned := "", false
-	return r.Watch(ctx, func(c *inspect.Cluster) error {
+	return r.Watch(ctx, func(c *model.Cluster) error {
 		if !warned {
 			p.warn(c)
 			warned = true

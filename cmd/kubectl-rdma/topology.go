@@ -8,8 +8,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
@@ -54,12 +54,12 @@ host, cdi-gen topology shows everything, with the distances.
 				return err
 			}
 			if check {
-				return o.wiring(c.Wiring(table, chosen...))
+				return o.wiring(lists.CompareWiring(c, table, chosen))
 			}
 			if cluster {
-				return o.rails(c.Rails(chosen...))
+				return o.rails(lists.Rails(c, chosen))
 			}
-			list, err := c.Topologies(cmd.Context(), chosen...)
+			list, err := lists.Topologies(cmd.Context(), c, chosen)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ host, cdi-gen topology shows everything, with the distances.
 }
 
 // rails prints the rails of the cluster.
-func (o *output) rails(list []inspect.Rail) error {
+func (o *output) rails(list []lists.Rail) error {
 	switch {
 	case o.printer != nil:
 		return o.object("RailList", map[string]any{"items": list})
@@ -89,17 +89,17 @@ func (o *output) rails(list []inspect.Rail) error {
 		o.nothing(noResources)
 		return nil
 	}
-	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(inspect.RailTable(list), o.p.Out)
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(lists.RailTable(list), o.p.Out)
 }
 
-func (o *output) topology(list []inspect.NodeTopology, ascii bool) error {
+func (o *output) topology(list []lists.NodeTopology, ascii bool) error {
 	lines := topology.BoxLines
 	if ascii {
 		lines = topology.ASCIILines
 	}
 	switch {
 	case o.printer != nil:
-		return o.object("TopologyList", map[string]any{"items": append([]inspect.NodeTopology{}, list...)})
+		return o.object("TopologyList", map[string]any{"items": append([]lists.NodeTopology{}, list...)})
 	case o.format == "svg" && len(list) > 1:
 		return fmt.Errorf("an SVG shows one node, and there are %d: name one of them", len(list))
 	case o.format == "svg" && len(list) == 1:

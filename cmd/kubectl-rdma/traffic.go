@@ -16,9 +16,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/traffic"
 )
 
@@ -52,7 +53,7 @@ type tester struct {
 	pairs, least                int
 	alone, taint, besideWaiting bool
 	drivers                     map[string]string // versions by node
-	leftOut                     []inspect.HCA
+	leftOut                     []model.HCA
 }
 
 func newTest(p *plugin) *cobra.Command {
@@ -169,7 +170,7 @@ func (t *tester) mayTest(ctx context.Context) error {
 }
 
 // choose returns the HCAs to test, in the order in which the nodes were named.
-func (t *tester) choose(ctx context.Context, names []string) ([]inspect.HCA, error) {
+func (t *tester) choose(ctx context.Context, names []string) ([]model.HCA, error) {
 	c, chosen, err := t.nodes.read(ctx, t.plugin, names, collect.Claims, collect.Classes, collect.Rules, collect.Pods)
 	if err != nil {
 		return nil, err
@@ -177,18 +178,18 @@ func (t *tester) choose(ctx context.Context, names []string) ([]inspect.HCA, err
 	if len(c.Unread) > 0 {
 		return nil, fmt.Errorf("read the cluster: %s; nothing was created", strings.Join(c.Unread.Why(), "; "))
 	}
-	hcas, err := c.ListHCAs(ctx, true, chosen...)
+	hcas, err := c.ListHCAs(ctx, true, chosen)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(hcas, func(a, b inspect.HCA) int {
-		return slices.Index(chosen, a.Node) - slices.Index(chosen, b.Node)
+	slices.SortStableFunc(hcas, func(a, b model.HCA) int {
+		return slices.Index(chosen.Names, a.Node) - slices.Index(chosen.Names, b.Node)
 	})
 	if hcas, err = traffic.ChooseRails(hcas, t.rails); err != nil {
 		return nil, err
 	}
 	t.drivers = c.DriverVersions()
-	var free []inspect.HCA
+	var free []model.HCA
 	for _, h := range hcas {
 		switch {
 		case h.Busy != "":
@@ -209,7 +210,7 @@ func (t *tester) choose(ctx context.Context, names []string) ([]inspect.HCA, err
 	return free, nil
 }
 
-func nothingToTest(free, leftOut []inspect.HCA) string {
+func nothingToTest(free, leftOut []model.HCA) string {
 	said := fmt.Sprintf("choose pairs of HCAs: %s of these nodes can be tested, and no two of them are of different "+
 		"nodes and of one rail and protocol", text.Count(len(free), "HCA"))
 	for i := range leftOut {
@@ -222,7 +223,7 @@ func nothingToTest(free, leftOut []inspect.HCA) string {
 }
 
 // test creates the objects, measures, and removes the objects, whatever happens.
-func (t *tester) test(ctx context.Context, hcas []inspect.HCA) (report *traffic.Report, err error) {
+func (t *tester) test(ctx context.Context, hcas []model.HCA) (report *traffic.Report, err error) {
 	started := time.Now()
 	if why := t.waiting(ctx); why != "" {
 		return nil, errors.New(why + "; nothing was created. To test nevertheless, use --beside-waiting")
@@ -299,7 +300,7 @@ func (t *tester) waiting(ctx context.Context) string {
 		return "find the pods that wait for RDMA devices: " + strings.Join(c.Unread.Why(), "; ")
 	}
 	var names []string
-	for _, p := range c.ListPods(ctx) {
+	for _, p := range lists.Pods(ctx, c) {
 		if p.Status == "Pending" && len(p.Devices) == 0 && !t.Has(p.Namespace, p.Name) {
 			names = append(names, p.Namespace+"/"+p.Name)
 		}
@@ -376,14 +377,14 @@ func (t *tester) drain(ctx context.Context, r *traffic.Report, slow []traffic.Ve
 	}
 	author := drain.Author(ctx, t.Client)
 	for i := range slow {
-		plan, err := c.PlanDrain(slow[i].Node, []string{slow[i].Name}, resourceapi.DeviceTaintEffectNoSchedule,
+		plan, err := drain.NewPlan(c, slow[i].Node, []string{slow[i].Name}, resourceapi.DeviceTaintEffectNoSchedule,
 			"kubectl rdma test: "+text.Bound(slow[i].Reason(), maxReason-20))
 		if err != nil {
 			return err
 		}
 		for j := range plan.Rules {
 			if author != "" {
-				metav1.SetMetaDataAnnotation(&plan.Rules[j].ObjectMeta, inspect.DrainAuthor, author)
+				metav1.SetMetaDataAnnotation(&plan.Rules[j].ObjectMeta, model.DrainAuthor, author)
 			}
 			if _, err := rules.Apply(ctx, plan.Rules[j]); err != nil {
 				return err

@@ -12,9 +12,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func newUndrain(p *plugin) *cobra.Command {
@@ -51,7 +53,7 @@ func (d *drainer) undrain(ctx context.Context) error {
 		return err
 	}
 	d.rules.DryRun = d.dryRun
-	done := drained{DrainPlan: &inspect.DrainPlan{Node: d.node, Users: []inspect.DrainUser{}}, DryRun: d.dryRun}
+	done := drained{Plan: &drain.Plan{Node: d.node, Users: []drain.User{}}, DryRun: d.dryRun}
 	done.Results = []drain.Result{}
 	for _, rule := range append(remove, drain.Left(c.Rules, d.node, c.Now)...) {
 		result, err := d.rules.Remove(ctx, rule)
@@ -68,8 +70,8 @@ func (d *drainer) undrain(ctx context.Context) error {
 }
 
 // chosen returns the rules of a node, or of HCAs of it. An HCA that is not drained is an error: its name may be wrong.
-func chosen(c *inspect.Cluster, node string, hcas []string) (out []*resourceapi.DeviceTaintRule, _ error) {
-	drains := slices.DeleteFunc(c.ListDrains(), func(o inspect.Drain) bool { return o.Node != node })
+func chosen(c *model.Cluster, node string, hcas []string) (out []*resourceapi.DeviceTaintRule, _ error) {
+	drains := slices.DeleteFunc(lists.Drains(c), func(o model.Drain) bool { return o.Node != node })
 	var names []string
 	for _, o := range drains {
 		if len(hcas) == 0 {
@@ -77,8 +79,8 @@ func chosen(c *inspect.Cluster, node string, hcas []string) (out []*resourceapi.
 		}
 	}
 	for _, hca := range hcas {
-		hca = inspect.HCAOf(hca)
-		named := func(o inspect.Drain) bool { return o.HCA != "" && (o.HCA == hca || o.IBDev == hca) }
+		hca = model.HCAOf(hca)
+		named := func(o model.Drain) bool { return o.HCA != "" && (o.HCA == hca || o.IBDev == hca) }
 		i := slices.IndexFunc(drains, named)
 		if i < 0 {
 			return nil, notDrained(node, hca, drains)
@@ -93,7 +95,7 @@ func chosen(c *inspect.Cluster, node string, hcas []string) (out []*resourceapi.
 	return out, nil
 }
 
-func notDrained(node, hca string, drains []inspect.Drain) error {
+func notDrained(node, hca string, drains []model.Drain) error {
 	if len(drains) == 0 {
 		return fmt.Errorf("undrain HCA %q of node %q: nothing of this node is drained", hca, node)
 	}
@@ -117,12 +119,12 @@ func hcaNames(ctx context.Context, client kubernetes.Interface, args []string) (
 	if err != nil {
 		return nil, err
 	}
-	devices, err := c.ListDevices(ctx, inspect.DeviceFilter{Nodes: args[:1]})
+	devices, err := lists.Devices(ctx, c, lists.DeviceFilter{Nodes: model.NodeChoice{Names: args[:1]}})
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range devices {
-		if name, ok := d.Attributes["ibdev"].(string); ok && !slices.Contains(args[1:], name) {
+		if name, ok := d.Attributes[rdma.AttributeIBDev].(string); ok && !slices.Contains(args[1:], name) {
 			out = append(out, name)
 		}
 	}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/manifest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 )
 
-// why are the flags of the command.
-type why struct {
+// whyAsker has the flags of the command.
+type whyAsker struct {
 	*plugin
 	o     *output
 	limit time.Duration
@@ -24,7 +25,7 @@ type why struct {
 }
 
 func newWhy(p *plugin) *cobra.Command {
-	w := &why{plugin: p}
+	w := &whyAsker{plugin: p}
 	cmd := &cobra.Command{
 		Use:   "why {POD | -f FILE}",
 		Short: "Explain why a pod does not get its devices, or does not start with them",
@@ -67,7 +68,7 @@ scheduler says". Nobody has looked at these, or at quotas, for a pod of a file.
 }
 
 // pod explains a pod of the cluster.
-func (w *why) pod(ctx context.Context, arg string) error {
+func (w *whyAsker) pod(ctx context.Context, arg string) error {
 	name, err := podName(arg)
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func (w *why) pod(ctx context.Context, arg string) error {
 }
 
 // planned explains the pods of files.
-func (w *why) planned(ctx context.Context) error {
+func (w *whyAsker) planned(ctx context.Context) error {
 	m, err := w.manifest()
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (w *why) planned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var answers []*inspect.Answer
+	var answers []*why.Answer
 	for _, q := range questions {
 		answer, err := w.ask(ctx, cluster, q)
 		if err != nil {
@@ -132,7 +133,7 @@ func (w *why) planned(ctx context.Context) error {
 	return nil
 }
 
-func (w *why) print(answers []*inspect.Answer) error {
+func (w *whyAsker) print(answers []*why.Answer) error {
 	if w.o.printer != nil {
 		return w.o.object("ExplanationList", map[string]any{"items": answers})
 	}
@@ -148,14 +149,14 @@ func (w *why) print(answers []*inspect.Answer) error {
 }
 
 // ask answers a question. The time for remedies is that of one question.
-func (w *why) ask(ctx context.Context, c *inspect.Cluster, q inspect.Question) (*inspect.Answer, error) {
+func (w *whyAsker) ask(ctx context.Context, c *model.Cluster, q why.Question) (*why.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
-	return c.Why(ctx, q)
+	return why.Explain(ctx, c, q)
 }
 
 // manifest reads the files.
-func (w *why) manifest() (*inspect.Manifest, error) {
+func (w *whyAsker) manifest() (*manifest.Manifest, error) {
 	namespace, only, err := w.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
@@ -181,7 +182,7 @@ func (w *why) manifest() (*inspect.Manifest, error) {
 }
 
 // args requires the name of one pod, or files.
-func (w *why) args(cmd *cobra.Command, args []string) error {
+func (w *whyAsker) args(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(w.files) > 0 && len(args) > 0:
 		return fmt.Errorf("explain pod %s: name a pod of the cluster, or a file by -f", args[0])

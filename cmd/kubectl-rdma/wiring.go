@@ -10,7 +10,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 )
 
@@ -43,7 +43,7 @@ func readPlan(path string, stdin io.Reader) (*v1alpha1.LinkTable, error) {
 }
 
 // wiring prints the HCAs that are not connected as planned.
-func (o *output) wiring(w inspect.Wiring) (err error) {
+func (o *output) wiring(w lists.Wiring) (err error) {
 	switch {
 	case o.printer != nil:
 		err = o.object("Wiring", map[string]any{
@@ -53,7 +53,7 @@ func (o *output) wiring(w inspect.Wiring) (err error) {
 		return errors.New("an SVG shows one node: leave --cluster out, and name a node")
 	case len(w.Differences) > 0:
 		printer := printers.NewTablePrinter(printers.PrintOptions{})
-		err = printer.PrintObj(inspect.WiringTable(w.Differences), o.p.Out)
+		err = printer.PrintObj(lists.WiringTable(w.Differences), o.p.Out)
 	}
 	if err != nil {
 		return err

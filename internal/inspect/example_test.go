@@ -10,15 +10,16 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 )
 
 // A pod waits since its claim names a class that nobody made.
-func ExampleCluster_Why() {
+func Example() {
 	claim := resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nic"}}
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "nic",
 		Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "hca", Count: 1}}}
-	cluster := inspect.Cluster{
+	cluster := model.Cluster{
 		Claims:  []resourceapi.ResourceClaim{claim},
 		Classes: []resourceapi.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "hca.rdma.dev"}}},
 	}
@@ -26,7 +27,7 @@ func ExampleCluster_Why() {
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "nic", ResourceClaimName: &claim.Name}}
 	pod.Status.Phase = corev1.PodPending
 
-	answer, err := cluster.Why(context.Background(), inspect.Question{Pod: pod})
+	answer, err := why.Explain(context.Background(), &cluster, why.Question{Pod: pod})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,12 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 )
 
 // busy is a cluster as of [full], with a running pod for each claim, and a driver's pod on each node.
-func busy(t testing.TB, nodes int) *inspect.Cluster {
+func busy(t testing.TB, nodes int) *model.Cluster {
 	c, _ := full(t, nodes)
 	c.UserPods = []corev1.Pod{}
 	for i := range c.Claims {
@@ -58,39 +60,39 @@ func busy(t testing.TB, nodes int) *inspect.Cluster {
 func TestNodesWithoutSlices(t *testing.T) {
 	said := func(kind, component, host string, age time.Duration, message string) corev1.Event {
 		return corev1.Event{
-			Reason: inspect.NothingPublished, Type: kind, Message: message, LastTimestamp: metav1.NewTime(time.Now().Add(-age)),
+			Reason: model.NothingPublished, Type: kind, Message: message, LastTimestamp: metav1.NewTime(time.Now().Add(-age)),
 			Source:         corev1.EventSource{Component: component, Host: host},
 			InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: "node0000"},
 		}
 	}
 	for _, tc := range []struct {
 		name, word, why string
-		change          func(*inspect.Cluster)
+		change          func(*model.Cluster)
 	}{
-		{"not yet", "NotReady", "", func(c *inspect.Cluster) { c.Pods[0].Status.Conditions = nil }},
-		{"not seen", "NothingPublished", "not seen: kubectl -n dra-driver-rdma exec driver-node0000 -- dra-driver status", func(*inspect.Cluster) {}},
-		{"no HCA", "NoHCA", `"no device"`, func(c *inspect.Cluster) {
+		{"not yet", "NotReady", "", func(c *model.Cluster) { c.Pods[0].Status.Conditions = nil }},
+		{"not seen", "NothingPublished", "not seen: kubectl -n dra-driver-rdma exec driver-node0000 -- dra-driver status", func(*model.Cluster) {}},
+		{"no HCA", "NoHCA", `"no device"`, func(c *model.Cluster) {
 			c.Events = []corev1.Event{said("Normal", "rdma.dev", "node0000", 0, "no device"), said("Warning", "rdma.dev", "node0000", time.Hour, "exclusive")}
 		}},
-		{"refused", "NothingPublished", `"exclusive"`, func(c *inspect.Cluster) {
+		{"refused", "NothingPublished", `"exclusive"`, func(c *model.Cluster) {
 			c.Events = []corev1.Event{said("Warning", "rdma.dev", "node0000", 0, "exclusive")}
 		}},
-		{"by another", "NothingPublished", "not seen: ", func(c *inspect.Cluster) {
+		{"by another", "NothingPublished", "not seen: ", func(c *model.Cluster) {
 			c.Events = []corev1.Event{said("Normal", "rdma.dev", "node0001", 0, "x"), said("Normal", "kubelet", "node0000", 0, "y")}
 		}},
-		{"unread", "Unknown", "ResourceSlices were not read", func(c *inspect.Cluster) {
-			c.Unread = inspect.UnreadKinds{{Kind: inspect.Slices, Why: "resourceslices is forbidden"}}
+		{"unread", "Unknown", "ResourceSlices were not read", func(c *model.Cluster) {
+			c.Unread = model.UnreadKinds{{Kind: model.Slices, Why: "resourceslices is forbidden"}}
 		}},
 	} {
 		c := busy(t, 1)
 		c.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node0000"}}}
 		c.Slices = nil
 		tc.change(c)
-		nodes, err := c.ListNodes(t.Context())
+		nodes, err := lists.Nodes(t.Context(), c)
 		if err != nil || len(nodes) != 1 || !strings.HasPrefix(nodes[0].Why, tc.why) || tc.why == "" && nodes[0].Why != "" {
 			t.Errorf("%s: %+v, %v; want %q", tc.name, nodes, err, tc.why)
 		}
-		if got := c.Fleet(nil).Drivers; got[tc.word] != 1 {
+		if got := lists.FleetOf(c, nil).Drivers; got[tc.word] != 1 {
 			t.Errorf("%s: the fleet has %v, want %s", tc.name, got, tc.word)
 		}
 	}
@@ -99,7 +101,7 @@ func TestNodesWithoutSlices(t *testing.T) {
 // TestFleet: every node, HCA and pod is counted once.
 func TestFleet(t *testing.T) {
 	c := busy(t, 30)
-	plan, err := c.PlanDrain("node0003", nil, resourceapi.DeviceTaintEffectNoSchedule, "")
+	plan, err := drain.NewPlan(c, "node0003", nil, resourceapi.DeviceTaintEffectNoSchedule, "")
 	must.NoError(t, err)
 	c.Rules = plan.Rules
 	at := slices.IndexFunc(c.Slices, func(s resourceapi.ResourceSlice) bool { return s.Spec.Driver == "rdma.dev" })
@@ -108,9 +110,9 @@ func TestFleet(t *testing.T) {
 	}
 	c.Pods[5].Status.Conditions[0].Status = corev1.ConditionFalse
 	c.Pods = append(c.Pods[:7], c.Pods[8:]...)
-	pods := c.ListPods(context.Background())
+	pods := lists.Pods(context.Background(), c)
 	var out strings.Builder
-	must.NoError(t, c.Fleet(pods).WriteText(&out))
+	must.NoError(t, lists.FleetOf(c, pods).WriteText(&out))
 	const want = "30 nodes: driver on 28 Ready, 1 Missing, 1 NotReady\n270 HCAs: 9 drained, 1 failed\n" +
 		"271 pods: 10 with a problem, 1 waiting\n"
 	test.Eq(t, want, out.String(), test.Sprintf("%swant", &out))
@@ -124,9 +126,9 @@ func BenchmarkStatus(b *testing.B) {
 			c := busy(b, nodes)
 			b.ReportAllocs()
 			for b.Loop() {
-				pods := c.ListPods(context.Background())
-				c.Fleet(pods)
-				c.ListDrains()
+				pods := lists.Pods(context.Background(), c)
+				lists.FleetOf(c, pods)
+				lists.Drains(c)
 			}
 		})
 	}
@@ -137,7 +139,7 @@ func BenchmarkDrain(b *testing.B) {
 	c := busy(b, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.PlanDrain("node0500", nil, resourceapi.DeviceTaintEffectNoSchedule, ""); err != nil {
+		if _, err := drain.NewPlan(c, "node0500", nil, resourceapi.DeviceTaintEffectNoSchedule, ""); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -147,7 +149,7 @@ func BenchmarkDrain(b *testing.B) {
 func TestFleetIsLinear(t *testing.T) {
 	cost := func(nodes int) float64 {
 		c := busy(t, nodes)
-		return testing.AllocsPerRun(1, func() { c.Fleet(c.ListPods(context.Background())) })
+		return testing.AllocsPerRun(1, func() { lists.FleetOf(c, lists.Pods(context.Background(), c)) })
 	}
 	if few, many := cost(10), cost(100); many > 12*few {
 		t.Errorf("%.0f allocations for 10 nodes, %.0f for 100", few, many)

@@ -13,13 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// input is what an API server sends, in the encoding in which it does.
-type input struct {
+// fuzzed is what an API server sends, in the encoding in which it does.
+type fuzzed struct {
 	Pod    corev1.Pod
 	Claims []resourceapi.ResourceClaim
 	Slices []resourceapi.ResourceSlice
@@ -37,7 +39,7 @@ func FuzzInspect(f *testing.F) {
 	c := cluster(small)
 	all := &resourceapi.DeviceTaintSelector{}
 	for _, name := range []string{"one", "two"} {
-		seed := input{Pod: fleet.Pod(name), Claims: c.Claims, Slices: c.Slices,
+		seed := fuzzed{Pod: fleet.Pod(name), Claims: c.Claims, Slices: c.Slices,
 			Rules:  []resourceapi.DeviceTaintRule{{Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: all}}},
 			Events: []corev1.Event{{Reason: "FailedPrepareDynamicResources", Message: "\x1b[2Jx"}}}
 		data, err := json.Marshal(seed)
@@ -46,21 +48,21 @@ func FuzzInspect(f *testing.F) {
 	}
 	f.Add([]byte(`{"claims": [{"status": {"allocation": {"devices": {"results": [{}]}}}}], "slices": [{"spec": {"driver": "rdma.dev", "pool": {"resourceSliceCount": 1}, "devices": [{}]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var in input
+		var in fuzzed
 		if json.Unmarshal(data, &in) != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		c := &inspect.Cluster{Slices: in.Slices, Claims: in.Claims, Rules: in.Rules, Nodes: in.Nodes, Classes: c.Classes}
-		c.ListClaims(ctx)
-		_, _ = c.ListNodes(ctx)
+		c := &model.Cluster{Slices: in.Slices, Claims: in.Claims, Rules: in.Rules, Nodes: in.Nodes, Classes: c.Classes}
+		lists.Claims(ctx, c)
+		_, _ = lists.Nodes(ctx, c)
 		var text bytes.Buffer
-		nodes, _ := c.Topologies(ctx)
+		nodes, _ := lists.Topologies(ctx, c, model.NodeChoice{})
 		for _, n := range nodes {
 			_ = n.WriteTree(&text, topology.BoxLines)
 		}
-		if answer, err := c.Why(ctx, inspect.Question{Pod: in.Pod, Events: in.Events}); err == nil {
+		if answer, err := why.Explain(ctx, c, why.Question{Pod: in.Pod, Events: in.Events}); err == nil {
 			if answer.Verdict == "" || answer.Summary == "" {
 				t.Errorf("no answer: %+v", answer)
 			}

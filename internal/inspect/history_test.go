@@ -11,14 +11,15 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 )
 
 // sickCluster is a cluster with a card that became slow, as slices, claims and events of its node tell.
-func sickCluster(t *testing.T) *inspect.Cluster {
+func sickCluster(t *testing.T) *model.Cluster {
 	var tell struct {
 		Claim  []resourceapi.AllocatedDeviceStatus
 		Events []corev1.Event
@@ -38,14 +39,14 @@ func sickCluster(t *testing.T) *inspect.Cluster {
 func TestHistory(t *testing.T) {
 	c := sickCluster(t)
 	for _, name := range []string{"pci-0000-18-00-0", "mlx5_0"} {
-		h, err := c.History(t.Context(), "node1", name)
+		h, err := lists.History(t.Context(), c, "node1", name)
 		must.NoError(t, err)
 		var b bytes.Buffer
 		must.NoError(t, h.WriteText(&b))
 		golden.Bytes(t, "history.txt", b.Bytes())
 	}
 	for name, node := range map[string]string{"mlx5_77": "node1", "mlx5_0": "node9"} {
-		if h, err := c.History(t.Context(), node, name); err == nil {
+		if h, err := lists.History(t.Context(), c, node, name); err == nil {
 			t.Errorf("%s/%s is %+v", node, name, h)
 		}
 	}
@@ -59,7 +60,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	for range 1000 {
 		c.Events = append(c.Events, evil)
 	}
-	h, err := c.History(t.Context(), "node1", "mlx5_0")
+	h, err := lists.History(t.Context(), c, "node1", "mlx5_0")
 	if err != nil || len(h.Events) != 16 {
 		t.Fatalf("%d events are kept, %v; want 16", len(h.Events), err)
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
@@ -173,7 +175,7 @@ func TestForgedWhy(t *testing.T) {
 			for _, f := range forgeries(namesOf(whole, &s.Question)) {
 				c, q := clone(t, whole), clone(t, &s.Question)
 				if !f.quoted {
-					c.Unread = append(c.Unread, inspect.Unread{Kind: inspect.Pods, Why: "pods is forbidden: " + forgedLines})
+					c.Unread = append(c.Unread, model.Unread{Kind: model.Pods, Why: "pods is forbidden: " + forgedLines})
 				}
 				ctx, stop := context.WithCancel(t.Context())
 				if f.name != "names" {
@@ -181,7 +183,7 @@ func TestForgedWhy(t *testing.T) {
 				}
 				forge(reflect.ValueOf(c), "", f.text)
 				forge(reflect.ValueOf(q), "", f.text)
-				answer, err := c.Why(ctx, *q)
+				answer, err := why.Explain(ctx, c, *q)
 				stop()
 				if err != nil {
 					checkForged(t, f.name+": error", text.Message(err.Error()), f.quoted)
@@ -209,7 +211,7 @@ func clone[T any](t *testing.T, v *T) *T {
 
 // TestForgedTables: the same for all lists.
 func TestForgedTables(t *testing.T) {
-	for name, whole := range map[string]*inspect.Cluster{"mixed": mixedCluster(t), "jobs": jobsCluster(t)} {
+	for name, whole := range map[string]*model.Cluster{"mixed": mixedCluster(t), "jobs": jobsCluster(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, f := range forgeries(namesOf(whole)) {
@@ -225,25 +227,25 @@ func TestForgedTables(t *testing.T) {
 	}
 }
 
-func allTables(t *testing.T, c *inspect.Cluster) (string, error) {
+func allTables(t *testing.T, c *model.Cluster) (string, error) {
 	t.Helper()
 	var text bytes.Buffer
 	for _, wide := range []bool{false, true} {
-		pods := c.ListPods(t.Context())
-		text.Write(printed(t, inspect.PodTable(pods, wide, wide), wide))
-		text.Write(printed(t, inspect.ClaimTable(c.ListClaims(t.Context()), wide, time.Time{}), wide))
-		nodes, err := c.ListNodes(t.Context())
+		pods := lists.Pods(t.Context(), c)
+		text.Write(printed(t, lists.PodTable(pods, wide, wide), wide))
+		text.Write(printed(t, lists.ClaimTable(lists.Claims(t.Context(), c), wide, time.Time{}), wide))
+		nodes, err := lists.Nodes(t.Context(), c)
 		if err != nil {
 			return text.String(), err
 		}
-		text.Write(printed(t, inspect.NodeTable(nodes), wide))
-		devices, err := c.ListDevices(t.Context(), inspect.DeviceFilter{})
+		text.Write(printed(t, lists.NodeTable(nodes), wide))
+		devices, err := lists.Devices(t.Context(), c, lists.DeviceFilter{})
 		if err != nil {
 			return text.String(), err
 		}
-		text.Write(printed(t, inspect.DeviceTable(devices), wide))
+		text.Write(printed(t, lists.DeviceTable(devices), wide))
 	}
-	pictures, err := c.Topologies(t.Context())
+	pictures, err := lists.Topologies(t.Context(), c, model.NodeChoice{})
 	for _, p := range pictures {
 		must.NoError(t, p.WriteTree(&text, topology.BoxLines))
 	}

@@ -1,4 +1,4 @@
-package inspect
+package inspect_test
 
 import (
 	"context"
@@ -20,12 +20,15 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 )
 
 // input is what the scheduler knows of a pod and its cluster.
 type input struct {
-	Cluster
+	model.Cluster
 	Pod      corev1.Pod
 	Features structured.Features
 }
@@ -73,15 +76,11 @@ func (in *input) scheduler(t *testing.T) bool {
 			}
 		}
 	}
-	byName := classes{}
-	for i := range in.Classes {
-		byName[in.Classes[i].Name] = &in.Classes[i]
-	}
 	cache := cel.NewCache(10, cel.Features{
 		EnableConsumableCapacity: in.Features.ConsumableCapacity, EnableListTypeAttributes: in.Features.ListTypeAttributes,
 	})
 	ctx := context.Background()
-	allocator, err := structured.NewAllocator(ctx, in.Features, state, byName, all, cache)
+	allocator, err := structured.NewAllocator(ctx, in.Features, state, in.View().Classes, all, cache)
 	must.NoError(t, err)
 	for i := range in.Nodes {
 		results, err := allocator.Allocate(ctx, &in.Nodes[i], claims)
@@ -96,11 +95,11 @@ func (in *input) scheduler(t *testing.T) bool {
 }
 
 // why reports whether this package thinks so.
-func (in *input) why(t *testing.T) (bool, *Answer) {
+func (in *input) why(t *testing.T) (bool, *why.Answer) {
 	t.Helper()
-	answer, err := in.Why(context.Background(), Question{Pod: in.Pod})
+	answer, err := why.Explain(context.Background(), &in.Cluster, why.Question{Pod: in.Pod})
 	must.NoError(t, err)
-	return answer.Verdict == VerdictSchedulable, answer
+	return answer.Verdict == why.VerdictSchedulable, answer
 }
 
 // inputRow is one thing that the scheduler looks at: a row of testdata/input/rows.yaml.
@@ -250,65 +249,22 @@ func addFields(to sets.Set[string], typ reflect.Type) {
 	}
 }
 
-// TestIsExtended: the names are those of TestIsExtendedResourceName in pkg/apis/core/v1/helper of Kubernetes, and a
-// class's own.
-func TestIsExtended(t *testing.T) {
-	for name, want := range map[corev1.ResourceName]bool{
-		"pod.alpha.kubernetes.io/opaque-int-resource-foo": false, "kubernetes.io/resource-foo": false, "foo": false, "a/b": true,
-		"requests.foo/bar": false, "mykubernetes.io/foo": false, "rdma/hca": true, "9a/b c": false,
-		"deviceclass.resource.kubernetes.io/hca.rdma.dev": true,
-	} {
-		if isExtended(name) != want {
-			t.Errorf("%s is an extended resource: %t, want %t", name, !want, want)
-		}
-	}
-}
-
-// TestEvicts: the rows are those of TestDrain in test/cluster/e2e/plugin, beside the controller that evicts.
-func TestEvicts(t *testing.T) {
-	any := resourceapi.DeviceToleration{Operator: resourceapi.DeviceTolerationOpExists}
-	execute := any
-	execute.Effect = resourceapi.DeviceTaintEffectNoExecute
-	schedule := any
-	schedule.Effect = resourceapi.DeviceTaintEffectNoSchedule
-	seconds := func(n int64) resourceapi.DeviceToleration { t := execute; t.TolerationSeconds = &n; return t }
-	for _, tc := range []struct {
-		tolerations []resourceapi.DeviceToleration
-		after       time.Duration
-		ends        bool
-	}{
-		{nil, 0, true}, {[]resourceapi.DeviceToleration{execute}, 0, false}, {[]resourceapi.DeviceToleration{any, schedule}, 0, true},
-		{[]resourceapi.DeviceToleration{seconds(7200), any, seconds(3600)}, time.Hour, true},
-		{[]resourceapi.DeviceToleration{seconds(-1), seconds(60)}, 0, true},
-		{[]resourceapi.DeviceToleration{seconds(-1), execute}, 0, false},
-	} {
-		taint := &resourceapi.DeviceTaint{Key: "k", Effect: resourceapi.DeviceTaintEffectNoExecute}
-		if after, ends := evicts(taint, tc.tolerations); after != tc.after || ends != tc.ends {
-			t.Errorf("%+v: after %v, %t; want %v, %t", tc.tolerations, after, ends, tc.after, tc.ends)
-		}
-		taint.Effect = resourceapi.DeviceTaintEffectNoSchedule
-		if _, ends := evicts(taint, tc.tolerations); ends {
-			t.Errorf("%+v: NoSchedule evicts", tc.tolerations)
-		}
-	}
-}
-
 // denied returns the input after some patches, without the kinds of object that a user may not list.
-func denied(t *testing.T, c patch.Patches, kinds ...Kind) *input {
+func denied(t *testing.T, c patch.Patches, kinds ...model.Kind) *input {
 	in := newInput(t, c)
 	in.Now = time.Unix(1_700_000_000, 0)
 	for _, kind := range kinds {
-		in.Unread = append(in.Unread, Unread{kind, string(kind) + " is forbidden"})
+		in.Unread = append(in.Unread, model.Unread{Kind: kind, Why: string(kind) + " is forbidden"})
 		switch kind {
-		case Classes:
+		case model.Classes:
 			in.Classes = nil
-		case Slices:
+		case model.Slices:
 			in.Slices = nil
-		case Nodes:
+		case model.Nodes:
 			in.Nodes = nil
-		case OwnClaims:
+		case model.OwnClaims:
 			in.Claims = nil
-		case Claims:
+		case model.Claims:
 			in.Claims = slices.DeleteFunc(in.Claims, func(c resourceapi.ResourceClaim) bool { return c.Namespace == "other" })
 		}
 	}
@@ -322,9 +278,9 @@ func TestDenied(t *testing.T) {
 		`Missing|NothingPublished|install|asks for no device|: it has its devices|nothing is known`)
 	var pods struct{ Claims, Extended patch.Patches }
 	patch.File(t, "testdata/input/denied.yaml", &pods)
-	kinds := []Kind{Classes, Slices, Nodes, Claims, OwnClaims, Rules, Pods, NodeEvents}
+	kinds := []model.Kind{model.Classes, model.Slices, model.Nodes, model.Claims, model.OwnClaims, model.Rules, model.Pods, model.NodeEvents}
 	for set := 1; set < 1<<len(kinds); set++ {
-		var none []Kind
+		var none []model.Kind
 		for i, kind := range kinds {
 			if set&(1<<i) != 0 {
 				none = append(none, kind)
@@ -336,7 +292,7 @@ func TestDenied(t *testing.T) {
 		}
 		for _, said := range []string{
 			whySays(t, denied(t, pods.Claims, none...), nil), whySays(t, denied(t, pods.Extended, none...), nil),
-			whySays(t, denied(t, pods.Claims, none...), &Planned{}), statusSays(denied(t, pods.Claims, none...), own),
+			whySays(t, denied(t, pods.Claims, none...), &why.Planned{}), statusSays(denied(t, pods.Claims, none...), own),
 			devicesSay(t, denied(t, pods.Claims, none...), slice),
 		} {
 			found := absent.FindString(said)
@@ -352,9 +308,9 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-func whySays(t *testing.T, in *input, planned *Planned) string {
+func whySays(t *testing.T, in *input, planned *why.Planned) string {
 	t.Helper()
-	a, err := in.Why(t.Context(), Question{Pod: in.Pod, Planned: planned})
+	a, err := why.Explain(t.Context(), &in.Cluster, why.Question{Pod: in.Pod, Planned: planned})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,30 +327,30 @@ func statusSays(in *input, without bool) string {
 		return ""
 	}
 	in.UserPods, in.Templates = []corev1.Pod{in.Pod}, []resourceapi.ResourceClaimTemplate{}
-	pods := in.ListPods(context.Background())
+	pods := lists.Pods(context.Background(), &in.Cluster)
 	var text strings.Builder
-	_ = in.Fleet(pods).WriteText(&text)
+	_ = lists.FleetOf(&in.Cluster, pods).WriteText(&text)
 	return fmt.Sprint(pods, text.String())
 }
 
 // devicesSay is what the lists of nodes and devices say, and what is said of the device.
 func devicesSay(t *testing.T, in *input, without bool) string {
 	t.Helper()
-	nodes, err := in.ListNodes(t.Context(), "node")
+	nodes, err := lists.Nodes(t.Context(), &in.Cluster, "node")
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := new(strings.Builder)
-	fmt.Fprintln(text, NodeTable(nodes).Rows)
+	fmt.Fprintln(text, lists.NodeTable(nodes).Rows)
 	if without {
 		return text.String()
 	}
-	list, err := in.ListDevices(t.Context(), DeviceFilter{})
+	list, err := lists.Devices(t.Context(), &in.Cluster, lists.DeviceFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintln(text, DeviceTable(list).Rows)
-	history, err := in.History(t.Context(), "node", "a")
+	fmt.Fprintln(text, lists.DeviceTable(list).Rows)
+	history, err := lists.History(t.Context(), &in.Cluster, "node", "a")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-func mixedCluster(t *testing.T) *inspect.Cluster { return cluster(fleet.Mixed(t)) }
+func mixedCluster(t *testing.T) *model.Cluster { return cluster(fleet.Mixed(t)) }
 
 func printed(t *testing.T, table *metav1.Table, wide bool) []byte {
 	t.Helper()
@@ -35,20 +36,20 @@ func both(t *testing.T, name string, table *metav1.Table) {
 }
 
 func TestNodes(t *testing.T) {
-	nodes, err := mixedCluster(t).ListNodes(context.Background())
+	nodes, err := lists.Nodes(context.Background(), mixedCluster(t))
 	must.NoError(t, err)
-	both(t, "nodes", inspect.NodeTable(nodes))
+	both(t, "nodes", lists.NodeTable(nodes))
 	golden.JSON(t, "nodes", nodes)
-	named, err := mixedCluster(t).ListNodes(context.Background(), "plain")
+	named, err := lists.Nodes(context.Background(), mixedCluster(t), "plain")
 	if err != nil || len(named) != 1 || *named[0].Published || named[0].Driver != nil {
 		t.Errorf("a node without the driver that is asked for: %+v, %v", named, err)
 	}
 }
 
 func TestDevices(t *testing.T) {
-	devices, err := mixedCluster(t).ListDevices(context.Background(), inspect.DeviceFilter{})
+	devices, err := lists.Devices(context.Background(), mixedCluster(t), lists.DeviceFilter{})
 	must.NoError(t, err)
-	both(t, "devices", inspect.DeviceTable(devices))
+	both(t, "devices", lists.DeviceTable(devices))
 	golden.JSON(t, "devices", devices[:1])
 }
 
@@ -61,15 +62,15 @@ func TestClaims(t *testing.T) {
 			Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeviceMissing",
 			Message: "the node has no RDMA device in the slot pci-0000-18-00-0 now",
 		}}}}
-	claims := c.ListClaims(context.Background())
+	claims := lists.Claims(context.Background(), c)
 	now := time.Date(2026, 11, 1, 9, 30, 0, 0, time.UTC)
-	both(t, "claims", inspect.ClaimTable(claims, true, now))
-	golden.Bytes(t, "claims-namespace.txt", printed(t, inspect.ClaimTable(claims, false, now), false))
+	both(t, "claims", lists.ClaimTable(claims, true, now))
+	golden.Bytes(t, "claims-namespace.txt", printed(t, lists.ClaimTable(claims, false, now), false))
 	golden.JSON(t, "claims", claims)
 }
 
 func TestTopologies(t *testing.T) {
-	all, err := mixedCluster(t).Topologies(context.Background())
+	all, err := lists.Topologies(context.Background(), mixedCluster(t), model.NodeChoice{})
 	must.NoError(t, err)
 	for _, n := range all {
 		var b bytes.Buffer
@@ -77,7 +78,7 @@ func TestTopologies(t *testing.T) {
 		golden.Bytes(t, "topology/"+n.Node+".txt", b.Bytes())
 	}
 	golden.JSON(t, "topology/node2", all[1])
-	one, err := mixedCluster(t).Topologies(context.Background(), "node3")
+	one, err := lists.Topologies(context.Background(), mixedCluster(t), model.NodeChoice{Names: []string{"node3"}})
 	if err != nil || len(one) != 1 || one[0].Node != "node3" {
 		t.Errorf("one node: %+v, %v", one, err)
 	}
@@ -91,8 +92,8 @@ func TestClaimOfPodGroup(t *testing.T) {
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
 		{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "workers"}, {Resource: "pods", Name: "beside"},
 	}
-	claims := cluster(b).ListClaims(t.Context())
-	table := inspect.ClaimTable(claims, false, time.Time{})
+	claims := lists.Claims(t.Context(), cluster(b))
+	table := lists.ClaimTable(claims, false, time.Time{})
 	if len(claims) != 1 || !slices.Contains(table.Rows[0].Cells, any("beside,podgroup/workers")) {
 		t.Errorf("claims %+v, as a table %v", claims, table.Rows)
 	}

@@ -1,4 +1,4 @@
-package inspect
+package inspect_test
 
 import (
 	"context"
@@ -10,6 +10,10 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/manifest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 )
 
 // TestPlannedInput: a pod of a manifest gets the answer that it gets when it exists, for everything at which the
@@ -28,7 +32,7 @@ func TestPlannedInput(t *testing.T) {
 			in.Claims = slices.DeleteFunc(in.Claims, func(c resourceapi.ResourceClaim) bool { return c.Name == "claim" })
 			m.AddTo(&in.Cluster)
 			q := m.Question(&m.Pods[0], nil)
-			got, err := in.Why(context.Background(), q)
+			got, err := why.Explain(context.Background(), &in.Cluster, q)
 			must.NoError(t, err)
 			// What it is called differs.
 			if got.Phase != "Planned" || got.Of != "Job/run" || core(t, got) != core(t, want) {
@@ -41,12 +45,12 @@ func TestPlannedInput(t *testing.T) {
 
 // manifest returns the pod of the input as one of a manifest, with a template of its claim. It reports whether that
 // says the same.
-func (in *input) manifest() (*Manifest, bool) {
+func (in *input) manifest() (*manifest.Manifest, bool) {
 	if len(in.Pod.Spec.ResourceClaims) != 1 || len(in.Claims) == 0 {
 		return nil, false
 	}
 	claim := in.Claims[0]
-	if ref := in.Pod.Spec.ResourceClaims[0]; deref(ref.ResourceClaimName) != claim.Name || claim.Name != "claim" ||
+	if ref := in.Pod.Spec.ResourceClaims[0]; ptr.Deref(ref.ResourceClaimName, "") != claim.Name || claim.Name != "claim" ||
 		len(claim.Status.ReservedFor) > 0 || claim.Status.Allocation != nil || claim.DeletionTimestamp != nil {
 		return nil, false
 	}
@@ -55,17 +59,17 @@ func (in *input) manifest() (*Manifest, bool) {
 	pod := *in.Pod.DeepCopy()
 	ref := &pod.Spec.ResourceClaims[0]
 	ref.ResourceClaimName, ref.ResourceClaimTemplateName = nil, new("of-claim")
-	return &Manifest{
-		Pods: []PlannedPod{{Of: "Job/run", Pod: pod}}, Templates: []resourceapi.ResourceClaimTemplate{template},
+	return &manifest.Manifest{
+		Pods: []manifest.PlannedPod{{Of: "Job/run", Pod: pod}}, Templates: []resourceapi.ResourceClaimTemplate{template},
 	}, true
 }
 
 // core is an answer without the names of pod and claim, and without the words for what is not allocated.
-func core(t *testing.T, a *Answer) string {
+func core(t *testing.T, a *why.Answer) string {
 	t.Helper()
 	b := *a
 	b.Of, b.Phase = "", ""
-	if b.Verdict == VerdictSchedulable {
+	if b.Verdict == why.VerdictSchedulable {
 		b.Summary = ""
 	}
 	text, err := json.MarshalIndent(b, "", " ")

@@ -9,15 +9,17 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 )
 
 // copies returns a cluster with as many nodes like the first one of a fleet, and all
 // their claims.
-func copies(f *fleet.Fleet, nodes int) *inspect.Cluster {
+func copies(f *fleet.Fleet, nodes int) *model.Cluster {
 	one := cluster(f)
-	out := &inspect.Cluster{Classes: one.Classes}
+	out := &model.Cluster{Classes: one.Classes}
 	for n := range nodes {
 		name := fmt.Sprintf("node%04d", n)
 		node := one.Nodes[0].DeepCopy()
@@ -42,7 +44,7 @@ func copies(f *fleet.Fleet, nodes int) *inspect.Cluster {
 }
 
 // full is a cluster of nodes with nine HCAs each. Claims have all of them.
-func full(t testing.TB, nodes int) (*inspect.Cluster, inspect.Question) {
+func full(t testing.TB, nodes int) (*model.Cluster, why.Question) {
 	f := fleet.New(t)
 	f.Node("node", "hgx-h100", "")
 	for i := range 9 {
@@ -52,7 +54,7 @@ func full(t testing.TB, nodes int) (*inspect.Cluster, inspect.Question) {
 	waits := resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "waits", UID: "waits"}}
 	waits.Spec.Devices = claim(count("nics", "hca.rdma.dev", 4, fleet.RDMA+".?rateGbps.orValue(0) >= 400"))
 	c.Claims = append(c.Claims, waits)
-	return c, inspect.Question{Pod: fleet.Pod("waits")}
+	return c, why.Question{Pod: fleet.Pod("waits")}
 }
 
 // TestScale: a question about a large cluster is answered, and all its devices are
@@ -60,7 +62,7 @@ func full(t testing.TB, nodes int) (*inspect.Cluster, inspect.Question) {
 func TestScale(t *testing.T) {
 	const nodes = 30
 	c, q := full(t, nodes)
-	answer, err := c.Why(context.Background(), q)
+	answer, err := why.Explain(context.Background(), c, q)
 	must.NoError(t, err)
 	r := answer.Claims[0].Requests[0]
 	ruled := 0
@@ -77,9 +79,9 @@ func TestTimeIsOver(t *testing.T) {
 	f, p := fleet.Short(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	answer, err := cluster(f).Why(ctx, inspect.Question{Pod: p})
+	answer, err := why.Explain(ctx, cluster(f), why.Question{Pod: p})
 	must.NoError(t, err)
-	if answer.Verdict != inspect.VerdictUnallocated || len(answer.Unread) != 1 {
+	if answer.Verdict != why.VerdictUnallocated || len(answer.Unread) != 1 {
 		t.Errorf("%+v", answer)
 	}
 }
@@ -89,7 +91,7 @@ func BenchmarkWhy(b *testing.B) {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
 			c, q := full(b, nodes)
 			for b.Loop() {
-				if _, err := c.Why(context.Background(), q); err != nil {
+				if _, err := why.Explain(context.Background(), c, q); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -107,7 +109,7 @@ func BenchmarkDevices(b *testing.B) {
 			f.Allocate("node", "share", claim(want("share", "shared.hca.rdma.dev")))
 			c := copies(f, nodes)
 			for b.Loop() {
-				if _, err := c.ListDevices(context.Background(), inspect.DeviceFilter{}); err != nil {
+				if _, err := lists.Devices(context.Background(), c, lists.DeviceFilter{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,4 +1,4 @@
-package inspect
+package inspect_test
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // tracked returns the slices that the scheduler's tracker makes of slices and rules, by name.
@@ -77,17 +79,18 @@ func TestWithRules(t *testing.T) {
 		}
 	}
 	want := tracked(t, all, rules)
+	before := slices.Clone(all)
 	for i := range all {
-		s := &all[i]
-		before := s.DeepCopy()
-		got := withRules(s, rules)
+		all[i].DeepCopyInto(&before[i])
+	}
+	for _, got := range (&model.Cluster{Slices: all, Rules: rules}).View().Slices {
 		for j := range got.Spec.Devices {
-			if g, w := keys(got.Spec.Devices[j].Taints), keys(want[s.Name].Spec.Devices[j].Taints); !reflect.DeepEqual(g, w) {
-				t.Errorf("slice %s, device %d: taints %q, and the tracker has %q", s.Name, j, g, w)
+			if g, w := keys(got.Spec.Devices[j].Taints), keys(want[got.Name].Spec.Devices[j].Taints); !reflect.DeepEqual(g, w) {
+				t.Errorf("slice %s, device %d: taints %q, and the tracker has %q", got.Name, j, g, w)
 			}
 		}
-		test.True(t, reflect.DeepEqual(before, s), test.Sprintf("slice %s has changed", s.Name))
 	}
+	test.True(t, reflect.DeepEqual(before, all), test.Sprint("the slices have changed"))
 }
 
 // keys sorts the keys of taints. The tracker adds those of rules in no certain order.

@@ -16,7 +16,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
@@ -32,9 +34,9 @@ func count(name, class string, n int64, selectors ...string) controlplane.Reques
 }
 
 // cluster is what was read of a fleet.
-func cluster(f *fleet.Fleet) *inspect.Cluster {
+func cluster(f *fleet.Fleet) *model.Cluster {
 	l := f.Lists()
-	return &inspect.Cluster{
+	return &model.Cluster{
 		Nodes: l.Nodes, Pods: l.Pods, Slices: l.Slices, Claims: l.Claims, Classes: l.Classes, Rules: l.Rules,
 	}
 }
@@ -71,8 +73,8 @@ type scenario struct {
 	// Drivers replace the pods of the driver.
 	Drivers []corev1.Pod
 	// Unread is what the user may not read.
-	Unread   inspect.UnreadKinds
-	Question inspect.Question
+	Unread   model.UnreadKinds
+	Question why.Question
 }
 
 func scenarios(t *testing.T) (all []*scenario) {
@@ -94,7 +96,7 @@ func scenarios(t *testing.T) (all []*scenario) {
 	return all
 }
 
-func (s *scenario) cluster(t testing.TB) *inspect.Cluster {
+func (s *scenario) cluster(t testing.TB) *model.Cluster {
 	f := fleet.New(t)
 	for i, n := range s.Nodes {
 		f.Node(n.Name, n.Machine, n.Policy)
@@ -126,7 +128,7 @@ func (s *scenario) cluster(t testing.TB) *inspect.Cluster {
 		c.Pods = s.Drivers
 	}
 	for _, u := range s.Unread {
-		if u.Kind == inspect.Nodes {
+		if u.Kind == model.Nodes {
 			c.Nodes = nil
 		}
 	}
@@ -139,12 +141,12 @@ func TestWhy(t *testing.T) {
 	for _, s := range scenarios(t) {
 		t.Run(s.name, func(t *testing.T) {
 			c := s.cluster(t)
-			a, err := c.Why(t.Context(), s.Question)
+			a, err := why.Explain(t.Context(), c, s.Question)
 			must.NoError(t, err)
 			var text bytes.Buffer
 			fmt.Fprintf(&text, "verdict: %s\n", a.Verdict)
 			for _, f := range a.Findings {
-				fmt.Fprintf(&text, "finding: %s\n", f.Reason)
+				fmt.Fprintf(&text, "finding: %s\n", f.ID)
 			}
 			for _, r := range rulings(a) {
 				fmt.Fprintf(&text, "ruled out for: %s\n", r)
@@ -162,7 +164,7 @@ func TestWhy(t *testing.T) {
 				c.Templates = []resourceapi.ResourceClaimTemplate{}
 			}
 			text.Reset()
-			for _, p := range c.ListPods(t.Context()) {
+			for _, p := range lists.Pods(t.Context(), c) {
 				fmt.Fprintf(&text, "%s: %q\n", p.Name, p.Problems)
 			}
 			s.archive.Bytes(t, "status.txt", text.Bytes())
@@ -174,7 +176,7 @@ func TestWhy(t *testing.T) {
 }
 
 // rulings are the reasons for which devices are ruled out, each once.
-func rulings(a *inspect.Answer) (reasons []inspect.Reason) {
+func rulings(a *why.Answer) (reasons []model.Reason) {
 	for _, c := range a.Claims {
 		for _, r := range c.Requests {
 			for _, x := range r.RuledOut {
@@ -195,7 +197,7 @@ func TestAnyNode(t *testing.T) {
 	for i := range c.Slices {
 		c.Slices[i].Spec.NodeName, c.Slices[i].Spec.AllNodes = nil, new(true)
 	}
-	answer, err := c.Why(t.Context(), inspect.Question{Pod: fleet.Pod("nics")})
+	answer, err := why.Explain(t.Context(), c, why.Question{Pod: fleet.Pod("nics")})
 	must.NoError(t, err)
 	test.Eq(t, "request nics wants 3 of hca.rdma.dev, and the best node, any, has 2", answer.Summary)
 }

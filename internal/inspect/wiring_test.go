@@ -6,7 +6,8 @@ import (
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
@@ -20,10 +21,10 @@ func TestWiring(t *testing.T) {
 	}
 	patch.File(t, "testdata/wiring/cluster.yaml", &in)
 	must.NoError(t, in.Plan.Check(true))
-	c := &inspect.Cluster{Slices: in.Slices}
-	planned := c.Wiring(&in.Plan)
+	c := &model.Cluster{Slices: in.Slices}
+	planned := lists.CompareWiring(c, &in.Plan, model.NodeChoice{})
 	golden.JSON(t, "wiring/planned", planned)
-	golden.Bytes(t, "wiring/planned.txt", printed(t, inspect.WiringTable(planned.Differences), false))
-	golden.JSON(t, "wiring/unplanned", c.Wiring(nil))
-	golden.JSON(t, "wiring/one-node", c.Wiring(&in.Plan, "a"))
+	golden.Bytes(t, "wiring/planned.txt", printed(t, lists.WiringTable(planned.Differences), false))
+	golden.JSON(t, "wiring/unplanned", lists.CompareWiring(c, nil, model.NodeChoice{}))
+	golden.JSON(t, "wiring/one-node", lists.CompareWiring(c, &in.Plan, model.NodeChoice{Names: []string{"a"}}))
 }

@@ -291,7 +291,7 @@ func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []Device {
 // invalid name, and omits that device.
 func (o *HostOptions) devicesOf(h *rdma.HCA, names *namer, nodes []rdma.Node) ([]Device, error) {
 	var devices []Device
-	hcaNames, err := names.of(h)
+	hcaNames, err := names.namesOf(h)
 	errs := []error{err}
 	for _, name := range hcaNames {
 		for _, d := range o.variants(h, nodes) {

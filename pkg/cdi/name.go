@@ -62,9 +62,9 @@ func namesOf(h *rdma.HCA, strategies []NameStrategy) []string {
 	return names
 }
 
-// of returns the names of an HCA. It returns an error for each name that is not valid in the spec, and
+// namesOf returns the names of an HCA. It returns an error for each name that is not valid in the spec, and
 // for an HCA without a name.
-func (n *namer) of(h *rdma.HCA) ([]string, error) {
+func (n *namer) namesOf(h *rdma.HCA) ([]string, error) {
 	all := namesOf(h, n.strategies)
 	if len(all) == 0 {
 		return nil, fmt.Errorf("HCA %s cannot be listed: it has no %s; --names pci always gives a name",

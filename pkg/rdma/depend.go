@@ -37,17 +37,17 @@ func (d dependents) ofNetdev(n *netdev, ibdevs *Names) {
 	if n == nil {
 		return
 	}
-	d.of(dependency{onNetdev, n.name}, ibdevs)
+	d.addTo(dependency{onNetdev, n.name}, ibdevs)
 	if n.device != "" {
-		d.of(dependency{onDevice, n.device}, ibdevs)
+		d.addTo(dependency{onDevice, n.device}, ibdevs)
 	}
 	if n.guid != 0 {
-		d.of(dependency{onAddress, n.guid.String()}, ibdevs)
+		d.addTo(dependency{onAddress, n.guid.String()}, ibdevs)
 	}
 }
 
-// of adds the HCAs that depend on a part.
-func (d dependents) of(on dependency, ibdevs *Names) {
+// addTo adds the HCAs that depend on a part.
+func (d dependents) addTo(on dependency, ibdevs *Names) {
 	for _, c := range d[on] {
 		ibdevs.Add(c.ibdev)
 	}

@@ -22,7 +22,7 @@ func Elsewhere(sys fs.ReadLinkFS, known []HCA) []HCA {
 		if _, err := r.realpath(path.Join(classInfiniband, h.IBDev)); err == nil {
 			continue // this HCA, or another one with its name, is in the host's namespace
 		}
-		if h.Uverbs, h.MADs = nodes.of(h.IBDev); h.Uverbs == nil {
+		if h.Uverbs, h.MADs = nodes.nodesOf(h.IBDev); h.Uverbs == nil {
 			continue
 		}
 		real, err := r.realpath(path.Join(classVerbs, h.Uverbs.Name))

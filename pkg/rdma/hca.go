@@ -56,7 +56,7 @@ func readCard(s *Scanner, ibdev string) *card {
 	}
 	c.real, c.parent = real, c.parentDevice(real)
 	c.readHCA()
-	c.hca.Uverbs, c.hca.MADs = s.nodes.of(ibdev)
+	c.hca.Uverbs, c.hca.MADs = s.nodes.nodesOf(ibdev)
 	c.setName("")
 	c.slot = c.hca.Name
 	c.dependencies = c.depends()

@@ -102,8 +102,8 @@ func (t *netdevTable) named(name string) *netdev {
 	return n
 }
 
-// of returns the interfaces of a device with their attributes.
-func (t *netdevTable) of(device string) []*netdev {
+// netdevsOf returns the interfaces of a device with their attributes.
+func (t *netdevTable) netdevsOf(device string) []*netdev {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.byDevice[device]
@@ -226,7 +226,7 @@ func (c *card) netdevOfGUID() *netdev {
 // netdevOfDevice returns the interface of a device for a port: dev_port counts
 // from 0 (Documentation/ABI/testing/sysfs-class-net), ports from 1.
 func (c *card) netdevOfDevice(port int) string {
-	for _, n := range c.netdevs.of(c.parent) {
+	for _, n := range c.netdevs.netdevsOf(c.parent) {
 		if n.devPort == port-1 && !n.representor {
 			return n.name
 		}

@@ -130,9 +130,9 @@ func (n *Node) setDev(r *reader, dev string) bool {
 	return err == nil
 }
 
-// of returns the usable nodes of an HCA: its uverbs node, nil if there is none, and its
+// nodesOf returns the usable nodes of an HCA: its uverbs node, nil if there is none, and its
 // umad and issm nodes by port, umad first.
-func (t *nodeTable) of(ibdev string) (uverbs *Node, mads []Node) {
+func (t *nodeTable) nodesOf(ibdev string) (uverbs *Node, mads []Node) {
 	if ibdev == "" {
 		return nil, nil
 	}

@@ -15,7 +15,7 @@ func (c *card) markRepresentors() {
 	if c.hca.Function == VF {
 		return
 	}
-	if !slices.ContainsFunc(c.netdevs.of(c.parent), func(n *netdev) bool { return n.representor }) {
+	if !slices.ContainsFunc(c.netdevs.netdevsOf(c.parent), func(n *netdev) bool { return n.representor }) {
 		return
 	}
 	for i := range c.hca.Ports {

@@ -97,7 +97,7 @@ func (s *Scanner) functionsChanged(addresses Names, p *pass, ibdevs *Names) {
 	for address := range addresses {
 		s.boards.forget(s.sys, address)
 		p.pfs.Add(address)
-		s.users.of(dependency{onFunction, address}, ibdevs)
+		s.users.addTo(dependency{onFunction, address}, ibdevs)
 		for _, c := range s.users[dependency{onFunction, address}] {
 			p.pfs.Add(c.hca.PF)
 		}

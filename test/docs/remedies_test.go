@@ -12,10 +12,11 @@ import (
 )
 
 var (
-	findingInCode = regexp.MustCompile(`(?:[Rr]eason:|f\.Reason(?:, f\.Message)? =)\s+"([A-Z]\w+)"`)
-	warningRow    = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| Warning \\|")
-	notesCommand  = regexp.MustCompile(`(?m)^  (kubectl|helm)(?: -n \{\{.*?\}\})? ([a-z]+)(?: ([a-z]+))?`)
-	codeWord      = regexp.MustCompile("`(\\w+)`")
+	findingInCode = regexp.MustCompile(`(?:\b(?:problem|note|failed|warning|fault)\(\s*` +
+		`|\b(?:id|ID|noDevices)(?::| =)\s+)"([A-Z]\w+)"`)
+	warningRow   = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| Warning \\|")
+	notesCommand = regexp.MustCompile(`(?m)^  (kubectl|helm)(?: -n \{\{.*?\}\})? ([a-z]+)(?: ([a-z]+))?`)
+	codeWord     = regexp.MustCompile("`(\\w+)`")
 )
 
 // TestRemediesHaveRows: whatever tells somebody to do something has a row in docs/dev/remedies.md. TestRowsNameTests
@@ -38,7 +39,7 @@ func TestRemediesHaveRows(t *testing.T) {
 
 // told are the findings, warnings, symptoms, sections and commands that need a row.
 func told(t *testing.T) (out []string) {
-	files, err := filepath.Glob("../../internal/inspect/*.go")
+	files, err := filepath.Glob("../../internal/inspect/why/*.go")
 	must.NoError(t, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {

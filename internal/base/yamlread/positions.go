@@ -85,7 +85,7 @@ func (p *Positions) find(path string) (line int, exact bool) {
 	for at := p.root; path != ""; {
 		var name string
 		name, path = next(path)
-		f, ok := p.of(at)[name]
+		f, ok := p.fieldsOf(at)[name]
 		if !ok {
 			return line, false
 		}
@@ -94,8 +94,8 @@ func (p *Positions) find(path string) (line int, exact bool) {
 	return line, true
 }
 
-// of returns the fields of a collection, and caches them.
-func (p *Positions) of(node *yaml.Node) map[string]field {
+// fieldsOf returns the fields of a collection, and caches them.
+func (p *Positions) fieldsOf(node *yaml.Node) map[string]field {
 	if known, ok := p.fields[node]; ok {
 		return known
 	}

@@ -17,14 +17,14 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/support"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Source is what an archive is made of.
 type Source struct {
-	Cluster *inspect.Cluster
+	Cluster *model.Cluster
 	Status  string         // of the whole cluster, as kubectl rdma status -A prints it
 	Events  []corev1.Event // of the driver
 	Drivers []Driver
@@ -170,7 +170,7 @@ func (s *Source) names(scrub *support.Scrubber) {
 	}
 	for _, r := range c.Rules {
 		object("rule", "", r.Name)
-		scrub.Name("user", r.Annotations[inspect.DrainAuthor])
+		scrub.Name("user", r.Annotations[model.DrainAuthor])
 	}
 }
 
@@ -286,7 +286,7 @@ func (s *Source) claims() []resourceapi.ResourceClaim {
 // events are what the driver has told, the newest last.
 func (s *Source) events() []corev1.Event {
 	out := append([]corev1.Event{}, s.Events...)
-	inspect.SortEvents(out)
+	model.SortEvents(out)
 	for i, e := range out {
 		out[i] = corev1.Event{
 			InvolvedObject: corev1.ObjectReference{

@@ -1,4 +1,4 @@
-// Package collect reads the objects for package inspect from an API server.
+// Package collect reads the objects of a cluster from an API server.
 //
 // It reads and never writes: ResourceSlices, DeviceClasses, DeviceTaintRules, Nodes and
 // the driver's Pods of the cluster, and ResourceClaims. To explain pods it also reads them, their
@@ -26,7 +26,9 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/manifest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -44,33 +46,33 @@ type Reader struct {
 }
 
 // Kind is a kind of object that a question needs.
-type Kind = inspect.Kind
+type Kind = model.Kind
 
 // The kinds.
 const (
-	Nodes      = inspect.Nodes
-	Pods       = inspect.Pods
-	Slices     = inspect.Slices
-	Claims     = inspect.Claims
-	Classes    = inspect.Classes
-	Rules      = inspect.Rules
-	UserPods   = inspect.UserPods
-	Templates  = inspect.Templates
-	Events     = inspect.Events
-	NodeEvents = inspect.NodeEvents
-	EmptyNodes = inspect.EmptyNodes
+	Nodes      = model.Nodes
+	Pods       = model.Pods
+	Slices     = model.Slices
+	Claims     = model.Claims
+	Classes    = model.Classes
+	Rules      = model.Rules
+	UserPods   = model.UserPods
+	Templates  = model.Templates
+	Events     = model.Events
+	NodeEvents = model.NodeEvents
+	EmptyNodes = model.EmptyNodes
 )
 
 // Read reads kinds of objects. The question is about the first one, so Read returns an error
 // if it cannot read it. It adds other kinds that the user may not read to Unread.
-func (r Reader) Read(ctx context.Context, about Kind, others ...Kind) (*inspect.Cluster, error) {
+func (r Reader) Read(ctx context.Context, about Kind, others ...Kind) (*model.Cluster, error) {
 	c, _, err := r.readable(ctx, about, others)
 	return c, err
 }
 
 // readable also returns the kinds that the user may read.
-func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspect.Cluster, []Kind, error) {
-	c, kinds := &inspect.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace}, []Kind{about}
+func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*model.Cluster, []Kind, error) {
+	c, kinds := &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace}, []Kind{about}
 	if err := r.read(ctx, c, about); err != nil {
 		return nil, nil, fmt.Errorf("list %s: %w", about, err)
 	}
@@ -91,8 +93,8 @@ func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspe
 }
 
 // unread adds a kind that could not be read.
-func unread(c *inspect.Cluster, kind Kind, err error) {
-	c.Unread = append(c.Unread, inspect.Unread{Kind: kind, Why: err.Error()})
+func unread(c *model.Cluster, kind Kind, err error) {
+	c.Unread = append(c.Unread, model.Unread{Kind: kind, Why: err.Error()})
 }
 
 // passable reports whether an answer without a kind of object is still useful, if it says what is missing.
@@ -108,7 +110,7 @@ func Unreadable(err error) bool {
 }
 
 // read reads a kind of object. An API server that does not serve it says so in words that name nothing.
-func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
+func (r Reader) read(ctx context.Context, c *model.Cluster, kind Kind) error {
 	err := r.readKind(ctx, c, kind)
 	if NotServed(err) && slices.Contains([]Kind{Slices, Claims, Classes, Templates}, kind) {
 		return fmt.Errorf("%w: the API server does not serve %s of resource.k8s.io/v1: this needs Kubernetes 1.34 or newer",
@@ -117,13 +119,13 @@ func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 	return err
 }
 
-func (r Reader) readKind(ctx context.Context, c *inspect.Cluster, kind Kind) error {
+func (r Reader) readKind(ctx context.Context, c *model.Cluster, kind Kind) error {
 	core, dra := r.Client.CoreV1(), r.Client.ResourceV1()
 	switch kind {
 	case Nodes:
 		return list(ctx, core.Nodes().List, r.Nodes, &c.Nodes)
 	case Pods:
-		return list(ctx, core.Pods("").List, metav1.ListOptions{LabelSelector: inspect.DriverSelector}, &c.Pods)
+		return list(ctx, core.Pods("").List, metav1.ListOptions{LabelSelector: model.DriverSelector}, &c.Pods)
 	case UserPods:
 		found := []corev1.Pod{}
 		err := list(ctx, core.Pods(r.Namespace).List, r.UserPods, &found)
@@ -174,16 +176,16 @@ func list[L runtime.Object, T any](
 }
 
 // Pod reads a pod and the objects that explain it. The error is about the pod itself.
-func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Cluster, inspect.Question, error) {
+func (r Reader) Pod(ctx context.Context, namespace, name string) (*model.Cluster, why.Question, error) {
 	pod, err := r.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, inspect.Question{}, err
+		return nil, why.Question{}, err
 	}
 	c, err := r.scheduler(ctx, namespace)
 	if err != nil {
-		return nil, inspect.Question{}, err
+		return nil, why.Question{}, err
 	}
-	q := inspect.Question{Pod: *pod, Templates: map[string]bool{}}
+	q := why.Question{Pod: *pod, Templates: map[string]bool{}}
 	if err := r.events(ctx, &q, c); err != nil {
 		unread(c, Events, fmt.Errorf("events could not be read: %w", err))
 	}
@@ -196,8 +198,8 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 }
 
 // scheduler reads what the scheduler looks at for a pod of a namespace.
-func (r Reader) scheduler(ctx context.Context, namespace string) (*inspect.Cluster, error) {
-	c := &inspect.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace}
+func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster, error) {
+	c := &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace}
 	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
 			if !passable(kind, err) || kind == Slices && NotServed(err) { // then none of resource.k8s.io is
@@ -208,7 +210,7 @@ func (r Reader) scheduler(ctx context.Context, namespace string) (*inspect.Clust
 				own := r
 				own.Namespace = namespace
 				if err := own.read(ctx, c, Claims); err != nil {
-					unread(c, inspect.OwnClaims, err)
+					unread(c, model.OwnClaims, err)
 				}
 			}
 		}
@@ -217,13 +219,13 @@ func (r Reader) scheduler(ctx context.Context, namespace string) (*inspect.Clust
 }
 
 // Planned reads what the scheduler would look at for the pods of a manifest, and makes a question of each.
-func (r Reader) Planned(ctx context.Context, m *inspect.Manifest) (*inspect.Cluster, []inspect.Question, error) {
+func (r Reader) Planned(ctx context.Context, m *manifest.Manifest) (*model.Cluster, []why.Question, error) {
 	c, err := r.scheduler(ctx, m.Pods[0].Pod.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
 	m.AddTo(c)
-	var out []inspect.Question
+	var out []why.Question
 	for i := range m.Pods {
 		p := &m.Pods[i]
 		templates := map[string]*resourceapi.ResourceClaimTemplate{}
@@ -253,7 +255,7 @@ func (r Reader) template(ctx context.Context, namespace, name string) (*resource
 }
 
 // events reads the events of the pod and of its claims, oldest first.
-func (r Reader) events(ctx context.Context, q *inspect.Question, c *inspect.Cluster) error {
+func (r Reader) events(ctx context.Context, q *why.Question, c *model.Cluster) error {
 	uids := []string{string(q.Pod.UID)}
 	for _, claim := range c.Claims {
 		mine := func(o metav1.OwnerReference) bool { return o.UID == q.Pod.UID }
@@ -266,7 +268,7 @@ func (r Reader) events(ctx context.Context, q *inspect.Question, c *inspect.Clus
 			return err
 		}
 	}
-	inspect.SortEvents(q.Events)
+	model.SortEvents(q.Events)
 	return nil
 }
 
@@ -274,7 +276,7 @@ func (r Reader) events(ctx context.Context, q *inspect.Question, c *inspect.Clus
 const warnings = "type=Warning,involvedObject.kind=Pod"
 
 // emptyNodes selects the events of [EmptyNodes].
-const emptyNodes = "reason=" + inspect.NothingPublished + ",source=" + rdma.Domain
+const emptyNodes = "reason=" + model.NothingPublished + ",source=" + rdma.Domain
 
 // maxEvents bounds the events of one question: whoever may create events in a namespace can create any number.
 const maxEvents = 10_000
@@ -304,7 +306,7 @@ func (r Reader) DriverEvents(ctx context.Context) (out []corev1.Event, err error
 }
 
 // templates reads the templates that the pod names and for which it has no claim yet.
-func (r Reader) templates(ctx context.Context, q *inspect.Question) error {
+func (r Reader) templates(ctx context.Context, q *why.Question) error {
 	for _, ref := range q.Pod.Spec.ResourceClaims {
 		named := func(s corev1.PodResourceClaimStatus) bool { return s.Name == ref.Name }
 		made := slices.ContainsFunc(q.Pod.Status.ResourceClaimStatuses, named)
@@ -323,7 +325,7 @@ func (r Reader) templates(ctx context.Context, q *inspect.Question) error {
 
 // labels reads the labels of the namespace if a claim needs one for an administrator's
 // access.
-func (r Reader) labels(ctx context.Context, q *inspect.Question, claims []resourceapi.ResourceClaim) error {
+func (r Reader) labels(ctx context.Context, q *why.Question, claims []resourceapi.ResourceClaim) error {
 	admin := func(r resourceapi.DeviceRequest) bool {
 		return r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // ruleVersions are the versions with DeviceTaintRules, the preferred one first. Kubernetes 1.37 serves v1. An
@@ -28,7 +28,7 @@ const groupPath = "/apis/" + resourceapi.GroupName
 
 // rules reads the DeviceTaintRules. An API server that does not serve them has none. Everything else that keeps the
 // rules from being read is an error: a rule may then keep devices away.
-func (r Reader) rules(ctx context.Context, c *inspect.Cluster) error {
+func (r Reader) rules(ctx context.Context, c *model.Cluster) error {
 	version, err := r.RuleVersion(ctx)
 	if err != nil {
 		return unknownRules(err)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 
 // ask reads the slices and the rules of a server that answers the paths below /apis/resource.k8s.io with these texts,
 // and with the plain "404 page not found" all others.
-func ask(t *testing.T, answers map[string]string) *inspect.Cluster {
+func ask(t *testing.T, answers map[string]string) *model.Cluster {
 	t.Helper()
 	answers["/v1/resourceslices"] = slices
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

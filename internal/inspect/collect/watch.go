@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // calm is the least time between two calls of show: when a large job starts, hundreds of objects change at once.
@@ -21,7 +21,7 @@ const calm = time.Second
 // Watch reads kinds of objects as [Reader.Read] does and calls show. It calls show again after changes of these
 // objects, at most once per second. Show gets new clusters, and the same objects. Watch returns nil when the context
 // ends, and the first error of show. It cannot watch Nodes.
-func (r Reader) Watch(ctx context.Context, show func(*inspect.Cluster) error, about Kind, others ...Kind) error {
+func (r Reader) Watch(ctx context.Context, show func(*model.Cluster) error, about Kind, others ...Kind) error {
 	first, kinds, err := r.readable(ctx, about, others)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (r Reader) Watch(ctx context.Context, show func(*inspect.Cluster) error, ab
 			return nil
 		case <-changed:
 		}
-		c := &inspect.Cluster{
+		c := &model.Cluster{
 			Now: time.Now(), Unread: slices.Clone(first.Unread), DriverNamespace: first.DriverNamespace,
 		}
 		for i, kind := range kinds {
@@ -86,7 +86,7 @@ func (r Reader) follow(ctx context.Context, kind Kind, changed chan<- struct{}) 
 		lw = listWatch(core, Events, metav1.NamespaceDefault, metav1.ListOptions{FieldSelector: emptyNodes})
 		example = &corev1.Event{}
 	case Pods:
-		lw, example = listWatch(core, kind, "", metav1.ListOptions{LabelSelector: inspect.DriverSelector}), &corev1.Pod{}
+		lw, example = listWatch(core, kind, "", metav1.ListOptions{LabelSelector: model.DriverSelector}), &corev1.Pod{}
 	case UserPods:
 		lw, example = listWatch(core, Pods, r.Namespace, r.UserPods), &corev1.Pod{}
 	default:
@@ -120,7 +120,7 @@ func signal(changed chan<- struct{}) {
 }
 
 // fill copies the objects of a store into a cluster.
-func fill(c *inspect.Cluster, kind Kind, objects []any) {
+func fill(c *model.Cluster, kind Kind, objects []any) {
 	switch kind { // an empty list, not nil, if there are none
 	case UserPods:
 		c.UserPods = []corev1.Pod{}

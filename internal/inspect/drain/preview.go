@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // previewTime bounds the wait for the API server's words: its controller answers within a second, or does not run.
@@ -77,7 +77,7 @@ func previewError(err error, name string) error {
 func twinOf(rule *resourceapi.DeviceTaintRule) *resourceapi.DeviceTaintRule {
 	twin := rule.DeepCopy()
 	twin.Name = strings.Replace(rule.Name, "rdma-drain.", "rdma-look.", 1)
-	twin.Labels = map[string]string{inspect.DrainPreview: rule.Labels[inspect.DrainKey]}
+	twin.Labels = map[string]string{model.DrainPreview: rule.Labels[model.DrainKey]}
 	twin.Annotations = nil
 	twin.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNone
 	return twin
@@ -109,8 +109,8 @@ func Left(rules []resourceapi.DeviceTaintRule, node string, now time.Time) (out 
 	for i := range rules {
 		s := rules[i].Spec.DeviceSelector
 		old := now.Sub(rules[i].CreationTimestamp.Time) > time.Minute
-		if old && rules[i].Labels[inspect.DrainPreview] != "" && s != nil && s.Pool != nil && *s.Pool == node &&
-			rules[i].Spec.Taint.Key == inspect.DrainKey && rules[i].Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone {
+		if old && rules[i].Labels[model.DrainPreview] != "" && s != nil && s.Pool != nil && *s.Pool == node &&
+			rules[i].Spec.Taint.Key == model.DrainKey && rules[i].Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone {
 			out = append(out, &rules[i])
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // ErrNotServed says that the API server has no DeviceTaintRules.
@@ -61,12 +61,12 @@ func (r *Rules) Apply(ctx context.Context, want resourceapi.DeviceTaintRule) (Re
 	if err != nil {
 		return Result{}, fmt.Errorf("read DeviceTaintRule %s: %w", want.Name, err)
 	}
-	if !inspect.IsDrain(is) || !reflect.DeepEqual(is.Spec.DeviceSelector, want.Spec.DeviceSelector) {
+	if !model.IsDrain(is) || !reflect.DeepEqual(is.Spec.DeviceSelector, want.Spec.DeviceSelector) {
 		return Result{}, fmt.Errorf("write DeviceTaintRule %s: a rule of somebody else has this name, and stays as it is: "+
 			"kubectl get devicetaintrule %s -o yaml", want.Name, want.Name)
 	}
-	reason := want.Annotations[inspect.DrainReason]
-	if is.Spec.Taint.Effect == want.Spec.Taint.Effect && (reason == "" || reason == is.Annotations[inspect.DrainReason]) {
+	reason := want.Annotations[model.DrainReason]
+	if is.Spec.Taint.Effect == want.Spec.Taint.Effect && (reason == "" || reason == is.Annotations[model.DrainReason]) {
 		return Result{want.Name, "unchanged"}, nil
 	}
 	is.Spec.Taint.Effect = want.Spec.Taint.Effect
@@ -79,7 +79,7 @@ func (r *Rules) Apply(ctx context.Context, want resourceapi.DeviceTaintRule) (Re
 
 // Remove removes a rule of a drain, if it is still the one that was read.
 func (r *Rules) Remove(ctx context.Context, rule *resourceapi.DeviceTaintRule) (Result, error) {
-	if !inspect.IsDrain(rule) && rule.Labels[inspect.DrainPreview] == "" {
+	if !model.IsDrain(rule) && rule.Labels[model.DrainPreview] == "" {
 		return Result{}, fmt.Errorf("remove DeviceTaintRule %s: it is not one of kubectl rdma drain", rule.Name)
 	}
 	o := metav1.DeleteOptions{

@@ -1,4 +1,4 @@
-// Package manifest reads the files that people pass to kubectl apply, for package inspect.
+// Package manifest reads the files that people pass to kubectl apply.
 package manifest
 
 import (
@@ -17,7 +17,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 )
 
 // Limits bound a file. Charts of operators, with their CustomResourceDefinitions, have a few megabytes.
@@ -31,12 +30,12 @@ type Reader struct {
 	// Warnings has a sentence for each field that this version does not know.
 	Warnings []string
 
-	out inspect.Manifest
+	out Manifest
 }
 
-// Read adds the objects of a file, whose documents are YAML or JSON. It takes pods, the pod templates and pod specs in objects of all
-// kinds, and what pods refer to: ResourceClaims, ResourceClaimTemplates and DeviceClasses. It passes over all other
-// objects.
+// Read adds the objects of a file, whose documents are YAML or JSON. It takes pods, the pod templates and pod specs in
+// objects of all kinds, and what pods refer to: ResourceClaims, ResourceClaimTemplates and DeviceClasses. It passes
+// over all other objects.
 func (r *Reader) Read(data []byte) error {
 	documents, err := Limits.Documents(data)
 	if err != nil {
@@ -51,7 +50,7 @@ func (r *Reader) Read(data []byte) error {
 }
 
 // Manifest returns what was read. A manifest without a pod is an error.
-func (r *Reader) Manifest() (*inspect.Manifest, error) {
+func (r *Reader) Manifest() (*Manifest, error) {
 	if len(r.out.Pods) == 0 {
 		return nil, errors.New("there is no pod, and no object with a pod template or containers, such as a Deployment")
 	}
@@ -119,12 +118,12 @@ func (r *Reader) typed(label, name string, head *header, raw []byte, fields map[
 	case kind.Kind == "ResourceClaim":
 		return add(r, label, raw, &r.out.Claims, func(c *resourceapi.ResourceClaim) error {
 			c.Status = resourceapi.ResourceClaimStatus{}
-			inspect.SetClaimDefaults(&c.Spec)
+			setClaimDefaults(&c.Spec)
 			return r.place(&c.Namespace)
 		})
 	case kind.Kind == "ResourceClaimTemplate":
 		return add(r, label, raw, &r.out.Templates, func(t *resourceapi.ResourceClaimTemplate) error {
-			inspect.SetClaimDefaults(&t.Spec.Spec)
+			setClaimDefaults(&t.Spec.Spec)
 			return r.place(&t.Namespace)
 		})
 	}
@@ -144,9 +143,9 @@ func add[T any](r *Reader, label string, raw []byte, to *[]T, finish func(*T) er
 	return nil
 }
 
-// templates adds the pods that an object describes: each mapping with a spec that has containers, and each other mapping
-// that has some, which is taken for the spec itself. So it finds those of JobSets, MPIJobs and LLMInferenceServices, and
-// of kinds that this package does not know.
+// templates adds the pods that an object describes: each mapping with a spec that has containers, and each other
+// mapping that has some, which is taken for the spec itself. So it finds those of JobSets, MPIJobs and
+// LLMInferenceServices, and of kinds that this package does not know.
 func (r *Reader) templates(label, name, namespace, path string, value any) error {
 	switch v := value.(type) {
 	case []any:
@@ -217,8 +216,8 @@ func (r *Reader) pod(name, of, namespace string, pod corev1.Pod) error {
 	if err := r.place(&pod.Namespace); err != nil {
 		return err
 	}
-	inspect.SetPodDefaults(&pod.Spec)
-	r.out.Pods = append(r.out.Pods, inspect.PlannedPod{Of: of, Pod: pod})
+	setPodDefaults(&pod.Spec)
+	r.out.Pods = append(r.out.Pods, PlannedPod{Of: of, Pod: pod})
 	return nil
 }
 

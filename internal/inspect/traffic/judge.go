@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // Result is what was measured between two HCAs.
@@ -42,7 +42,7 @@ const (
 
 // Verdict is what a test says of an HCA, and why.
 type Verdict struct {
-	inspect.HCA
+	model.HCA
 	State State `json:"state"`
 	// Alone and Together are the best rates, in Gb/s, with one rail at a time and with all rails at once. 0 is not
 	// measured.
@@ -68,7 +68,7 @@ type judging struct {
 // is slow, below least (0 to 1) of the median, and if two of its peers are clearly good with others. Clearly good is
 // half of the way between least and the median: so a peer that is itself at the limit is no witness, and noise of a
 // few percent names nobody.
-func Judge(hcas []inspect.HCA, results []Result, least float64) []Verdict {
+func Judge(hcas []model.HCA, results []Result, least float64) []Verdict {
 	out := make([]Verdict, len(hcas))
 	for i := range hcas {
 		out[i] = Verdict{HCA: hcas[i], State: NotMeasured}
@@ -93,7 +93,7 @@ func Judge(hcas []inspect.HCA, results []Result, least float64) []Verdict {
 	return out
 }
 
-func judgings(hcas []inspect.HCA, results []Result, least float64) []*judging {
+func judgings(hcas []model.HCA, results []Result, least float64) []*judging {
 	type kind struct {
 		together bool
 		protocol string
@@ -130,7 +130,7 @@ func judgings(hcas []inspect.HCA, results []Result, least float64) []*judging {
 }
 
 // judge adds to the verdicts what these pairs say. A worse verdict of another kind of stage stays.
-func (j *judging) judge(hcas []inspect.HCA, out []Verdict) {
+func (j *judging) judge(hcas []model.HCA, out []Verdict) {
 	clear := (j.least + j.reference) / 2
 	slow, fine, witnessed := map[int][]int{}, map[int]bool{}, map[int][]int{}
 	for _, r := range j.results {

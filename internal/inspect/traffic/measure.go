@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 //go:embed script.sh
@@ -25,7 +25,7 @@ type Exec func(ctx context.Context, node string, argv []string, stdout io.Writer
 
 // Measure measures pairs of HCAs.
 type Measure struct {
-	HCAs []inspect.HCA
+	HCAs []model.HCA
 	// Addresses are those of the nodes' pods, for the connections by TCP that perftest begins with.
 	Addresses map[string]string
 	Exec      Exec
@@ -101,7 +101,7 @@ func (m *Measure) pair(ctx context.Context, p Pair, port int) Result {
 			return out
 		}
 	}
-	for i, from := range []*inspect.HCA{a, b} {
+	for i, from := range []*model.HCA{a, b} {
 		if why[i] != "" {
 			out.Error = fmt.Sprintf("from %s: %s", from, why[i])
 		}
@@ -109,7 +109,7 @@ func (m *Measure) pair(ctx context.Context, p Pair, port int) Result {
 	return out
 }
 
-func (m *Measure) command(role string, h *inspect.HCA, port int, server string) []string {
+func (m *Measure) command(role string, h *model.HCA, port int, server string) []string {
 	return []string{
 		"sh", "-c", script, "sh", role, h.IBDev, "1", strconv.Itoa(port), strconv.Itoa(int(m.Duration.Seconds())), server,
 	}
@@ -118,9 +118,9 @@ func (m *Measure) command(role string, h *inspect.HCA, port int, server string) 
 // trouble says why a pair has no figures, "" if both ends did what they should. A client fails for its server's
 // reasons, so the server comes first, unless it only lost its client. A port that was down says more than what perftest
 // makes of it: the figures before and after are no rate of the HCA.
-func trouble(a, b *inspect.HCA, ends [2]*reading, serverErr, clientErr error) string {
+func trouble(a, b *model.HCA, ends [2]*reading, serverErr, clientErr error) string {
 	var parts []string
-	for i, h := range []*inspect.HCA{a, b} {
+	for i, h := range []*model.HCA{a, b} {
 		err := []error{serverErr, clientErr}[i]
 		switch {
 		case err != nil:
@@ -137,13 +137,13 @@ func trouble(a, b *inspect.HCA, ends [2]*reading, serverErr, clientErr error) st
 }
 
 // unfinished says how far a pair came that did not end.
-func unfinished(a, b *inspect.HCA, server, client *said) string {
+func unfinished(a, b *model.HCA, server, client *said) string {
 	if !server.listened() {
 		return a.String() + " did not listen"
 	}
 	var parts []string
 	for i, end := range []*said{server, client} {
-		switch r, h := end.read(), []*inspect.HCA{a, b}[i]; {
+		switch r, h := end.read(), []*model.HCA{a, b}[i]; {
 		case r.down:
 			parts = append(parts, h.String()+": "+portDown)
 		case r.exit < 0:

@@ -23,7 +23,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -59,18 +59,18 @@ const sleeper = "trap 'exit 0' TERM; sleep 86400 & wait"
 
 // Start creates the Job, the claims and the pods for HCAs, and waits until the pods run, for at most patience. It
 // returns the HCAs whose pods run with them, and the others with the reason. Stop must be called, also after an error.
-func (c *Cluster) Start(ctx context.Context, hcas []inspect.HCA, patience time.Duration) (
-	ready, leftOut []inspect.HCA, _ error) {
+func (c *Cluster) Start(ctx context.Context, hcas []model.HCA, patience time.Duration) (
+	ready, leftOut []model.HCA, _ error) {
 	whole := context.WithoutCancel(ctx) // a request that is cut may still make the Job, and Stop would not know of it
 	job, err := c.Client.BatchV1().Jobs(c.Namespace).Create(whole, c.owner(patience+grace), metav1.CreateOptions{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("create the test's Job: %w", err)
 	}
 	c.job, c.created, c.pods = job, time.Now(), map[string]string{}
-	nodes := groups(hcas, allHCAs(hcas), func(h *inspect.HCA) string { return h.Node })
-	members := map[string][]inspect.HCA{}
+	nodes := groups(hcas, allHCAs(hcas), func(h *model.HCA) string { return h.Node })
+	members := map[string][]model.HCA{}
 	for i, of := range nodes {
-		var mine []inspect.HCA
+		var mine []model.HCA
 		for _, at := range of {
 			mine = append(mine, hcas[at])
 		}
@@ -97,7 +97,7 @@ func (c *Cluster) Start(ctx context.Context, hcas []inspect.HCA, patience time.D
 		switch mine := members[h.Node]; {
 		case len(mine) == 0 || !has(mine, h):
 		case why[h.Node] != "":
-			leftOut = append(leftOut, busy([]inspect.HCA{h}, why[h.Node])...)
+			leftOut = append(leftOut, busy([]model.HCA{h}, why[h.Node])...)
 		default:
 			ready = append(ready, h)
 		}
@@ -105,7 +105,7 @@ func (c *Cluster) Start(ctx context.Context, hcas []inspect.HCA, patience time.D
 	return ready, leftOut, nil
 }
 
-func has(list []inspect.HCA, h inspect.HCA) bool {
+func has(list []model.HCA, h model.HCA) bool {
 	for i := range list {
 		if list[i].Name == h.Name {
 			return true
@@ -115,7 +115,7 @@ func has(list []inspect.HCA, h inspect.HCA) bool {
 }
 
 // busy returns HCAs with a reason not to test them.
-func busy(hcas []inspect.HCA, why string) (out []inspect.HCA) {
+func busy(hcas []model.HCA, why string) (out []model.HCA) {
 	for _, h := range hcas {
 		h.Busy = why
 		out = append(out, h)
@@ -158,7 +158,7 @@ func (c *Cluster) Renew(ctx context.Context, goesOn time.Duration) error {
 }
 
 // claim returns the claim for HCAs of a node, each with a request of its own.
-func (c *Cluster) claim(name string, hcas []inspect.HCA) *resourceapi.ResourceClaim {
+func (c *Cluster) claim(name string, hcas []model.HCA) *resourceapi.ResourceClaim {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: c.owned(name)}
 	for i := range hcas {
 		expression := fmt.Sprintf(`device.driver == %q && device.attributes[%q].?ibdev.orValue("") == %q`,
@@ -168,7 +168,7 @@ func (c *Cluster) claim(name string, hcas []inspect.HCA) *resourceapi.ResourceCl
 			Exactly: &resourceapi.ExactDeviceRequest{
 				DeviceClassName: c.Class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
 				Selectors:   []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
-				Tolerations: []resourceapi.DeviceToleration{inspect.TolerateDrain()},
+				Tolerations: []resourceapi.DeviceToleration{model.TolerateDrain()},
 			},
 		})
 	}

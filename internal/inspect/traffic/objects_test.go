@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // objects is an API server in memory that gives each object a UID, runs pods but for those of the node lazy, and deletes
@@ -121,7 +121,7 @@ func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObjects()
 		c := &Cluster{Client: o, Namespace: "tests", Image: "image", Class: "hca.rdma.dev"}
-		hcas := append(machines(2, 3, true), inspect.HCA{Node: "lazy", Name: "pci-0", IBDev: "mlx5_0"})
+		hcas := append(machines(2, 3, true), model.HCA{Node: "lazy", Name: "pci-0", IBDev: "mlx5_0"})
 		ready, leftOut, err := c.Start(t.Context(), hcas, time.Minute)
 		must.NoError(t, err)
 		if len(ready) != 6 || len(leftOut) != 1 || !strings.Contains(leftOut[0].Busy, "0/1 nodes are available") {
@@ -213,7 +213,7 @@ func TestStopInterrupted(t *testing.T) {
 				writes++
 			}
 			c := &Cluster{Client: o, Namespace: "tests", Image: "image", Class: "hca.rdma.dev"}
-			hcas := append(machines(8, 2, true), inspect.HCA{Node: "lazy", Name: "pci-0", IBDev: "mlx5_0"})
+			hcas := append(machines(8, 2, true), model.HCA{Node: "lazy", Name: "pci-0", IBDev: "mlx5_0"})
 			_, _, err := c.Start(ctx, hcas, time.Minute)
 			if run < 18 && err == nil {
 				t.Errorf("run %d: interrupted at write %d, it goes on", run, end)

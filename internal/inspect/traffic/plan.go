@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // Pair is two HCAs of two nodes, by their numbers in the list of HCAs. A listens, and B connects to it; the traffic
@@ -32,7 +32,7 @@ const peersWanted = 2
 // possible, HCAs below other leaf switches are its peers. HCAs of different rails, protocols or InfiniBand subnets are
 // never paired, nor are those of one node. At most limit pairs run at once, but for the rails between two nodes, which
 // always run together.
-func Plan(hcas []inspect.HCA, limit int) []Stage {
+func Plan(hcas []model.HCA, limit int) []Stage {
 	var out []Stage
 	var all []Pair
 	for _, rail := range groups(hcas, allHCAs(hcas), railOf) {
@@ -51,7 +51,7 @@ func Plan(hcas []inspect.HCA, limit int) []Stage {
 	return out
 }
 
-func railName(h inspect.HCA) string {
+func railName(h model.HCA) string {
 	name := "HCAs without a rail"
 	if h.Rail != "" {
 		name = "rail " + h.Rail
@@ -59,7 +59,7 @@ func railName(h inspect.HCA) string {
 	return name + ", " + cmp.Or(h.Protocol, "protocol unknown")
 }
 
-func allHCAs(hcas []inspect.HCA) (out []int) {
+func allHCAs(hcas []model.HCA) (out []int) {
 	for i := range hcas {
 		out = append(out, i)
 	}
@@ -68,10 +68,10 @@ func allHCAs(hcas []inspect.HCA) (out []int) {
 
 type network struct{ rail, protocol, subnet string }
 
-func railOf(h *inspect.HCA) network { return network{h.Rail, h.Protocol, h.Subnet} }
+func railOf(h *model.HCA) network { return network{h.Rail, h.Protocol, h.Subnet} }
 
 // groups splits HCAs by a key, in the order of first appearance.
-func groups[K comparable](hcas []inspect.HCA, of []int, key func(*inspect.HCA) K) (out [][]int) {
+func groups[K comparable](hcas []model.HCA, of []int, key func(*model.HCA) K) (out [][]int) {
 	at := map[K]int{}
 	for _, i := range of {
 		k := key(&hcas[i])
@@ -85,9 +85,9 @@ func groups[K comparable](hcas []inspect.HCA, of []int, key func(*inspect.HCA) K
 }
 
 // pairsOf returns the pairs of the HCAs of one rail.
-func pairsOf(hcas []inspect.HCA, rail []int) []Pair {
+func pairsOf(hcas []model.HCA, rail []int) []Pair {
 	p := pairing{hcas: hcas, peers: map[int][]int{}}
-	for _, leaf := range groups(hcas, rail, func(h *inspect.HCA) string { return h.Leaf }) {
+	for _, leaf := range groups(hcas, rail, func(h *model.HCA) string { return h.Leaf }) {
 		p.ring(alternate(hcas, leaf))
 	}
 	// An HCA without two peers gets others: those with the fewest first, below its own leaf switch if possible.
@@ -110,7 +110,7 @@ func pairsOf(hcas []inspect.HCA, rail []int) []Pair {
 
 // pairing collects pairs.
 type pairing struct {
-	hcas  []inspect.HCA
+	hcas  []model.HCA
 	pairs []Pair
 	peers map[int][]int
 }
@@ -144,8 +144,8 @@ func (p *pairing) ring(order []int) {
 // alternate orders the HCAs of a leaf switch for a ring: the first ones of all nodes, then the second ones, and so on,
 // so
 // that neighbors are of different nodes.
-func alternate(hcas []inspect.HCA, leaf []int) (out []int) {
-	nodes := groups(hcas, leaf, func(h *inspect.HCA) string { return h.Node })
+func alternate(hcas []model.HCA, leaf []int) (out []int) {
+	nodes := groups(hcas, leaf, func(h *model.HCA) string { return h.Node })
 	for round := 0; len(out) < len(leaf); round++ {
 		for _, node := range nodes {
 			if round < len(node) {
@@ -176,7 +176,7 @@ func batches(pairs []Pair, limit int) (out [][]Pair) {
 }
 
 // severalRails reports whether a node has several HCAs with peers.
-func severalRails(hcas []inspect.HCA, pairs []Pair) bool {
+func severalRails(hcas []model.HCA, pairs []Pair) bool {
 	seen := map[string]int{}
 	for _, p := range pairs {
 		for _, i := range []int{p.A, p.B} {
@@ -190,7 +190,7 @@ func severalRails(hcas []inspect.HCA, pairs []Pair) bool {
 }
 
 // together splits pairs into those of two nodes. A node is in one of them at a time.
-func together(hcas []inspect.HCA, pairs []Pair, limit int) (out [][]Pair) {
+func together(hcas []model.HCA, pairs []Pair, limit int) (out [][]Pair) {
 	type couple struct{ a, b string }
 	at := map[couple]int{}
 	var couples [][]Pair
@@ -228,12 +228,12 @@ func together(hcas []inspect.HCA, pairs []Pair, limit int) (out [][]Pair) {
 }
 
 // ChooseRails splits HCAs into those of rails with these numbers, and the others. Without numbers all are chosen.
-func ChooseRails(hcas []inspect.HCA, rails []string) (chosen []inspect.HCA, _ error) {
+func ChooseRails(hcas []model.HCA, rails []string) (chosen []model.HCA, _ error) {
 	if len(rails) == 0 {
 		return hcas, nil
 	}
 	for _, rail := range rails {
-		if !slices.ContainsFunc(hcas, func(h inspect.HCA) bool { return h.Rail == rail }) {
+		if !slices.ContainsFunc(hcas, func(h model.HCA) bool { return h.Rail == rail }) {
 			return nil, fmt.Errorf("find HCAs of rail %s: these nodes publish none; see kubectl rdma topology --cluster",
 				text.Foreign(rail))
 		}

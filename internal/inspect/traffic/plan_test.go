@@ -9,14 +9,14 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // machines returns HCAs of nodes: so many of each node, each on a rail of its own unless they have none.
-func machines(nodes, each int, rails bool) (out []inspect.HCA) {
+func machines(nodes, each int, rails bool) (out []model.HCA) {
 	for n := range nodes {
 		for h := range each {
-			hca := inspect.HCA{
+			hca := model.HCA{
 				Node: fmt.Sprintf("n%d", n), IBDev: fmt.Sprintf("mlx5_%d", h), Name: fmt.Sprintf("pci-%d", h),
 				Protocol: "ib", RateGbps: 400,
 			}
@@ -30,7 +30,7 @@ func machines(nodes, each int, rails bool) (out []inspect.HCA) {
 }
 
 // texts names the pairs of stages.
-func texts(hcas []inspect.HCA, stages []Stage) (out []string) {
+func texts(hcas []model.HCA, stages []Stage) (out []string) {
 	for _, s := range stages {
 		line := s.Name + ":"
 		for _, p := range s.Pairs {
@@ -50,12 +50,12 @@ func TestPlan(t *testing.T) {
 	for i, leaf := range []string{"a", "a", "b"} {
 		lonely[i].Leaf = leaf
 	}
-	uneven := append(machines(2, 1, false), inspect.HCA{Node: "n0", IBDev: "mlx5_8", Protocol: "ib", RateGbps: 400})
+	uneven := append(machines(2, 1, false), model.HCA{Node: "n0", IBDev: "mlx5_8", Protocol: "ib", RateGbps: 400})
 	mixed := machines(2, 2, false)
 	mixed[0].Protocol, mixed[2].Protocol = "roce", "roce"
 	for _, tc := range []struct {
 		name  string
-		hcas  []inspect.HCA
+		hcas  []model.HCA
 		limit int
 		want  []string
 	}{
@@ -92,10 +92,10 @@ func TestPlan(t *testing.T) {
 func TestPlanProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
-		var hcas []inspect.HCA
+		var hcas []model.HCA
 		for n := range 1 + random.IntN(12) {
 			for h := range random.IntN(5) {
-				hcas = append(hcas, inspect.HCA{
+				hcas = append(hcas, model.HCA{
 					Node: fmt.Sprint("n", n), IBDev: fmt.Sprint(h), Rail: fmt.Sprint(random.IntN(3)),
 					Leaf: fmt.Sprint(random.IntN(3)), Protocol: []string{"ib", "roce"}[random.IntN(2)],
 				})

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // Report is the answer of a test.
@@ -21,7 +21,7 @@ type Report struct {
 	// Pairs are what was measured.
 	Pairs []PairReport `json:"pairs"`
 	// LeftOut are the HCAs that were not tested. Busy says why.
-	LeftOut []inspect.HCA `json:"leftOut,omitempty"`
+	LeftOut []model.HCA `json:"leftOut,omitempty"`
 	// Drained are the HCAs that the test took out of service.
 	Drained []string `json:"drained,omitempty"`
 }
@@ -41,7 +41,7 @@ type PairReport struct {
 }
 
 // NewReport makes the report of results.
-func NewReport(hcas []inspect.HCA, results []Result, least float64) *Report {
+func NewReport(hcas []model.HCA, results []Result, least float64) *Report {
 	out := &Report{HCAs: Judge(hcas, results, least), Pairs: []PairReport{}}
 	for i := range results {
 		r := &results[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/shoenig/test/must"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
@@ -29,7 +29,7 @@ func someReport() *Report {
 	r := NewReport(hcas, results, 0.85)
 	r.Started = time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC)
 	r.Ended = r.Started.Add(90 * time.Second)
-	r.LeftOut = []inspect.HCA{{Node: "n8", Name: "pci-0", IBDev: "mlx5_0", Busy: "claim default/train has it"}}
+	r.LeftOut = []model.HCA{{Node: "n8", Name: "pci-0", IBDev: "mlx5_0", Busy: "claim default/train has it"}}
 	r.Drained = []string{"n2/mlx5_0"}
 	return r
 }

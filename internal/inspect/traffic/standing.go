@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // Standing is what the last tests say of the HCAs of a cluster.
@@ -34,7 +34,7 @@ type FailedHCA struct {
 }
 
 // Stand compares the published HCAs with the results of tests. A result of an HCA that is not published does not count.
-func Stand(hcas []inspect.HCA, records map[string]*Record) *Standing {
+func Stand(hcas []model.HCA, records map[string]*Record) *Standing {
 	out := &Standing{Untested: []string{}, Failed: []FailedHCA{}}
 	for i := range hcas {
 		h := &hcas[i]

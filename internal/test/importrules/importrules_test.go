@@ -109,6 +109,29 @@ func TestPlanted(t *testing.T) {
 	test.SliceEmpty(t, names, test.Sprint("planted for no rule"))
 }
 
+// TestLarge: a type of the list must not grow, and leaves the list when it is not too large any more.
+func TestLarge(t *testing.T) {
+	graph := load(t, planted+"methods")
+	for name, tc := range map[string]struct {
+		most, listed int
+		want         []string
+	}{
+		"as large as listed":  {26, 28, nil},
+		"smaller than listed": {26, 30, nil},
+		"grown":               {26, 27, []string{"grew from 27 methods to 28"}},
+		"not large any more":  {28, 30, []string{"has 28 methods: take it off the list"}},
+	} {
+		listed := map[string]int{planted + "methods.embedding": tc.listed}
+		rule := importrules.Rule{Of: []string{"..."}, Most: tc.most, Large: listed}
+		got, err := rule.Violations(graph)
+		must.NoError(t, err)
+		test.SliceLen(t, len(tc.want), got, test.Sprint(name))
+		for i := range tc.want {
+			test.StrContains(t, got[i], tc.want[i], test.Sprint(name))
+		}
+	}
+}
+
 // TestFree: But and Except make packages free.
 func TestFree(t *testing.T) {
 	graph := load(t, planted+"rdma")

@@ -3,7 +3,6 @@ package importrules
 import (
 	"fmt"
 	"go/ast"
-	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -27,8 +26,11 @@ type Rule struct {
 	Below []string
 	// Names are functions and variables that must not be used, by import path and name: "os.Rename", "net/http.Get".
 	Names []string
-	// Most is the largest number of methods that a type may have, those of embedded types aside; 0 for any.
-	Most int
+	// Most is the largest number of methods that a type may have, 0 for any: its own, those of embedded types, and the
+	// functions of its package whose first parameter it is, contexts aside. Large are the types that may have
+	// more, with their numbers. The list only shrinks.
+	Most  int
+	Large map[string]int
 }
 
 // Violations returns a line for each way in which the packages of g break the rule.
@@ -41,7 +43,7 @@ func (r Rule) Violations(g Graph) ([]string, error) {
 		if err := p.parse(); err != nil {
 			return nil, err
 		}
-		for _, found := range slices.Concat(r.chains(g, p), r.uses(p), r.large(p)) {
+		for _, found := range slices.Concat(r.chains(g, p), r.uses(p), r.large(g, p)) {
 			out = append(out, found+": "+r.Why)
 		}
 	}
@@ -125,37 +127,4 @@ func importNames(file *ast.File) map[string]string {
 		names[name] = importPath
 	}
 	return names
-}
-
-// large finds the types of a package with too many methods.
-func (r Rule) large(p *Package) []string {
-	count := map[string]int{}
-	for _, file := range p.files {
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv != nil && r.Most > 0 {
-				count[receiver(f.Recv.List[0].Type)]++
-			}
-		}
-	}
-	maps.DeleteFunc(count, func(_ string, n int) bool { return n <= r.Most })
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(count)) {
-		out = append(out, fmt.Sprintf("%s: type %s has %d methods", p.ImportPath, name, count[name]))
-	}
-	return out
-}
-
-// receiver returns the name of a receiver's type, without a pointer and type parameters.
-func receiver(e ast.Expr) string {
-	switch t := e.(type) {
-	case *ast.StarExpr:
-		return receiver(t.X)
-	case *ast.IndexExpr:
-		return receiver(t.X)
-	case *ast.IndexListExpr:
-		return receiver(t.X)
-	case *ast.Ident:
-		return t.Name
-	}
-	return ""
 }

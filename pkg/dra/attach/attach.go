@@ -194,7 +194,7 @@ func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) error {
 // inTheWay returns the record of a sandbox's interface, nil if there is none, and the records of others with the
 // interface or its addresses that must be detached first. It returns an error for another pod's that must stay.
 func (a *Attacher) inTheWay(pod Pod, i Interface) (had *Record, over []Record, err error) {
-	records, err := a.store.of(i.Claim.UID, i.Device.Device)
+	records, err := a.store.recordsOf(i.Claim.UID, i.Device.Device)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -359,7 +359,7 @@ func (a *Attacher) stateIn(claim types.UID, device string, in func(Pod) bool) *p
 
 // recordIn returns the record of an interface that a pod has, nil if no pod has it.
 func (a *Attacher) recordIn(claim types.UID, device string, in func(Pod) bool) *Record {
-	records, _ := a.store.of(claim, device) // Over reports unreadable records
+	records, _ := a.store.recordsOf(claim, device) // Over reports unreadable records
 	for i, r := range records {
 		if r.State != nil && r.thisBoot(a.store.bootID) && in(r.Pod) {
 			return &records[i]

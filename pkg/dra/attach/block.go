@@ -128,7 +128,7 @@ const maxUsers = 5
 func users(records []Record, b blocks.Block) string {
 	count := map[string]int{}
 	for _, r := range records {
-		if r.of(b) {
+		if r.inBlock(b) {
 			namespace, _, _ := strings.Cut(r.Pod.Name, "/")
 			count[namespace]++
 		}
@@ -152,8 +152,8 @@ func users(records []Record, b blocks.Block) string {
 	return ", " + strings.Join(parts, ", ")
 }
 
-// of reports whether a record has an address of a block.
-func (r *Record) of(b blocks.Block) bool {
+// inBlock reports whether a record has an address of a block.
+func (r *Record) inBlock(b blocks.Block) bool {
 	return slices.ContainsFunc(r.Leased, func(p netip.Prefix) bool { return b.Block.Contains(p.Addr()) })
 }
 

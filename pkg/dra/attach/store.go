@@ -181,8 +181,8 @@ func unreadable(path string, err error) error {
 	return fmt.Errorf("read record of a network interface from %q: %w; look whether the interface is back on the host, and remove the file", path, err)
 }
 
-// of returns the records of a claim's device.
-func (s *store) of(claim types.UID, device string) ([]Record, error) {
+// recordsOf returns the records of a claim's device.
+func (s *store) recordsOf(claim types.UID, device string) ([]Record, error) {
 	return s.all(string(claim)+"."+device+"."+every, func(r *Record) bool { return r.Claim == claim && r.Device == device })
 }
 

@@ -203,7 +203,7 @@ type deviceLock struct {
 // process. flock(2) belongs to the open directory, so it keeps out other processes, and the
 // kernel drops it when one dies.
 func (d *devices) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
-	l := &deviceLock{Lock: of, turn: d.turns.of(of.HCA)}
+	l := &deviceLock{Lock: of, turn: d.turns.turnOf(of.HCA)}
 	if !l.turn.TryAcquire(1) {
 		if err := l.turn.Acquire(ctx, 1); err != nil {
 			return nil, fmt.Errorf("lock device %s: another claim is being prepared on it: %w", of.HCA, err)
@@ -248,7 +248,7 @@ func hasName(f *os.File) (bool, error) {
 // turns has a semaphore for each HCA, or for each slot of claims, that this process has locked.
 type turns struct{ by sync.Map }
 
-func (t *turns) of(lock any) *semaphore.Weighted {
+func (t *turns) turnOf(lock any) *semaphore.Weighted {
 	turn, _ := t.by.LoadOrStore(lock, semaphore.NewWeighted(1))
 	return turn.(*semaphore.Weighted)
 }

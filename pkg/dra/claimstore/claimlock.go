@@ -36,7 +36,7 @@ func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), e
 		return nil, lockError(uid, err)
 	}
 	slot := slotOf(uid)
-	turn := s.locks.turns.of(slot)
+	turn := s.locks.turns.turnOf(slot)
 	if err := turn.Acquire(ctx, 1); err != nil {
 		return nil, lockError(uid, err)
 	}

@@ -68,8 +68,8 @@ func (h *holdings) remove(uid types.UID) {
 	delete(h.claims, uid)
 }
 
-// of returns the claims that hold an HCA.
-func (h *holdings) of(hca string) []holder {
+// holdersOf returns the claims that hold an HCA.
+func (h *holdings) holdersOf(hca string) []holder {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := make([]holder, 0, len(h.byHCA[hca]))
@@ -89,7 +89,7 @@ func (h *holdings) others(uid types.UID) int {
 // complete adds missing claims to the holders of a locked HCA, and restores their names. A holder counts as shared
 // only if the claim's record also says so.
 func (s *Store) complete(l *deviceLock, named []holder) ([]holder, error) {
-	for _, h := range s.held.of(l.HCA) {
+	for _, h := range s.held.holdersOf(l.HCA) {
 		if i := slices.IndexFunc(named, func(n holder) bool { return n.uid == h.uid }); i >= 0 {
 			named[i].shared = named[i].shared && h.shared
 			continue

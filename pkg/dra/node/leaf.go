@@ -188,7 +188,7 @@ func (l *leaves) hostFile(sources []leaf.Source) (*v1alpha1.LinkTable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the host's file of links: %w", hostfs.OnHost("/"+name, err))
 	}
-	table, err := l.parsed[0].of(data, false)
+	table, err := l.parsed[0].parse(data, false)
 	if err != nil {
 		return nil, fmt.Errorf("read the host's file of links /%s: %w", name, err)
 	}
@@ -210,15 +210,15 @@ func (l *leaves) siteTable() (*v1alpha1.LinkTable, error) {
 		return nil, fmt.Errorf("read the site's table of links: %w; "+
 			"create the ConfigMap that the chart value linkTable names, with the key links.yaml", err)
 	}
-	table, err := l.parsed[1].of(data, true)
+	table, err := l.parsed[1].parse(data, true)
 	if err != nil {
 		return nil, fmt.Errorf("read the site's table of links %q: %w", l.files.Site, err)
 	}
 	return table, nil
 }
 
-// of parses a table, or returns that of the last call for the same text.
-func (p *parsed) of(data []byte, ofSite bool) (*v1alpha1.LinkTable, error) {
+// parse parses a table, or returns that of the last call for the same text.
+func (p *parsed) parse(data []byte, ofSite bool) (*v1alpha1.LinkTable, error) {
 	sum := sha256.Sum256(data)
 	if p.sum == sum {
 		return p.table, p.err

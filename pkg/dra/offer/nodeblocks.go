@@ -50,8 +50,8 @@ func (b *nodeBlocks) stale(now time.Time) bool {
 	return n != nil && now.Sub(n.at) >= rereadInterval
 }
 
-// of returns the node's block of a pool.
-func (b *nodeBlocks) of(p *blocks.Pool) (blocks.Block, error) {
+// blockOf returns the node's block of a pool.
+func (b *nodeBlocks) blockOf(p *blocks.Pool) (blocks.Block, error) {
 	n := b.node.Load()
 	if n == nil {
 		return blocks.Block{}, errNodeUnread
@@ -96,7 +96,7 @@ func (b *nodeBlocks) all(c *policy.Config) (out []NodeBlock) {
 	pools := c.Pools()
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
 		own := NodeBlock{IPAM: name, Subnet: pools[name].Subnet.String()}
-		own.Block, own.Err = b.of(pools[name])
+		own.Block, own.Err = b.blockOf(pools[name])
 		out = append(out, own)
 	}
 	return out

@@ -109,7 +109,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 		out.Env = append(out.Env, InterfaceVariable(hcas[0].Name)+"="+n.Interface)
 		own.Interfaces = []args.Interface{{Name: n.Interface, Alias: p.InterfaceAlias(d)}}
 	}
-	out.Hook = hook.of(p, d, own)
+	out.Hook = hook.hookFor(p, d, own)
 	for _, h := range hcas {
 		if out.Hook != nil {
 			out.Hook.CheckUse(h)
@@ -191,9 +191,9 @@ func libraryEnv(set Settings, hcas []*rdma.HCA) []string {
 	return env
 }
 
-// of returns the hook of a device of a plan with its own options, nil without a hook program. The hook is never
+// hookFor returns the hook of a device of a plan with its own options, nil without a hook program. The hook is never
 // superfluous: it checks at least that the nodes belong to the HCA.
-func (o HookOptions) of(p *Plan, d Device, own args.Options) *cdi.Hook {
+func (o HookOptions) hookFor(p *Plan, d Device, own args.Options) *cdi.Hook {
 	if o.Path == "" {
 		return nil
 	}

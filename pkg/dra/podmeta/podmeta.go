@@ -89,7 +89,7 @@ func attributes(
 	}
 	if name.Group != "" {
 		out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-			"group": {StringValue: &name.Group}, "shared": {BoolValue: new(true)},
+			rdma.AttributeGroup: {StringValue: &name.Group}, rdma.AttributeShared: {BoolValue: new(true)},
 		}
 		if joined := strings.Join(ibdevs, ","); len(joined) <= resourceapi.DeviceAttributeMaxValueLength {
 			out["ibdevs"] = resourceapi.DeviceAttribute{StringValue: &joined}
@@ -101,10 +101,10 @@ func attributes(
 		return nil
 	}
 	out := resources.Attributes(h, snap.NetnsMode)
-	out["shared"] = resourceapi.DeviceAttribute{BoolValue: &name.Shared}
+	out[rdma.AttributeShared] = resourceapi.DeviceAttribute{BoolValue: &name.Shared}
 	link := leaves.First(h.Name)
 	for attribute, value := range map[resourceapi.QualifiedName]string{
-		resources.AttributeLeafSwitch: link.Leaf, "leafPort": link.Link.Port, "leafFabric": link.Fabric,
+		rdma.AttributeLeafSwitch: link.Leaf, "leafPort": link.Link.Port, "leafFabric": link.Fabric,
 	} {
 		if value != "" {
 			out[attribute] = resourceapi.DeviceAttribute{StringValue: &value}

@@ -32,8 +32,8 @@ type moves struct {
 // users has the pods that have HCAs, by the kernel's names of the HCAs.
 type users map[string]nri.Pod
 
-// of returns the HCAs that moved into a pod.
-func (u users) of(pod nri.Pod) (ibdevs []string) {
+// ibdevsOf returns the HCAs that moved into a pod.
+func (u users) ibdevsOf(pod nri.Pod) (ibdevs []string) {
 	for ibdev, user := range u {
 		if user == pod {
 			ibdevs = append(ibdevs, ibdev)
@@ -137,7 +137,7 @@ func (m *moves) outAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
 	for _, p := range plans {
 		ibdevs = append(ibdevs, m.ibdevs(p)...)
 	}
-	for _, ibdev := range m.users.of(pod) {
+	for _, ibdev := range m.users.ibdevsOf(pod) {
 		if !slices.Contains(ibdevs, ibdev) { // the claim is no longer reserved for the pod
 			ibdevs = append(ibdevs, ibdev)
 		}

@@ -257,11 +257,11 @@ func (a *application) offer() {
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
 		d.Offer.HCA, d.Offer.Form, d.Offer.Taints = d.HCA, d.Form, a.state.Taints[d.HCA.Name]
-		d.Expected = d.rule.expected(numbers.of(d) >= 0)
+		d.Expected = d.rule.expected(numbers.numberOf(d) >= 0)
 		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // for shares without a rule
 		if d.rule != nil {
-			d.Offer.Attributes = d.rule.siteAttributes(d.HCA, numbers.of(d))
-			d.IPAM = d.rule.ipamOfHCA(numbers.of(d))
+			d.Offer.Attributes = d.rule.siteAttributes(d.HCA, numbers.numberOf(d))
+			d.IPAM = d.rule.ipamOfHCA(numbers.numberOf(d))
 			if d.rule.form.Shared() {
 				capacity = d.rule.capacity
 			}
@@ -313,8 +313,8 @@ func (a *application) cardNumbers() numbers {
 	return out
 }
 
-// of returns the number of an HCA's card, -1 without a number.
-func (n numbers) of(d *Decision) int {
+// numberOf returns the number of an HCA's card, -1 without a number.
+func (n numbers) numberOf(d *Decision) int {
 	if d.rule == nil || d.rule.rails == 0 || d.foreign || len(n[d.rule]) != int(d.rule.rails) {
 		return -1
 	}

@@ -35,7 +35,7 @@ func (p *problems) attributes(path string, entries map[string]FileAttribute) att
 		if s := entry.String; s != nil && (*s == "" || len(*s) > resourceapi.DeviceAttributeMaxValueLength) {
 			p.add(path+".string", "want 1 to %d bytes, not %d", resourceapi.DeviceAttributeMaxValueLength, len(*s))
 		}
-		if name == string(resources.AttributeLeafSwitch) && entry.String == nil {
+		if name == rdma.AttributeLeafSwitch && entry.String == nil {
 			p.add(path, "is the name of a switch: want a string")
 		}
 		out[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
@@ -56,7 +56,7 @@ func (p *problems) attributeName(path, name string) {
 	if len(domain) > resourceapi.DeviceMaxDomainLength || len(id) > resourceapi.DeviceMaxIDLength {
 		messages = append(messages, "it is too long")
 	}
-	own := append([]resourceapi.QualifiedName{resources.AttributeRail, "group"}, resources.OwnAttributes...)
+	own := append([]resourceapi.QualifiedName{rdma.AttributeRail, rdma.AttributeGroup}, resources.OwnAttributes...)
 	switch {
 	case len(messages) > 0:
 		p.add(path, "is no name of an attribute: "+
@@ -76,7 +76,7 @@ func stringAttribute(value string) resourceapi.DeviceAttribute {
 // room checks that a device with all of the rule's attributes is within the API's limit.
 func (p *problems) room(path string, r *rule, f *File) {
 	taken := len(resources.OwnAttributes)
-	if _, set := r.extra[resources.AttributeLeafSwitch]; len(f.LeafFrom) > 0 && !set {
+	if _, set := r.extra[rdma.AttributeLeafSwitch]; len(f.LeafFrom) > 0 && !set {
 		taken++
 	}
 	if r.rail != nil || r.rails > 0 {
@@ -111,7 +111,7 @@ func (r *rule) siteAttributes(h *rdma.HCA, number int) attributes {
 		rail = new(int64(number))
 	}
 	if rail != nil {
-		out[resources.AttributeRail] = resourceapi.DeviceAttribute{IntValue: rail}
+		out[rdma.AttributeRail] = resourceapi.DeviceAttribute{IntValue: rail}
 	}
 	if r.resource != "" {
 		out[resources.AttributeResourceName] = resourceapi.DeviceAttribute{StringValue: new(r.resource)}

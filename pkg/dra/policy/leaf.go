@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // leafFrom validates the sources of leaf switches.
@@ -33,12 +33,12 @@ func (c *Config) LeafLabel(r Result) string {
 	}
 	var found []string
 	for _, d := range r.Decisions {
-		rail := d.Offer.Attributes[resources.AttributeRail].IntValue
+		rail := d.Offer.Attributes[rdma.AttributeRail].IntValue
 		if rail == nil || *rail != *c.labelRail || !leaf.IsPhysical(d.HCA) {
 			continue
 		}
 		name := ""
-		if value := d.Offer.Attributes[resources.AttributeLeafSwitch].StringValue; value != nil {
+		if value := d.Offer.Attributes[rdma.AttributeLeafSwitch].StringValue; value != nil {
 			name = *value
 		}
 		if !slices.Contains(found, name) {
@@ -54,11 +54,11 @@ func (c *Config) LeafLabel(r Result) string {
 // setLeaf adds the leaf switch of an HCA. One that the rule names wins.
 func (a *application) setLeaf(d *Decision) {
 	name := a.state.Leaves[d.HCA.Name]
-	if _, set := d.Offer.Attributes[resources.AttributeLeafSwitch]; set || name == "" || len(a.config.leafFrom) == 0 {
+	if _, set := d.Offer.Attributes[rdma.AttributeLeafSwitch]; set || name == "" || len(a.config.leafFrom) == 0 {
 		return
 	}
 	if d.Offer.Attributes == nil {
 		d.Offer.Attributes = attributes{}
 	}
-	d.Offer.Attributes[resources.AttributeLeafSwitch] = stringAttribute(name)
+	d.Offer.Attributes[rdma.AttributeLeafSwitch] = stringAttribute(name)
 }

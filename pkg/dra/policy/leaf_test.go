@@ -7,7 +7,6 @@ import (
 	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -60,7 +59,7 @@ func TestLeafSwitch(t *testing.T) {
 		var got []string
 		for _, d := range r.Decisions {
 			value := ""
-			if s := d.Offer.Attributes[resources.AttributeLeafSwitch].StringValue; s != nil {
+			if s := d.Offer.Attributes[rdma.AttributeLeafSwitch].StringValue; s != nil {
 				value = *s
 			}
 			got = append(got, value)

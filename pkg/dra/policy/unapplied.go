@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // findUnapplied fills Unapplied. A file for nodes of several kinds has rules for the others. So a rule that matches no
@@ -21,7 +21,7 @@ func (a *application) findUnapplied(cards numbers) {
 	if len(a.Unapplied) > 0 {
 		return // the rest follows from it
 	}
-	hasRail := func(d Decision) bool { _, ok := d.Offer.Attributes[resources.AttributeRail]; return ok }
+	hasRail := func(d Decision) bool { _, ok := d.Offer.Attributes[rdma.AttributeRail]; return ok }
 	if wantsRail && !slices.ContainsFunc(a.Decisions, hasRail) {
 		a.Unapplied = append(a.Unapplied, "no rule with rail or rails matches an HCA of this host")
 	}

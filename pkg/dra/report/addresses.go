@@ -20,8 +20,8 @@ import (
 // the addresses of an interface in a container, which the host cannot see otherwise.
 type Addresses struct{ Sys fs.FS }
 
-// of returns the readable GIDs of a port.
-func (a Addresses) of(h *rdma.HCA, port int) []rdma.GID {
+// gidsOf returns the readable GIDs of a port.
+func (a Addresses) gidsOf(h *rdma.HCA, port int) []rdma.GID {
 	gids, _ := rdma.ReadGIDs(a.Sys, h.IBDev, port)
 	return gids
 }
@@ -73,7 +73,7 @@ func (a Addresses) WithoutNetdev(p *plan.Plan, snap *rdma.Snapshot) (names []str
 func (a Addresses) hostInterfaces(h *rdma.HCA) (names []string) {
 	for port := range h.OwnPorts() {
 		moved := func(g rdma.GID) bool { return a.inContainer(port, g) }
-		if port.Netdev == "" || slices.ContainsFunc(a.of(h, port.Number), moved) {
+		if port.Netdev == "" || slices.ContainsFunc(a.gidsOf(h, port.Number), moved) {
 			return nil
 		}
 		names = append(names, port.Netdev)
@@ -94,7 +94,7 @@ func (a Addresses) network(d plan.Device, snap *rdma.Snapshot) *resourceapi.Netw
 	}
 	for port := range h.OwnPorts() {
 		var out *resourceapi.NetworkDeviceData
-		for _, g := range a.of(h, port.Number) {
+		for _, g := range a.gidsOf(h, port.Number) {
 			if !a.inContainer(port, g) {
 				continue
 			}

@@ -158,7 +158,7 @@ func dataOf(
 		}
 		for p := range h.OwnPorts() {
 			hca.Ports = append(hca.Ports, PortData{
-				Number: p.Number, LinkLayer: string(p.LinkLayer), Netdev: p.Netdev, GIDs: gidData(gids.of(h, p.Number)),
+				Number: p.Number, LinkLayer: string(p.LinkLayer), Netdev: p.Netdev, GIDs: gidData(gids.gidsOf(h, p.Number)),
 				Leaf: leafData(leaves.Port(h.Name, p.Number)),
 			})
 		}

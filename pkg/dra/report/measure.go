@@ -90,8 +90,8 @@ func allocationsOf(hca string, dev plan.Device, p *plan.Plan, pods podresources.
 	return out
 }
 
-// of returns the only claim that holds an HCA, and its only pod. Fields without a single value are empty.
-func (o owners) of(hca string) metrics.Owner {
+// ownerOf returns the only claim that holds an HCA, and its only pod. Fields without a single value are empty.
+func (o owners) ownerOf(hca string) metrics.Owner {
 	list := o[hca]
 	if len(list) == 0 {
 		return metrics.Owner{}
@@ -133,7 +133,7 @@ func describe(snap *rdma.Snapshot, owners owners) []metrics.Device {
 		default:
 			rank[h.Name] = 2
 		}
-		out = append(out, describeHCA(h, owners.of(h.Name)))
+		out = append(out, describeHCA(h, owners.ownerOf(h.Name)))
 	}
 	slices.SortStableFunc(out, func(a, b metrics.Device) int { return rank[a.Name] - rank[b.Name] })
 	return out
@@ -212,7 +212,7 @@ func containers(cgroups fs.FS, snap *rdma.Snapshot, owners owners) []metrics.Con
 			continue // no claim has it: a privileged container opened it
 		}
 		name := snap.HCAs[i].Name
-		out = append(out, metrics.Container{Usage: u, Device: name, Owner: owners.of(name)})
+		out = append(out, metrics.Container{Usage: u, Device: name, Owner: owners.ownerOf(name)})
 	}
 	return out[:min(len(out), maxContainers)]
 }

@@ -33,7 +33,7 @@ func TestOwner(t *testing.T) {
 			p.Namespace = "team-a"
 		}
 		o := ownersOf(plans, pods)
-		return fmt.Sprintf("%+v, allocations: %d", o.of(hca), len(o[hca]))
+		return fmt.Sprintf("%+v, allocations: %d", o.ownerOf(hca), len(o[hca]))
 	})
 }
 

@@ -9,10 +9,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// These are the attributes that a policy sets.
+// These are the attributes of CNI plugins. A policy sets them, as it sets rail and leafSwitch.
 const (
-	AttributeRail         resourceapi.QualifiedName = "rail"
-	AttributeLeafSwitch   resourceapi.QualifiedName = "leafSwitch"
 	AttributeDeviceID     resourceapi.QualifiedName = "k8s.cni.cncf.io/deviceID"
 	AttributeResourceName resourceapi.QualifiedName = "k8s.cni.cncf.io/resourceName"
 )
@@ -23,25 +21,25 @@ var own = []struct {
 	name  resourceapi.QualifiedName
 	value func(*rdma.HCA, rdma.NetnsMode) any
 }{
-	{"ibdev", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.IBDev }},
-	{"protocol", func(h *rdma.HCA, _ rdma.NetnsMode) any { return string(h.Protocol) }},
-	{"function", func(h *rdma.HCA, _ rdma.NetnsMode) any { return string(h.Function) }},
-	{"parentPCI", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.PF }},
-	{"driver", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Driver }},
-	{"model", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Model }},
-	{"boardID", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.BoardID }},
-	{"firmware", func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Firmware }},
-	{"netnsMode", func(_ *rdma.HCA, mode rdma.NetnsMode) any { return string(mode) }},
-	{"nodeGUID", func(h *rdma.HCA, _ rdma.NetnsMode) any { return guid(h.NodeGUID) }},
-	{"sysImageGUID", func(h *rdma.HCA, _ rdma.NetnsMode) any { return guid(h.SysImageGUID) }},
-	{"shared", func(*rdma.HCA, rdma.NetnsMode) any { return false }},
-	{"ports", func(h *rdma.HCA, _ rdma.NetnsMode) any { return len(slices.Collect(h.OwnPorts())) }},
-	{"linkLayer", ofPort(func(p *rdma.Port) any { return string(p.LinkLayer) })},
-	{"netdev", ofPort(func(p *rdma.Port) any { return p.Netdev })},
-	{"subnetPrefix", ofPort(func(p *rdma.Port) any { return guid(p.SubnetPrefix) })},
-	{"rateGbps", ofPort(rate)},
-	{"vendor", ofPCI(func(h *rdma.HCA) any { return h.PCI.Vendor })},
-	{"pcieSwitch", ofPCI(func(h *rdma.HCA) any { return h.DataFunction().Switch() })},
+	{rdma.AttributeIBDev, func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.IBDev }},
+	{rdma.AttributeProtocol, func(h *rdma.HCA, _ rdma.NetnsMode) any { return string(h.Protocol) }},
+	{rdma.AttributeFunction, func(h *rdma.HCA, _ rdma.NetnsMode) any { return string(h.Function) }},
+	{rdma.AttributeParentPCI, func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.PF }},
+	{rdma.AttributeDriver, func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Driver }},
+	{rdma.AttributeModel, func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Model }},
+	{rdma.AttributeBoardID, func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.BoardID }},
+	{rdma.AttributeFirmware, func(h *rdma.HCA, _ rdma.NetnsMode) any { return h.Firmware }},
+	{rdma.AttributeNetnsMode, func(_ *rdma.HCA, mode rdma.NetnsMode) any { return string(mode) }},
+	{rdma.AttributeNodeGUID, func(h *rdma.HCA, _ rdma.NetnsMode) any { return guid(h.NodeGUID) }},
+	{rdma.AttributeSysImageGUID, func(h *rdma.HCA, _ rdma.NetnsMode) any { return guid(h.SysImageGUID) }},
+	{rdma.AttributeShared, func(*rdma.HCA, rdma.NetnsMode) any { return false }},
+	{rdma.AttributePorts, func(h *rdma.HCA, _ rdma.NetnsMode) any { return len(slices.Collect(h.OwnPorts())) }},
+	{rdma.AttributeLinkLayer, ofPort(func(p *rdma.Port) any { return string(p.LinkLayer) })},
+	{rdma.AttributeNetdev, ofPort(func(p *rdma.Port) any { return p.Netdev })},
+	{rdma.AttributeSubnetPrefix, ofPort(func(p *rdma.Port) any { return guid(p.SubnetPrefix) })},
+	{rdma.AttributeRateGbps, ofPort(rate)},
+	{rdma.AttributeVendor, ofPCI(func(h *rdma.HCA) any { return h.PCI.Vendor })},
+	{rdma.AttributePCIeSwitch, ofPCI(func(h *rdma.HCA) any { return h.DataFunction().Switch() })},
 	{deviceattribute.StandardDeviceAttributePCIeRoot, ofPCI(func(h *rdma.HCA) any { return h.DataFunction().Root })},
 	{deviceattribute.StandardDeviceAttributeNUMANode, ofPCI(numaNode)},
 	{deviceattribute.StandardDeviceAttributePCIBusID, ofPCI(busID)},
@@ -49,7 +47,7 @@ var own = []struct {
 
 // placeAttributes are the own attributes that say where an HCA is. A group has those on which all its members agree.
 var placeAttributes = []resourceapi.QualifiedName{
-	"sysImageGUID", "pcieSwitch",
+	rdma.AttributeSysImageGUID, rdma.AttributePCIeSwitch,
 	deviceattribute.StandardDeviceAttributePCIeRoot, deviceattribute.StandardDeviceAttributeNUMANode,
 }
 

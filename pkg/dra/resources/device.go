@@ -25,7 +25,7 @@ func (m maker) exclusive(o Offer) resourceapi.Device {
 
 func (m maker) shared(o Offer) resourceapi.Device {
 	d := resourceapi.Device{Name: devicename.Shared(o.HCA.Name), Attributes: m.attributes(o)}
-	attributes(d.Attributes).set("shared", true)
+	attributes(d.Attributes).set(rdma.AttributeShared, true)
 	d.ConsumesCounters = m.locks.consumption(m.locks.shared(o.HCA))
 	m.consume(&d, o.Capacity, o.Draining)
 	d.Taints = m.taints(o.Draining, o.Taints)
@@ -38,8 +38,8 @@ func (m maker) groups(groups []Group, taints map[string][]resourceapi.DeviceTain
 	var out []resourceapi.Device
 	for _, g := range groups {
 		a := attributes{}
-		a.set("shared", true)
-		a.set("group", g.Name)
+		a.set(rdma.AttributeShared, true)
+		a.set(rdma.AttributeGroup, g.Name)
 		a.set("netnsMode", string(m.mode))
 		a.setCommon(g.Members)
 		d := resourceapi.Device{Name: devicename.Group(g.Name), Attributes: a}

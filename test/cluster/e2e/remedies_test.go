@@ -183,13 +183,13 @@ func (s *stuck) explained(t *testing.T, p testbed.Plugin, namespace string) erro
 	out := p.Run(t, namespace, "why", s.name, "-o", "json")
 	var a struct {
 		Verdict, Summary string
-		Findings         []struct{ Reason string }
+		Findings         []struct{ ID string }
 	}
 	if err := json.Unmarshal([]byte(out), &a); err != nil {
 		return err
 	}
 	for _, f := range a.Findings {
-		if f.Reason == s.reason && a.Verdict == s.verdict && strings.Contains(a.Summary, s.says) {
+		if f.ID == s.reason && a.Verdict == s.verdict && strings.Contains(a.Summary, s.says) {
 			return nil
 		}
 	}

@@ -143,7 +143,7 @@ func (b *bed) until(what string, ok func() bool) {
 type answer struct {
 	Pod, Phase, Verdict, Summary string
 	Unread                       []string
-	Findings                     []struct{ Reason, Message string }
+	Findings                     []struct{ ID, Message string }
 	Claims                       []struct {
 		Requests []struct {
 			RuledOut []struct {
@@ -166,7 +166,7 @@ func (b *bed) why(pod string) (a answer) {
 func (a answer) reasons() map[string]bool {
 	out := map[string]bool{}
 	for _, f := range a.Findings {
-		out[f.Reason] = true
+		out[f.ID] = true
 	}
 	for _, c := range a.Claims {
 		for _, r := range c.Requests {

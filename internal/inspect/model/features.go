@@ -1,0 +1,40 @@
+package model
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// featuresOf returns the optional features of the cluster. An API server drops the fields of features that it does not
+// have, so the features that are on in Kubernetes 1.37 are on: without their fields they change nothing. A feature that
+// is off there is on if an object has its field. Only FractionalCapacityRange has no field of its own: before 1.37 the
+// scheduler rounds the fractions of a range.
+func featuresOf(c *Cluster) structured.Features {
+	f := structured.Features{
+		AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
+		DeviceBindingAndStatus: true, ConsumableCapacity: true, FractionalCapacityRange: true,
+	}
+	for i := range c.Slices {
+		spec := &c.Slices[i].Spec
+		f.OptionalNodeOperations = f.OptionalNodeOperations || len(spec.SkipNodeOperations) > 0
+		for j := range spec.Devices {
+			deviceFeatures(&f, &spec.Devices[j])
+		}
+	}
+	for i := range c.Claims {
+		for _, r := range RequestsOf(&c.Claims[i]) {
+			f.DerivedAttributes = f.DerivedAttributes || r.derived
+		}
+	}
+	return f
+}
+
+func deviceFeatures(f *structured.Features, d *resourceapi.Device) {
+	for _, a := range d.Attributes {
+		f.ListTypeAttributes = f.ListTypeAttributes ||
+			a.IntValues != nil || a.StringValues != nil || a.BoolValues != nil || a.VersionValues != nil
+	}
+	for _, consumed := range d.ConsumesCounters {
+		f.CompatibilityGroups = f.CompatibilityGroups || len(consumed.CompatibilityGroups) > 0
+	}
+}

@@ -1,0 +1,157 @@
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Faults are what is wrong with the devices of a claim: the driver's conditions, taints, and devices that are not
+// published any more. It says nothing of published devices if the slices could not be read.
+func Faults(v *model.View, claim *resourceapi.ResourceClaim) (out []finding.Finding) {
+	fault := func(id, device, what, remedy string) {
+		out = append(out, problem(id, fmt.Sprintf("device %s of claim %s %s", device, claim.Name, what), remedy,
+			"claim/"+claim.Name, "device/"+device))
+	}
+	for _, s := range claim.Status.Devices {
+		for _, c := range s.Conditions {
+			if c.Type == "Ready" && c.Status == metav1.ConditionFalse {
+				remedy := "see docs/health.md; when the device is back the pod can go on, else create it again"
+				if s.Driver != rdma.Domain {
+					remedy = "look at the documents and the log of driver " + s.Driver
+				}
+				name := model.DeviceName(structured.MakeDeviceID(s.Driver, s.Pool, s.Device))
+				fault("DeviceNotReady", name, "is not ready: "+text.Foreign(c.Reason+": "+c.Message), remedy)
+			}
+		}
+	}
+	if v.Cluster.Unread.Has(model.Slices) {
+		return out
+	}
+	for _, r := range model.ResultsOf(claim) {
+		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+		d := v.Known[id]
+		if d == nil {
+			fault("DeviceNotPublished", model.DeviceName(id), "is in no ResourceSlice", lostRemedy(r))
+			continue
+		}
+		taints := model.Untolerated(d, r.Tolerations)
+		by, at := evictedBy(d, r.Tolerations)
+		for _, t := range by {
+			taints = model.AppendNew(taints, t)
+		}
+		if len(taints) > 0 {
+			fault("DeviceTainted", d.String(),
+				"has the taint "+model.TaintNames(taints)+evictionNote(by, at.Sub(v.Cluster.Now), at), taintRemedy(taints[0]))
+		}
+	}
+	return out
+}
+
+// lostRemedy says where to look for a device that no slice has.
+func lostRemedy(r resourceapi.DeviceRequestAllocationResult) string {
+	if r.Driver != rdma.Domain {
+		return fmt.Sprintf("driver %s does not run there, or lost the device: look at its pods and its log", r.Driver)
+	}
+	return "the driver on that node does not run, or lost the device: kubectl rdma nodes " + text.Shell(r.Pool)
+}
+
+// evictionNote says when Kubernetes ends the pod because of taints, and how long that is from now; "" for none.
+func evictionNote(by []model.Taint, left time.Duration, at time.Time) string {
+	switch {
+	case len(by) == 0:
+		return ""
+	case left <= 0:
+		return ": Kubernetes evicts the pod"
+	default:
+		return fmt.Sprintf(": Kubernetes evicts the pod at %s, in %s", text.Time(at), duration.HumanDuration(left))
+	}
+}
+
+func taintRemedy(taint model.Taint) string {
+	switch {
+	case taint.Drain != nil:
+		command := text.Shells("kubectl", "rdma", "undrain", taint.Drain.Node)
+		if taint.Drain.HCA != "" {
+			command += " " + text.Shell(taint.Drain.HCA)
+		}
+		return "ask who drained it; when it is repaired: " + command
+	case taint.Rule != "":
+		return "ask who made the rule (kubectl get devicetaintrule " + text.Shell(taint.Rule) +
+			"), or tolerate the taint in the request"
+	case strings.HasPrefix(taint.Key, rdma.Domain+"/"):
+		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"
+	}
+	return "repair the cause, or tolerate the taint in the request"
+}
+
+// unbound finds the devices of an allocated claim for which the scheduler waits. It gives the pod a node only when the
+// drivers of the devices have set the conditions that they named.
+func unbound(claim *resourceapi.ResourceClaim) (out []finding.Finding) {
+	for _, r := range model.ResultsOf(claim) {
+		var status resourceapi.AllocatedDeviceStatus
+		for _, s := range claim.Status.Devices {
+			if s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device &&
+				ptr.Deref(s.ShareID, "") == string(ptr.Deref(r.ShareID, "")) {
+				status = s
+			}
+		}
+		isTrue := func(name string) bool { return meta.IsStatusConditionTrue(status.Conditions, name) }
+		name := r.Pool + "/" + r.Device
+		subjects := []string{"claim/" + claim.Name, "device/" + name}
+		if i := slices.IndexFunc(r.BindingFailureConditions, isTrue); i >= 0 {
+			failed := meta.FindStatusCondition(status.Conditions, r.BindingFailureConditions[i])
+			out = append(out, problem("NotBound",
+				fmt.Sprintf("driver %s could not make device %s of claim %s ready: %s (%s): %s",
+					r.Driver, name, claim.Name, failed.Type, failed.Reason, text.Foreign(failed.Message)),
+				"wait: the scheduler takes the device back, and tries again", subjects...))
+		} else if missing := slices.DeleteFunc(slices.Clone(r.BindingConditions), isTrue); len(missing) > 0 {
+			out = append(out, note("NotBound", fmt.Sprintf("device %s of claim %s waits until driver %s sets %s",
+				name, claim.Name, r.Driver, strings.Join(missing, ", ")),
+				"look at that driver's log; after its bindingTimeout (10 minutes) the scheduler tries other devices",
+				subjects...))
+		}
+	}
+	return out
+}
+
+// Unusable returns a finding for each device that containers cannot use.
+func Unusable(claim *resourceapi.ResourceClaim) (out []finding.Finding) {
+	for _, u := range usesOf(claim) {
+		if u.Usable == metav1.ConditionFalse {
+			out = append(out, problem("DeviceNotUsable",
+				fmt.Sprintf("device %s of claim %s cannot be used: %s", u.Device, claim.Name, text.Foreign(u.Checks)),
+				"a program would fall back to TCP; docs/slow-job.md has the remedies",
+				"claim/"+claim.Name, "device/"+u.Device))
+		}
+	}
+	return out
+}
+
+// evictedBy returns the taints of a device that end the pods of an allocated one, and the first time at which one does.
+func evictedBy(d *model.Device, tolerations []resourceapi.DeviceToleration) (by []model.Taint, at time.Time) {
+	for _, t := range d.AllTaints() {
+		after, ends := model.Evicts(t.DeviceTaint, tolerations)
+		if !ends || t.TimeAdded == nil { // the API server sets the time
+			continue
+		}
+		by = append(by, t)
+		if end := t.TimeAdded.Add(after); at.IsZero() || end.Before(at) {
+			at = end
+		}
+	}
+	return by, at
+}

@@ -1,0 +1,183 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// preparation is what a Warning event says of the kubelet's work before the first container. The kubelet takes these
+// steps in this order, and all of them again after a failure.
+var preparation = map[string]struct {
+	step        int
+	id, message string
+}{
+	"NetworkNotReady":               {step: 1, id: "SandboxFailed", message: "the node's network is not ready"},
+	"FailedCreatePodContainer":      {step: 2, id: "SandboxFailed", message: "its cgroup cannot be made"},
+	"FailedAttachVolume":            {step: 3, id: "VolumeFailed", message: "a volume cannot be attached"},
+	"FailedMapVolume":               {step: 3, id: "VolumeFailed", message: "a volume cannot be mapped"},
+	"FailedMount":                   {step: 3, id: "VolumeFailed", message: "a volume cannot be mounted"},
+	"FailedPrepareDynamicResources": {step: 4, id: "PrepareFailed", message: "the node cannot prepare its devices"},
+	"FailedCreatePodSandBox":        {step: 5, id: "SandboxFailed", message: "its sandbox cannot be made"},
+	"FailedPodSandBoxStatus":        {step: 5, id: "SandboxFailed", message: "its sandbox has no status"},
+}
+
+// explainedBeside are events that other parts of the package explain, by a condition or by the status of a container.
+var explainedBeside = []string{
+	"FailedScheduling", "FailedResourceClaimCreation", "NodeNotReady", "RDMAUnprepareFailed", "FailedKillPod", "Unhealthy",
+	"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedPostStartHook",
+}
+
+// lastEvent returns the message of the newest event with a reason, "" if there is none.
+func (q *Question) lastEvent(reason string) string {
+	for _, e := range slices.Backward(q.Events) {
+		if e.Reason == reason {
+			return e.Message
+		}
+	}
+	return ""
+}
+
+// lastEventAs returns a finding with the message of the newest event with a reason, nothing if there is none.
+func (q *Question) lastEventAs(reason string, f finding.Finding) []finding.Finding {
+	message := q.lastEvent(reason)
+	if message == "" {
+		return nil
+	}
+	return []finding.Finding{problem(f.ID, f.Message+": "+text.Foreign(message), f.Remedy, "node/"+q.Pod.Spec.NodeName)}
+}
+
+// preparationFailures finds where the kubelet stands before the first container. An event is past if a later step
+// failed after it, and all are once the sandbox is there.
+func (c *Causes) preparationFailures() (found []finding.Finding) {
+	if sandboxReady(&c.q.Pod) {
+		return nil
+	}
+	var now []*corev1.Event
+	for i := range c.q.Events {
+		e := &c.q.Events[i]
+		step := preparation[e.Reason].step
+		if step == 0 || slices.ContainsFunc(c.q.Events[i+1:], func(l corev1.Event) bool {
+			// Of a reason, the newest event counts; the times of events are seconds.
+			return l.Reason == e.Reason && overall(&l) == overall(e) ||
+				preparation[l.Reason].step > step && model.LastTime(&l).After(model.LastTime(e))
+		}) {
+			continue
+		}
+		now = append(now, e)
+	}
+	slices.SortStableFunc(now, func(a, b *corev1.Event) int {
+		return preparation[a.Reason].step - preparation[b.Reason].step
+	})
+	for _, e := range now {
+		single := func(o *corev1.Event) bool { return o.Reason == e.Reason && !overall(o) }
+		if overall(e) && slices.ContainsFunc(now, single) {
+			continue
+		}
+		known := preparation[e.Reason]
+		found = append(found, problem(known.id, known.message+": "+text.Foreign(e.Message),
+			c.preparationRemedy(known.id, e.Message), "node/"+c.q.Pod.Spec.NodeName))
+	}
+	return found
+}
+
+// overall reports whether an event sums up what others say of single volumes.
+func overall(e *corev1.Event) bool { return strings.Contains(e.Message, "unmounted volumes=") }
+
+func (c *Causes) preparationRemedy(id, message string) string {
+	pod := &c.q.Pod
+	switch {
+	case id == "PrepareFailed":
+		return "the kubelet tries again each 60 to 90 seconds; more is in the log of " + c.failedDriver(message)
+	case id == "VolumeFailed":
+		return "create the config map, secret or volume that the message names: the pod goes on by itself"
+	case pod.Spec.RuntimeClassName != nil && strings.Contains(message, "runtime"):
+		return fmt.Sprintf("install the handler of RuntimeClass %s on node %s, or name another RuntimeClass in the pod",
+			*pod.Spec.RuntimeClassName, pod.Spec.NodeName)
+	}
+	return fmt.Sprintf("repair what the message names on node %s, such as its CNI plugin: the pod goes on by itself",
+		pod.Spec.NodeName)
+}
+
+// failedDriver names the driver that failed on the pod's node: that of the claim or driver that the kubelet's message
+// names, or else any of the pod's claims. See prepareResources in pkg/kubelet/cm/dra/manager.go of Kubernetes.
+func (c *Causes) failedDriver(message string) string {
+	var named, all []string
+	for _, w := range c.wanted {
+		for _, r := range model.ResultsOf(w.claim) {
+			all = model.AppendNew(all, r.Driver)
+			if strings.Contains(message, w.claim.Name) || strings.Contains(message, r.Driver) {
+				named = model.AppendNew(named, r.Driver)
+			}
+		}
+	}
+	if named == nil {
+		named = all
+	}
+	for i, name := range named {
+		named[i] = "driver " + name + " on that node"
+		if pod := c.view.Drivers[c.q.Pod.Spec.NodeName]; name == rdma.Domain && pod != nil {
+			named[i] = fmt.Sprintf("the driver: kubectl -n %s logs %s", text.Shell(pod.Namespace), text.Shell(pod.Name))
+		}
+	}
+	if len(named) == 0 {
+		return "the driver of its devices on that node"
+	}
+	return strings.Join(named, ", or of ")
+}
+
+// sandboxReady reports whether the pod has its sandbox. API servers before 1.29 have no condition for that.
+func sandboxReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), begun)
+}
+
+// mostWarnings is how many events of a pod are shown that the package does not know.
+const mostWarnings = 3
+
+// unknownWarnings returns the newest Warning events that nothing else explains. If nothing was found about a pod that
+// has not started, it returns any.
+func unknownWarnings(q *Question, found []finding.Finding) (out []finding.Finding) {
+	pod := &q.Pod
+	warning, any := problem, len(found) == 0 && !started(pod) && pod.DeletionTimestamp == nil
+	if well(pod) {
+		warning = note
+	}
+	shown := map[string]bool{}
+	for _, e := range slices.Backward(q.Events) {
+		_, known := preparation[e.Reason]
+		passed := e.Reason == "FailedScheduling" || e.Reason == "FailedResourceClaimCreation" || known && sandboxReady(pod)
+		if e.Type != corev1.EventTypeWarning || shown[e.Reason] || passed ||
+			!any && (known || slices.Contains(explainedBeside, e.Reason)) ||
+			e.Reason == "RDMAPrepareFailed" && has(found, "PrepareFailed") {
+			continue
+		}
+		if shown[e.Reason] = true; len(shown) > mostWarnings {
+			break
+		}
+		by := cmp.Or(e.Source.Component, e.ReportingController)
+		out = append(out, warning("WarningEvent",
+			"event "+text.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, by, e.Message)), ""))
+	}
+	return out
+}
+
+// well reports whether a pod runs and is ready.
+func well(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && started(pod) && (model.PodReady(pod) ||
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.State.Running == nil && !endedWell(s.State)
+		}))
+}

@@ -1,0 +1,28 @@
+package rdma
+
+// The attributes of published devices, in the domain [Domain]. Users select devices by them: see docs/attributes.md.
+// Package pkg/dra/resources publishes them, and kubectl rdma reads them.
+const (
+	AttributeIBDev        = "ibdev"
+	AttributeProtocol     = "protocol"
+	AttributeFunction     = "function"
+	AttributeParentPCI    = "parentPCI"
+	AttributeDriver       = "driver"
+	AttributeModel        = "model"
+	AttributeBoardID      = "boardID"
+	AttributeFirmware     = "firmware"
+	AttributeNetnsMode    = "netnsMode"
+	AttributeNodeGUID     = "nodeGUID"
+	AttributeSysImageGUID = "sysImageGUID"
+	AttributeShared       = "shared"
+	AttributePorts        = "ports"
+	AttributeLinkLayer    = "linkLayer"
+	AttributeNetdev       = "netdev"
+	AttributeSubnetPrefix = "subnetPrefix"
+	AttributeRateGbps     = "rateGbps"
+	AttributeVendor       = "vendor"
+	AttributePCIeSwitch   = "pcieSwitch"
+	AttributeGroup        = "group"
+	AttributeRail         = "rail"
+	AttributeLeafSwitch   = "leafSwitch"
+)
