@@ -111,16 +111,9 @@ sbom() {
 		-f packaging/sbom.jq "${@:3}" >"$dist/$1.cdx.json"
 }
 
-# relink DIRECTORY: links of a document of the checkout, from DIRECTORY ("" or "docs/"), lead to packaged files, which
-# all stand in one directory, or to the project's site at this version.
-relink() {
-	sed -E "s,\]\(([^]):#/[:space:]][^]):[:space:]]*\)),](@$1\1,g; s,\(@docs/\.\./,(@,g
-		s,\(@docs/([^/)#]+\.(md|svg|png)[)#]),(\1,g; s,\(@(README\.md[)#]),(\1,g; s,\(@,($homepage/blob/${tagged:-main}/,g"
-}
-
 # common writes the files that all packages of cdi-gen have, in $work/common.
 common() {
-	local bin=$work/linux-$host root=$work/common document
+	local bin=$work/linux-$host root=$work/common site=$homepage/blob/${tagged:-main}/ document
 	local share=$root/usr/share
 	mkdir -p "$share/doc/cdi-gen" "$share/bash-completion/completions" "$share/fish/vendor_completions.d"
 	"$work/tools/manpages" --out "$share/man" --package "cdi-gen $package_version" \
@@ -130,9 +123,9 @@ common() {
 	"$bin/cdi-gen" completion bash >"$share/bash-completion/completions/cdi-gen"
 	"$bin/cdi-gen" completion fish >"$share/fish/vendor_completions.d/cdi-gen.fish"
 	"$bin/cdi-gen" completion zsh >"$work/zsh"
-	relink '' <README.md >"$share/doc/cdi-gen/README.md"
+	packaging/relink.sh '' "$site" <README.md >"$share/doc/cdi-gen/README.md"
 	for document in docs/*.md; do
-		relink docs/ <"$document" >"$share/doc/cdi-gen/${document##*/}"
+		packaging/relink.sh docs/ "$site" <"$document" >"$share/doc/cdi-gen/${document##*/}"
 	done
 	install -m 644 -t "$share/doc/cdi-gen" docs/*.svg docs/*.png
 	install -D -m 644 -t "$root/usr/lib/systemd/system" packaging/systemd/*.{service,path,timer}
