@@ -13,17 +13,20 @@ import (
 
 // addressText is what looks like an address: of network hardware, of InfiniBand or of the Internet Protocol.
 var addressText = regexp.MustCompile(`(?i)` + strings.Join([]string{
-	`\b(?:pci:v|vmbus:)[0-9a-f]{8}\S*`,                                         // a modalias, which is none
-	`\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`,                          // a UUID, which may have one
-	`[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5,19}`,                                     // MAC: 00:00:5e:00:53:01; IPoIB: 20 bytes
-	`(?:\b[0-9a-f]{1,4}:|::)[0-9a-f:]{0,45}[0-9a-f](?:(?:\.[0-9]{1,3}){3}\b)?`, // IPv6, GID, GUID; 0:0:5e:0:53:1
-	`[0-9a-f]{4}(?::[0-9a-f]{4}){3,7}`,                                         // GUID and GID after a letter
-	`[0-9a-f]{4}(?:\.[0-9a-f]{4}){2,3}`,                                        // MAC and GUID of switches
-	`(?:[0-9]{1,3}\.){3}[0-9]{1,3}`,                                            // IPv4
-	`[a-z]x[0-9a-f]{10,}|[0-9a-f]{12,}`,                                        // enx00005e005301
+	`\b(?:pci:v|vmbus:)[0-9a-f]{8}\S*`,                                    // a modalias, which is none
+	`\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`,                     // a UUID, which may have one
+	`[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5,}`,                                  // MAC: 00:00:5e:00:53:01; IPoIB: 20 bytes
+	`(?:\b[0-9a-f]{1,4}:|::)[0-9a-f:]*[0-9a-f](?:(?:\.[0-9]{1,3}){3}\b)?`, // IPv6, GID, GUID; 0:0:5e:0:53:1
+	`[0-9a-f]{4}(?::[0-9a-f]{4}){3,}`,                                     // GUID and GID after a letter
+	`[0-9a-f]{4}(?:\.[0-9a-f]{4}){2,3}`,                                   // MAC and GUID of switches
+	`(?:[0-9]{1,3}\.){3}[0-9]{1,3}`,                                       // IPv4
+	`[a-z]x[0-9a-f]{10,}|[0-9a-f]{12,}`,                                   // enx00005e005301
 }, "|"))
 
 var separators = strings.NewReplacer(":", "", "-", "", ".", "")
+
+// longest is the length of the longest address: that of IPoIB.
+const longest = len("00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00")
 
 // digitsOf returns the hexadecimal digits of a MAC, GUID or GID, without the letters of an interface's name before it.
 func digitsOf(found string) string {
@@ -45,6 +48,8 @@ func (s *Scrubber) address(found string) string {
 		return s.uuid(found, digits)
 	case strings.Contains(digits, "v"): // a modalias
 		return found
+	case len(found) > longest && len(groups) > 1: // no address, or many
+		return Hidden
 	case known && len(to) == len(digits):
 		return overwrite(found, to)
 	case !strings.Contains(found, "::") && isAddress(groups, digits) && !isNumber(found):

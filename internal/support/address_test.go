@@ -33,6 +33,8 @@ func TestText(t *testing.T) {
 		"f8615163-0000-1000-2000-6045bd0a1b2c":                  "f8615163-0000-1000-2000-" + s.digits("6045bd0a1b2c"),
 		"x -----BEGIN A KEY-----\nMIIEpA":                       "x (hidden)", // the end of a log
 		"https://a@b:c@d.example:1/x":                           "https://(host):1/x",
+		"no address: " + strings.Repeat("1:", 1<<16):            "no address: (hidden):",
+		strings.Repeat("a0", 32) + " is a digest":               strings.Repeat("a0", 32) + " is a digest",
 		"switch 0010250003c288a0":                               "switch " + reversed(s.digits("a088c20300251000")),
 		"0b7c1bd2-7a3c-4f0e-9d43-0c2d54d7a111":                  "0b7c1bd2-7a3c-4f0e-9d43-0c2d54d7a111",
 		"12:30:45.123 is a time, 1.2.3":                         "12:30:45.123 is a time, 1.2.3",

@@ -20,7 +20,7 @@ import (
 // failed.
 const unreadableFile = "unreadable.txt"
 
-// maxArchive bounds what an archive unpacks to. It comes from a stranger. A report of 1,016 HCAs has 120 MiB.
+// maxArchive bounds what an archive unpacks to. It comes from a stranger. A report of 1,016 HCAs has 83 MiB.
 const maxArchive = 256 << 20
 
 // importTar reads a tar of a sysfs: sys/..., and beside it unreadable.txt, and the description in README. A report
