@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
@@ -23,22 +24,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/traffic"
 )
 
-// The exit codes of a test, beside those of all commands.
-const (
-	exitSlow       = 2
-	exitIncomplete = 3
-)
-
 var testCodes = exitcode.List{
-	exitOK: "all HCAs were tested and are good", exitError: "failed",
-	exitSlow:       "an HCA is slow",
-	exitIncomplete: "no HCA is slow, but an HCA was not measured or is unclear, or the test ended early",
-}
-
-// codedError is an error with an exit code of its own.
-type codedError struct {
-	error
-	code int
+	exitcode.OK:     "all HCAs were tested and are good",
+	exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage,
+	exitWrong:   "an HCA is slow",
+	exitUnknown: "no HCA is slow, but an HCA was not measured or is unclear, or the test ended early",
 }
 
 // tester is a run of kubectl rdma test nodes.
@@ -60,8 +50,6 @@ func newTest(p *plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test",
 		Short: "Test HCAs by real traffic (advanced)",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTestNodes(p))
 	return cmd
@@ -114,17 +102,17 @@ func (t *tester) check(names []string) error {
 		t.Image = traffic.ImageOf(version.Get())
 	}
 	switch {
-	case len(names)+len(t.nodes.names) == 0 && t.nodes.selector == "":
-		return errors.New("name nodes, as in kubectl rdma test nodes worker-1 worker-2, or choose them by --selector")
+	case len(names) == 0 && t.nodes.selector == "":
+		return cli.Usagef("name nodes, as in kubectl rdma test nodes worker-1 worker-2, or choose them by --selector")
 	case t.Image == "":
 		return fmt.Errorf("choose the image with perftest: %s is no release, so it has none; make dist makes it as "+
 			"rdma-perftest: name it by --image", text.Foreign(version.Get()))
 	case t.duration < 3*time.Second || t.duration > time.Hour:
-		return fmt.Errorf("read --duration: %s is not between 3s and 1h", t.duration)
+		return cli.Usagef("read --duration: %s is not between 3s and 1h", t.duration)
 	case t.pairs < 1 || t.pairs > 256:
-		return fmt.Errorf("read --pairs: %d is not between 1 and 256", t.pairs)
+		return cli.Usagef("read --pairs: %d is not between 1 and 256", t.pairs)
 	case t.least < 1 || t.least > 99:
-		return fmt.Errorf("read --min: %d is not between 1 and 99", t.least)
+		return cli.Usagef("read --min: %d is not between 1 and 99", t.least)
 	}
 	if slices.Equal(t.rails, []string{"all"}) {
 		t.rails = nil
@@ -161,11 +149,6 @@ func (t *tester) run(ctx context.Context, names []string) (err error) {
 
 // mayTest checks the rights, so that nothing is created without them.
 func (t *tester) mayTest(ctx context.Context) error {
-	if t.taint {
-		if err := drain.Check(ctx, t.Client, drain.Drain); err != nil {
-			return err
-		}
-	}
 	return traffic.CheckRights(ctx, t.Client, t.Namespace)
 }
 
@@ -325,7 +308,7 @@ func (t *tester) conclude(ctx context.Context, r *traffic.Report) error {
 	slow := traffic.Slowest(r.HCAs)
 	if t.taint && len(slow) > 0 {
 		if err := t.drain(ctx, r, slow); err != nil {
-			return err
+			text.Fprintf(t.ErrOut, "Warning: drain the slow HCA: %s\n", text.Foreign(err.Error()))
 		}
 	}
 	if err := t.print(r); err != nil {
@@ -337,9 +320,9 @@ func (t *tester) conclude(ctx context.Context, r *traffic.Report) error {
 		if len(slow) == 1 {
 			verb = "is"
 		}
-		return &codedError{fmt.Errorf("%s %s slow", text.Count(len(slow), "HCA"), verb), exitSlow}
+		return &cli.Coded{Code: exitWrong, Err: fmt.Errorf("%s %s slow", text.Count(len(slow), "HCA"), verb)}
 	case !r.Complete():
-		return &codedError{errors.New("the test is not complete"), exitIncomplete}
+		return &cli.Coded{Code: exitUnknown, Err: errors.New("the test is not complete")}
 	}
 	return nil
 }
@@ -375,20 +358,14 @@ func (t *tester) drain(ctx context.Context, r *traffic.Report, slow []traffic.Ve
 	if err != nil {
 		return err
 	}
-	author := drain.Author(ctx, t.Client)
 	for i := range slow {
 		plan, err := drain.NewPlan(c, slow[i].Node, []string{slow[i].Name}, resourceapi.DeviceTaintEffectNoSchedule,
 			"kubectl rdma test: "+text.Bound(slow[i].Reason(), maxReason-20))
 		if err != nil {
 			return err
 		}
-		for j := range plan.Rules {
-			if author != "" {
-				metav1.SetMetaDataAnnotation(&plan.Rules[j].ObjectMeta, model.DrainAuthor, author)
-			}
-			if _, err := rules.Apply(ctx, plan.Rules[j]); err != nil {
-				return err
-			}
+		if _, err := rules.Apply(ctx, plan.Rules, false); err != nil {
+			return err
 		}
 		r.Drained = append(r.Drained, slow[i].String())
 	}
