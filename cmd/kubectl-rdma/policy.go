@@ -69,7 +69,7 @@ the right to create pods/exec in their namespace, which is as good as root on no
 	t.o = p.output(cmd, "text", "wide")
 	t.nodes.register(p, cmd)
 	cmd.Flags().StringVarP(&t.file, "filename", "f", "", "configuration `FILE` of the driver, - for standard input")
-	cmd.Flags().DurationVar(&t.timeout, "timeout", 30*time.Second, "time for the answer of one driver")
+	cmd.Flags().DurationVar(&t.timeout, "timeout", 30*time.Second, "`TIME` for the answer of one driver")
 	if err := cmd.MarkFlagRequired("filename"); err != nil {
 		panic(err)
 	}
