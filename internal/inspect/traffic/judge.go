@@ -64,8 +64,8 @@ type judging struct {
 }
 
 // Judge names the slow HCAs. It errs on the side of silence: an HCA is named only if each of its measured pairs of a
-// kind is slow, below least (0 to 1) of the median, and if two of its peers are clearly good with others. Clearly good is
-// half of the way between least and the median: so a peer that is itself at the limit is no witness, and noise of a
+// kind is slow, below least (0 to 1) of the median, and if two of its peers are clearly good with others. Clearly good
+// is half of the way between least and the median: so a peer that is itself at the limit is no witness, and noise of a
 // few percent names nobody.
 func Judge(hcas []model.HCA, results []Result, least float64) []Verdict {
 	out := make([]Verdict, len(hcas))

@@ -107,9 +107,9 @@ func (p *pairRow) run(ctx context.Context, _, role string, stdout io.Writer) err
 	return errors.Join(err, err2)
 }
 
-// TestPair: the client starts when the server listens, and each way to fail is a text. The rate of each direction is that
-// of its sender's completed messages, without the first and the last fourth of the time. Without messages the pair is not
-// measured, whatever rate perftest names.
+// TestPair: the client starts when the server listens, and each way to fail is a text. The rate of each direction is
+// that of its sender's completed messages, without the first and the last fourth of the time. Without messages the pair
+// is not measured, whatever rate perftest names.
 func TestPair(t *testing.T) {
 	var rows []pairRow
 	patch.File(t, "testdata/pairs.yaml", &rows)

@@ -9,8 +9,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
-// Pair is two HCAs of two nodes, by their numbers in the list of HCAs. A listens, and B connects to it; the traffic goes
-// both ways.
+// Pair is two HCAs of two nodes, by their numbers in the list of HCAs. A listens, and B connects to it; the traffic
+// goes both ways.
 type Pair struct{ A, B int }
 
 // Stage is pairs that run at once. No HCA is in two of them, so the counters of an HCA belong to one pair.
