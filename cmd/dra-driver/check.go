@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -27,8 +28,8 @@ type installFlags struct {
 }
 
 var installCodes = exitcode.List{
-	exitOK: "a pod got an HCA", exitError: "something does not work, or the API server does not answer",
-	exitUsage: badFlags,
+	exitcode.OK: "a pod got an HCA", exitcode.Failed: "something does not work, or the API server does not answer",
+	exitcode.Usage: exitcode.BadUsage,
 }
 
 func newInstallCheck(env func(string) string) *cobra.Command {
@@ -41,10 +42,10 @@ It prints what works, and the first problem with what to do. It changes nothing.
 helm test runs it, beside a test pod that runs container-check.
 
 ` + installCodes.Help(),
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if i.namespace == "" || i.drivers == "" || i.test == "" {
-				return usageError{errors.New("name the release with --namespace, --daemonset and --replicaset")}
+				return cli.Usagef("name the release with --namespace, --daemonset and --replicaset")
 			}
 			client, err := newClient(i.kubeconfig)
 			if err != nil {
@@ -55,11 +56,11 @@ helm test runs it, beside a test pod that runs container-check.
 	}
 	f := cmd.Flags()
 	f.StringVar(&i.kubeconfig, "kubeconfig", env("KUBECONFIG"),
-		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
-	f.StringVar(&i.namespace, "namespace", "", "namespace of the release")
+		"kubeconfig `FILE` (default $KUBECONFIG, else the pod's service account)")
+	f.StringVar(&i.namespace, "namespace", "", "`NAMESPACE` of the release")
 	f.StringVar(&i.drivers, "daemonset", "", "`NAME` of the driver's DaemonSet")
 	f.StringVar(&i.test, "replicaset", "", "`NAME` of the ReplicaSet with the test pod")
-	f.DurationVar(&i.timeout, "timeout", time.Minute, "how long to wait for drivers, devices and the test pod")
+	f.DurationVar(&i.timeout, "timeout", time.Minute, "`TIME` to wait for drivers, devices and the test pod")
 	return cmd
 }
 
@@ -128,7 +129,9 @@ func ownedBy(pods []corev1.Pod, owner metav1.Object) (found []corev1.Pod) {
 	return found
 }
 
-var containerCodes = exitcode.List{exitOK: "it has an HCA", exitError: "something is missing", exitUsage: badFlags}
+var containerCodes = exitcode.List{
+	exitcode.OK: "it has an HCA", exitcode.Failed: "something is missing", exitcode.Usage: exitcode.BadUsage,
+}
 
 func newContainerCheck() *cobra.Command {
 	var message string
@@ -140,10 +143,10 @@ func newContainerCheck() *cobra.Command {
 memory. Run it in a container with a claim. helm test does.
 
 ` + containerCodes.Help(),
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := c.Memlock.Bytes(); err != nil {
-				return usageError{fmt.Errorf("--memlock %q: %w", c.Memlock, err)}
+				return cli.Usagef("--memlock %q: %w", c.Memlock, err)
 			}
 			found, err := c.Check()
 			if err == nil {
@@ -157,7 +160,7 @@ memory. Run it in a container with a claim. helm test does.
 	}
 	f := cmd.Flags()
 	f.StringVar((*string)(&c.Memlock), "memlock", string(v1alpha1.MemlockUnlimited),
-		"least soft limit of locked memory: unlimited, a size such as 4Gi, or inherit for any")
+		"least soft limit (`SIZE`) of locked memory: unlimited, a size such as 4Gi, or inherit for any")
 	f.StringVar(&message, "termination-log", "", "`FILE` for the result too: terminationMessagePath of the container")
 	f.BoolVar(&c.Fixture, "fixture", false, "accept nodes without a device behind them, as on the hosts of tests")
 	return cmd

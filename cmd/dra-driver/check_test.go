@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 )
 
@@ -57,7 +58,7 @@ func TestInstallCheck(t *testing.T) {
 	test.ErrorContains(t, flags.check(t.Context(), fake.NewClientset(), &out), "helm upgrade",
 		test.Sprint("without a release"))
 	code, _, stderr := invoke(t, nil, "install-check")
-	if code != exitUsage || !strings.Contains(stderr, "--replicaset") {
+	if code != exitcode.Usage || !strings.Contains(stderr, "--replicaset") {
 		t.Errorf("without flags: code %d, %s", code, stderr)
 	}
 }
@@ -69,13 +70,13 @@ func TestContainerCheck(t *testing.T) {
 	}
 	log := filepath.Join(t.TempDir(), "log")
 	code, _, stderr := invoke(t, nil, "container-check", "--termination-log", log)
-	if code != exitError || !strings.Contains(stderr, "no uverbs node in /dev/infiniband") {
+	if code != exitcode.Failed || !strings.Contains(stderr, "no uverbs node in /dev/infiniband") {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 	if _, err := os.Stat(log); err == nil {
 		t.Error("the termination log is not left to the kubelet")
 	}
-	if code, _, stderr := invoke(t, nil, "container-check", "--memlock", "much"); code != exitUsage {
+	if code, _, stderr := invoke(t, nil, "container-check", "--memlock", "much"); code != exitcode.Usage {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 }

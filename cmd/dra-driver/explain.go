@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
@@ -24,11 +25,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// unappliedError says that a host does not follow rails or ipam of a valid file.
-type unappliedError struct{ error }
-
 var explainCodes = exitcode.List{
-	exitOK: "done", exitError: "failed", exitUsage: badFlags + ", or a bad configuration file",
+	exitcode.OK: "done", exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage + ", or a bad configuration file",
 	exitUnapplied: "shown, but rails or ipam of the file do not apply on this host",
 }
 
@@ -56,10 +54,10 @@ The driver's log reports this, and features that the API server lacks.
       dra-driver explain --config - --host-root /host < new.yaml
   kubectl -n dra-driver-rdma exec daemonset/dra-driver-rdma -- \
       dra-driver explain --config /etc/rdma.dev/config.yaml --host-root /host`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(nodestatus.Formats, output) {
-				return usageError{fmt.Errorf("--output %q: want one of %v", output, nodestatus.Formats)}
+				return cli.Usagef("--output %q: want one of %v", output, nodestatus.Formats)
 			}
 			c, err := readPolicy(config, func(file string) (*policy.Config, error) {
 				return offer.ReadPolicyArgument(file, cmd.InOrStdin())
@@ -89,15 +87,16 @@ The driver's log reports this, and features that the API server lacks.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&config, "config", "", "configuration file of the site, - for standard input "+
+	f.StringVar(&config, "config", "", "configuration `FILE` of the site, - for standard input "+
 		"(default none: each HCA for one claim at a time)")
-	f.StringVar(&hostRoot, "host-root", "/", "directory that holds the host's sys")
+	f.StringVar(&hostRoot, "host-root", "/", "`DIRECTORY` that holds the host's sys")
 	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network "+
 		"namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
 	self.register(f, env)
 	interfaces.registerHost(f, env, "show which network interface claims can have of each HCA, as a driver with this "+
 		"flag; needs the host's network and CAP_SYS_ADMIN")
-	f.StringVar(&nriSocket, "nri-socket", "", "say what containers are told by a driver with this flag (default none)")
+	f.StringVar(&nriSocket, "nri-socket", "", "`SOCKET`: say what containers are told by a driver with this flag "+
+		"(default none)")
 	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
@@ -32,9 +33,6 @@ const (
 	verdictSick    = "sick"
 	verdictUnknown = "unknown"
 )
-
-// unknownError says that the health of the node's HCAs is not known.
-type unknownError struct{ error }
 
 // healthAnswer is what probe --health prints, on one line. The message is first, because a reader may cut the rest.
 type healthAnswer struct {
@@ -60,12 +58,12 @@ type deviceHealth struct {
 }
 
 // health prints the health of the node's HCAs as JSON, also if it is not known. It returns an error for a sick HCA, and
-// an unknownError if the health is not known.
+// one with exitUnknown if the health is not known.
 func (p *probe) health(ctx context.Context) error {
 	page, err := p.page(ctx)
 	answer := healthAnswer{Verdict: verdictUnknown, Devices: []deviceHealth{}}
 	if err != nil {
-		answer.Message, err = bounded(err.Error()), unknownError{err}
+		answer.Message, err = bounded(err.Error()), &cli.Coded{Code: exitUnknown, Err: err}
 	} else {
 		err = answer.judge(page)
 	}
@@ -74,7 +72,7 @@ func (p *probe) health(ctx context.Context) error {
 		return errJSON
 	}
 	if _, errPrint := fmt.Fprintf(p.out, "%s\n", line); errPrint != nil {
-		return unknownError{fmt.Errorf("print the health: %w", errPrint)}
+		return &cli.Coded{Code: exitUnknown, Err: fmt.Errorf("print the health: %w", errPrint)}
 	}
 	return err
 }
@@ -120,7 +118,7 @@ func (a *healthAnswer) judge(page *nodestatus.Status) error {
 	}
 	if unknown != "" {
 		a.Message = bounded(unknown)
-		return unknownError{errors.New(a.Message)}
+		return &cli.Coded{Code: exitUnknown, Err: errors.New(a.Message)}
 	}
 	a.Verdict, a.Message = verdictWell, "no HCA of "+text.Count(judged, "HCA")+" is sick"
 	if others := len(page.HCAs) - judged; others > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
@@ -31,18 +32,18 @@ type hookFlags struct {
 }
 
 func (h *hookFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&h.source, "hook-source", "", "the hook program to install on the host (default rdma-hook beside this "+
+	f.StringVar(&h.source, "hook-source", "", "the hook `PROGRAM` to install on the host (default rdma-hook beside this "+
 		"program)")
-	f.StringVar(&h.dir, "hook-dir", "/opt/rdma.dev/bin", "directory of the host for the hook, at the same path in the "+
+	f.StringVar(&h.dir, "hook-dir", "/opt/rdma.dev/bin", "`DIRECTORY` of the host for the hook, at the same path in the "+
 		"driver's pod, on a file system without noexec; empty for no hook")
-	f.StringVar(&h.reportDir, "hook-report-dir", "", "directory of the host, on a tmpfs and at the same path in the "+
+	f.StringVar(&h.reportDir, "hook-report-dir", "", "`DIRECTORY` of the host, on a tmpfs and at the same path in the "+
 		"driver's pod, where the hook writes what it did; the driver logs these files and removes them")
 	f.StringVar(&h.onDenied, "on-denied", string(args.Clamp), args.OnDeniedUsage)
 }
 
 func (h *hookFlags) validate() error {
 	if _, err := args.ParseOnDenied(h.onDenied); err != nil {
-		return usageError{fmt.Errorf("--on-denied: %w", err)}
+		return cli.Usagef("--on-denied: %w", err)
 	}
 	return nil
 }

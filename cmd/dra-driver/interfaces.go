@@ -1,12 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -22,7 +22,7 @@ type interfaceFlags struct {
 func (i *interfaceFlags) register(f *pflag.FlagSet, env func(string) string) {
 	i.registerHost(f, env, "attach the network interfaces of HCAs to pods whose claims ask for it; needs --nri-socket, "+
 		"the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
-	f.StringVar(&i.cniBin, "cni-bin-dir", "", "directory with the CNI plugins that give these interfaces addresses, "+
+	f.StringVar(&i.cniBin, "cni-bin-dir", "", "`DIRECTORY` with the CNI plugins that give these interfaces addresses, "+
 		"such as /opt/cni/bin (default none; entries of ipam that divide a subnet among nodes need none)")
 }
 
@@ -30,7 +30,7 @@ func (i *interfaceFlags) register(f *pflag.FlagSet, env func(string) string) {
 func (i *interfaceFlags) registerHost(f *pflag.FlagSet, env func(string) string, attach string) {
 	f.BoolVar(&i.attach, "attach-interfaces", false, attach)
 	f.StringVar(&i.nodeIPs, "node-ips", env("NODE_IPS"),
-		"addresses of this node, separated by commas: their interfaces stay on the host (default $NODE_IPS)")
+		"`ADDRESSES` of this node, separated by commas: their interfaces stay on the host (default $NODE_IPS)")
 }
 
 // configure opens the host's interfaces, if the flags ask for that.
@@ -45,7 +45,7 @@ func (i *interfaceFlags) configure(cfg *dra.Config) error {
 		}
 		ip, err := netip.ParseAddr(s)
 		if err != nil {
-			return usageError{fmt.Errorf("--node-ips %q: %w", i.nodeIPs, err)}
+			return cli.Usagef("--node-ips %q: %w", i.nodeIPs, err)
 		}
 		nodeIPs = append(nodeIPs, ip.Unmap())
 	}

@@ -3,11 +3,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -17,25 +14,17 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 )
 
-// The exit codes of the program. The help of each command describes them.
+// The exit codes of some commands, beside those of all programs.
 const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
-	// exitUnapplied is of explain and slices alone, and exitUnknown of probe: Node Problem Detector takes 1 for a problem,
-	// and any code above for not known.
+	// exitUnapplied is of explain and slices.
 	exitUnapplied = 3
-	exitUnknown   = 3
+	// exitUnknown is of probe: Node Problem Detector takes 1 for a problem, and any code above for not known.
+	exitUnknown = 3
 )
-
-const badFlags = "bad flags or arguments"
-
-// usageError is an error in flags, arguments or environment.
-type usageError struct{ error }
 
 func main() {
 	logTo(text.Writer(os.Stderr))
@@ -73,68 +62,13 @@ func (e entries) Write(p []byte) (int, error) {
 
 // run is the whole program, with its arguments, environment and outputs as parameters.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	stdout, stderr = text.Writer(stdout), text.Writer(stderr)
-	root := newRoot(env)
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitOK
-	}
-	if _, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintln(stderr, text.Message("dra-driver: "+text.WithHint(err.Error(), cmd.CommandPath())))
-		return exitUsage
-	}
-	fmt.Fprintln(stderr, text.Message("dra-driver: "+err.Error()))
-	if _, ok := errors.AsType[unappliedError](err); ok {
-		return exitUnapplied
-	}
-	if _, ok := errors.AsType[unknownError](err); ok {
-		return exitUnknown
-	}
-	return exitError
-}
-
-// help prints the help of a command. Cobra's own help does not wrap lines.
-func help(cmd *cobra.Command, _ []string) {
-	cmd.Print(text.Help(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()))
+	return cli.Run(ctx, newRoot(env), args, stdout, stderr, func(err error) string { return "dra-driver: " + err.Error() })
 }
 
 func newRoot(env func(string) string) *cobra.Command {
 	root := newServe(env)
-	root.SilenceErrors, root.SilenceUsage = true, true
-	printVersion(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.SetHelpFunc(help)
+	cli.AddVersion(root, "dra-driver")
 	root.AddCommand(newProbe(env), newStatus(env), newExplain(env), newSlices(env), newUninstallCheck(env),
-		newInstallCheck(env),
-		newContainerCheck(), &cobra.Command{
-			Use:   "version",
-			Short: "Print the version",
-			Args:  noArgs,
-			Run:   func(cmd *cobra.Command, _ []string) { cmd.Println(version.String("dra-driver")) },
-		})
+		newInstallCheck(env), newContainerCheck())
 	return root
-}
-
-// printVersion adds the flag --version. It must not use cobra's own flag, which needs text/template. Templates find
-// methods by name, so the linker would keep every method, and the program would grow by half.
-func printVersion(root *cobra.Command) {
-	wanted, serve := root.Flags().Bool("version", false, "print the version"), root.RunE
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if *wanted {
-			cmd.Println(version.String("dra-driver"))
-			return nil
-		}
-		return serve(cmd, args)
-	}
-}
-
-// noArgs rejects arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown argument %q", args[0])}
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -34,7 +35,8 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		"unknown flag": {[]string{"--nope"}, "unknown flag: --nope; see dra-driver --help"},
-		"argument":     {[]string{"serve"}, `unknown argument "serve"`},
+		"command":      {[]string{"serve"}, `unknown command "serve"; see dra-driver --help`},
+		"typo":         {[]string{"expln"}, `unknown command "expln", did you mean explain?; see dra-driver --help`},
 		"no node name": {nil, "set --node-name or NODE_NAME"},
 		"relative path": {[]string{"--node-name", "n", "--cdi-dir", "cdi"},
 			"CDI directory is not an absolute path: \"cdi\""},
@@ -52,9 +54,9 @@ func TestUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := invoke(t, nil, tc.args...)
-			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) ||
+			if code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, tc.want) ||
 				!strings.HasPrefix(stderr, "dra-driver: ") || !strings.Contains(stderr, "see dra-driver") {
-				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, exitUsage, tc.want)
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, exitcode.Usage, tc.want)
 			}
 		})
 	}
@@ -62,11 +64,11 @@ func TestUsage(t *testing.T) {
 
 func TestVersionAndHelp(t *testing.T) {
 	for _, ask := range []string{"version", "--version"} {
-		if code, stdout, _ := invoke(t, nil, ask); code != exitOK || !strings.HasPrefix(stdout, "dra-driver ") {
+		if code, stdout, _ := invoke(t, nil, ask); code != exitcode.OK || !strings.HasPrefix(stdout, "dra-driver ") {
 			t.Errorf("%s: exit code %d, %q", ask, code, stdout)
 		}
 	}
-	if code, stdout, _ := invoke(t, nil, "--help"); code != exitOK || !strings.Contains(stdout, "Exit codes") {
+	if code, stdout, _ := invoke(t, nil, "--help"); code != exitcode.OK || !strings.Contains(stdout, "Exit codes") {
 		t.Errorf("--help: exit code %d, %q", code, stdout)
 	}
 }
@@ -80,7 +82,7 @@ func TestHelpFits(t *testing.T) {
 	must.GreaterEq(t, 7, len(names), must.Sprintf("commands %q", names))
 	for _, name := range names {
 		code, stdout, stderr := invoke(t, nil, append(strings.Fields(name), "--help")...)
-		if code != exitOK || stderr != "" || !strings.Contains(stdout, "Usage:") {
+		if code != exitcode.OK || stderr != "" || !strings.Contains(stdout, "Usage:") {
 			t.Errorf("%q: exit code %d, %q, %s", name, code, stderr, stdout)
 		}
 		for line := range strings.Lines(stdout) {
@@ -97,30 +99,31 @@ func TestHelpFits(t *testing.T) {
 func TestExplain(t *testing.T) {
 	host := drivertest.NewHost(t, "roce-sriov")
 	code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", "testdata/shared.yaml")
-	if code != exitOK || stderr != "" || !strings.Contains(stdout, "shared-pci-0000-3b-00-0") ||
+	if code != exitcode.OK || stderr != "" || !strings.Contains(stdout, "shared-pci-0000-3b-00-0") ||
 		strings.Count(stdout, "no rdma cgroup controller") != 1 ||
 		!strings.Contains(stdout, "the driver has no --nri-socket, so") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 	socket := filepath.Join(host.Root, "nri.sock")
 	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "--nri-socket", socket)
-	if code != exitOK || !strings.Contains(stdout, "has no NRI at --nri-socket") ||
+	if code != exitcode.OK || !strings.Contains(stdout, "has no NRI at --nri-socket") ||
 		!strings.Contains(stdout, "RDMA_GID_INDEX_<HCA>") {
 		t.Errorf("without NRI: exit code %d, stdout:\n%s", code, stdout)
 	}
 	must.NoError(t, os.WriteFile(socket, nil, 0o600))
 	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "-o", "json", "--nri-socket", socket)
-	if code != exitOK || !strings.Contains(stdout, `"published": "exclusive"`) || strings.Contains(stdout, "RDMA_GID_INDEX") {
+	if code != exitcode.OK || !strings.Contains(stdout, `"published": "exclusive"`) ||
+		strings.Contains(stdout, "RDMA_GID_INDEX") {
 		t.Errorf("without a file: exit code %d, stdout:\n%s", code, stdout)
 	}
 	code, _, stderr = invoke(t, nil, "explain", "--host-root", drivertest.TempDir(t))
-	if code != exitError || !strings.Contains(stderr, "discover the RDMA devices below") {
+	if code != exitcode.Failed || !strings.Contains(stderr, "discover the RDMA devices below") {
 		t.Errorf("without sysfs: exit code %d, stderr %q", code, stderr)
 	}
 	needs.Root(t, "entering a network namespace")
 	code, stdout, stderr = invoke(t, nil, "explain", "--host-root", host.Root, "--attach-interfaces", "--node-ips",
 		"192.0.2.1")
-	if code != exitOK || !strings.Contains(stdout, "MACVLAN   IPVLAN   MOVE") ||
+	if code != exitcode.OK || !strings.Contains(stdout, "MACVLAN   IPVLAN   MOVE") ||
 		!strings.Contains(stdout, `: network interface "ens1f0np0": the host has none of that name now`) {
 		t.Errorf("of interfaces: exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
@@ -143,8 +146,8 @@ func TestStartErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := drivertest.StartProcess(t, append(n.Args(t, ""), tc.args...)...)
-			if code := p.Wait(); code != exitError || !strings.Contains(p.Output(), tc.want) {
-				t.Errorf("exit code %d, output %q; want %d and %q", code, p.Output(), exitError, tc.want)
+			if code := p.Wait(); code != exitcode.Failed || !strings.Contains(p.Output(), tc.want) {
+				t.Errorf("exit code %d, output %q; want %d and %q", code, p.Output(), exitcode.Failed, tc.want)
 			}
 		})
 	}
@@ -219,12 +222,12 @@ func TestExplainBlocks(t *testing.T) {
 		t.Helper()
 		code, stdout, stderr := invoke(t, nil, args...)
 		for _, part := range want {
-			if code != wantCode || (stderr == "") != (code == exitOK) || !strings.Contains(stdout, part) {
+			if code != wantCode || (stderr == "") != (code == exitcode.OK) || !strings.Contains(stdout, part) {
 				t.Errorf("exit code %d, stderr %q, want %d and %q in stdout:\n%s", code, stderr, wantCode, part, stdout)
 			}
 		}
 	}
-	of(exitOK, "plugin   -              -       -        -",
+	of(exitcode.OK, "plugin   -              -       -        -",
 		"rail0    10.80.0.0/16   -       -        mlx5_0,mlx5_2,",
 		"rail1    10.81.0.0/16   -       -        mlx5_1",
 		"name the node (--node-name)")
@@ -235,7 +238,7 @@ func TestExplainBlocks(t *testing.T) {
 		n.Spec.PodCIDRs = []string{"10.244.7.0/24"}
 		n.Labels = map[string]string{"node-restriction.kubernetes.io/block": "9"}
 	})
-	of(exitOK, "10.80.7.0/24", "10.81.9.0/24")
+	of(exitcode.OK, "10.80.7.0/24", "10.81.9.0/24")
 	args = append(args, "--kubeconfig", "/nonexistent")
 	of(exitUnapplied, "get node node1 for its block of addresses: configure the Kubernetes client")
 }

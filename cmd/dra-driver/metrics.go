@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/webserver"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
@@ -20,12 +21,12 @@ type metricsFlags struct{ server webserver.Server }
 
 func (m *metricsFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&m.server.Address, "metrics-bind-address", "",
-		"address for Prometheus metrics, path /metrics, and the status page, path /status: plain HTTP on a loopback "+
+		"`ADDRESS` for Prometheus metrics, path /metrics, and the status page, path /status: plain HTTP on a loopback "+
 			"address such as 127.0.0.1:9485; "+
 			"on others, such as :9485, TLS for those whom the API server lets get the path; empty for none")
 	f.StringVar(&m.server.CertFile, "metrics-tls-cert-file", "",
-		"TLS certificate of this address, read again when it is renewed; the driver makes its own if empty")
-	f.StringVar(&m.server.KeyFile, "metrics-tls-key-file", "", "key of the certificate")
+		"`FILE` with the TLS certificate of this address, read again when it is renewed; the driver makes its own if empty")
+	f.StringVar(&m.server.KeyFile, "metrics-tls-key-file", "", "`FILE` with the key of the certificate")
 }
 
 // instruments returns the instruments of the driver, nil if metrics are disabled.
@@ -34,7 +35,7 @@ func (m *metricsFlags) instruments() (*metrics.Instruments, error) {
 		return nil, nil
 	}
 	if err := m.server.Validate(); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usagef("%w", err)
 	}
 	i := metrics.New()
 	i.MeasureAPI()

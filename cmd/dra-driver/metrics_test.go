@@ -11,6 +11,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 )
@@ -114,7 +115,7 @@ func TestMetricsHandOver(t *testing.T) {
 		must.NoError(t, err)
 		test.Eq(t, first, process(t, text), test.Sprint("the new driver answers while the old one serves"))
 	}
-	test.Eq(t, exitOK, old.Terminate(), test.Sprint("exit code of the old driver"))
+	test.Eq(t, exitcode.OK, old.Terminate(), test.Sprint("exit code of the old driver"))
 	test.NotEq(t, first, process(t, eventuallyHas(t, address, `rdma_driver_registered 1`)),
 		test.Sprint("the old driver still answers"))
 }
@@ -134,7 +135,7 @@ func TestMetricsUsage(t *testing.T) {
 		{"--metrics-bind-address", ":9485", "--metrics-tls-cert-file", "/tls.crt"}} {
 		var stderr strings.Builder
 		args = append([]string{"--node-name", "n"}, args...)
-		if code := run(t.Context(), args, func(string) string { return "" }, io.Discard, &stderr); code != exitUsage {
+		if code := run(t.Context(), args, func(string) string { return "" }, io.Discard, &stderr); code != exitcode.Usage {
 			t.Errorf("%v: exit code %d: %s", args, code, &stderr)
 		}
 	}

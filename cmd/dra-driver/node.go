@@ -17,10 +17,10 @@ import (
 type nodeFlags struct{ name, kubeconfig string }
 
 func (n *nodeFlags) register(f *pflag.FlagSet, env func(string) string) {
-	f.StringVar(&n.name, "node-name", env("NODE_NAME"), "Kubernetes name of this node, for its blocks of addresses "+
+	f.StringVar(&n.name, "node-name", env("NODE_NAME"), "Kubernetes `NAME` of this node, for its blocks of addresses "+
 		"(default $NODE_NAME)")
 	f.StringVar(&n.kubeconfig, "kubeconfig", env("KUBECONFIG"),
-		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
+		"kubeconfig `FILE` (default $KUBECONFIG, else the pod's service account)")
 }
 
 // nodeTime bounds the wait for the API server. The rest of the output does not need it.

@@ -16,6 +16,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -32,8 +33,9 @@ type probe struct {
 }
 
 var probeCodes = exitcode.List{
-	exitOK: "it works; with --health: no HCA is sick", exitError: "it does not, or not yet; with --health: an HCA is sick",
-	exitUsage: badFlags, exitUnknown: "with --health: not known, for example because no driver answers",
+	exitcode.OK:     "it works; with --health: no HCA is sick",
+	exitcode.Failed: "it does not, or not yet; with --health: an HCA is sick",
+	exitcode.Usage:  exitcode.BadUsage, exitUnknown: "with --health: not known, for example because no driver answers",
 }
 
 func newProbe(env func(string) string) *cobra.Command {
@@ -53,7 +55,7 @@ systems that repair nodes. Outside of the driver's pod, set --pod-uid= to ask an
 the node.
 
 ` + probeCodes.Help(),
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.out = cmd.OutOrStdout()
 			ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
@@ -65,11 +67,11 @@ the node.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
-	f.StringVar((*string)(&p.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
+	f.StringVar(&p.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root `DIRECTORY` of the kubelet")
+	f.StringVar((*string)(&p.cfg.PodUID), "pod-uid", env("POD_UID"), "`UID` of the driver's pod (default $POD_UID)")
 	f.BoolVar(&p.ready, "ready", false, "also require that the kubelet has registered the driver")
 	f.BoolVar(&p.ofHCAs, "health", false, "print the health of the node's HCAs as JSON")
-	f.DurationVar(&p.timeout, "timeout", 5*time.Second, "time for all calls")
+	f.DurationVar(&p.timeout, "timeout", 5*time.Second, "`TIME` for all calls")
 	return cmd
 }
 

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
@@ -39,32 +40,32 @@ func TestProbe(t *testing.T) {
 	for name, uid := range map[string]string{"no pod": "", "rolling update": podUID} {
 		t.Run(name, func(t *testing.T) {
 			n := drivertest.NewNode(t, "hgx-h100")
-			if code, stderr := probeNode(t, n, uid, "--timeout", "1s"); code != exitError ||
+			if code, stderr := probeNode(t, n, uid, "--timeout", "1s"); code != exitcode.Failed ||
 				!strings.Contains(stderr, "rdma.dev") || !strings.Contains(stderr, ".sock") {
 				t.Errorf("without a driver: exit code %d, %q, want the sockets", code, stderr)
 			}
 			p := n.Start(t, uid)
 			drivertest.Eventually(t, func() error { // until it has published
-				if code, stderr := probeNode(t, n, uid, "--ready"); code != exitOK {
+				if code, stderr := probeNode(t, n, uid, "--ready"); code != exitcode.OK {
 					return errors.New(stderr)
 				}
 				return nil
 			})
 			for _, args := range [][]string{nil, {"--ready"}} {
-				if code, stderr := probeNode(t, n, uid, args...); code != exitOK || stderr != "" {
+				if code, stderr := probeNode(t, n, uid, args...); code != exitcode.OK || stderr != "" {
 					t.Errorf("probe %v: exit code %d, %q", args, code, stderr)
 				}
 			}
 			notify(t, n.Sockets()[0], &registerapi.RegistrationStatus{PluginRegistered: false, Error: "not wanted"})
-			if code, stderr := probeNode(t, n, uid, "--ready"); code != exitError ||
+			if code, stderr := probeNode(t, n, uid, "--ready"); code != exitcode.Failed ||
 				!strings.Contains(stderr, "the kubelet has not registered the driver yet") {
 				t.Errorf("not registered: exit code %d, %q", code, stderr)
 			}
-			if code, stderr := probeNode(t, n, uid); code != exitOK {
+			if code, stderr := probeNode(t, n, uid); code != exitcode.OK {
 				t.Errorf("not registered is not dead: exit code %d, %q", code, stderr)
 			}
 			p.Terminate()
-			if code, _ := probeNode(t, n, uid, "--timeout", "1s"); code != exitError {
+			if code, _ := probeNode(t, n, uid, "--timeout", "1s"); code != exitcode.Failed {
 				t.Errorf("after the end: exit code %d", code)
 			}
 		})
@@ -86,7 +87,7 @@ func notify(t *testing.T, socket string, status *registerapi.RegistrationStatus)
 func TestProbeOfThePod(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	n.Start(t, podUID)
-	if code, stderr := probeNode(t, n, "another-pod", "--timeout", "1s"); code != exitError ||
+	if code, stderr := probeNode(t, n, "another-pod", "--timeout", "1s"); code != exitcode.Failed ||
 		!strings.Contains(stderr, "another-pod") {
 		t.Errorf("exit code %d, %q, want the other pod's socket", code, stderr)
 	}
@@ -106,7 +107,7 @@ func TestProbeTimeout(t *testing.T) {
 	}()
 	select {
 	case c := <-code:
-		test.Eq(t, exitError, c, test.Sprint("exit code"))
+		test.Eq(t, exitcode.Failed, c, test.Sprint("exit code"))
 	case <-ctx.Done():
 		t.Error("the probe hangs")
 	}
@@ -119,7 +120,7 @@ func TestProbeTellsTrouble(t *testing.T) {
 	n.Start(t, "")
 	drivertest.Eventually(t, func() error {
 		code, stdout, stderr := invoke(t, nil, "probe", "--kubelet-dir", n.Dir)
-		if code != exitOK || stderr != "" {
+		if code != exitcode.OK || stderr != "" {
 			t.Fatalf("exit code %d, %q", code, stderr)
 		}
 		if !strings.Contains(stdout, "trouble with the API server: get nodes: server-error") {
@@ -136,7 +137,7 @@ func TestProbeTellsNRI(t *testing.T) {
 	n.Start(t, "", "--nri-socket", filepath.Join(n.Dir, "no-nri.sock"))
 	drivertest.Eventually(t, func() error {
 		code, stdout, stderr := invoke(t, nil, "probe", "--kubelet-dir", n.Dir)
-		if code != exitOK || stderr != "" {
+		if code != exitcode.OK || stderr != "" {
 			t.Fatalf("exit code %d, %q", code, stderr)
 		}
 		if !strings.Contains(stdout, "trouble with NRI: exec sessions and probes have the container runtime's limit") ||
@@ -154,7 +155,7 @@ func healthOf(t *testing.T, n *drivertest.Node) (code int, answer healthAnswer) 
 	if err := json.Unmarshal([]byte(stdout), &answer); err != nil || strings.Count(stdout, "\n") != 1 {
 		t.Fatalf("the answer is %q, %v; want one line of JSON", stdout, err)
 	}
-	test.Eq(t, (stderr == ""), (code == exitOK), test.Sprintf("exit code %d with the error %q", code, stderr))
+	test.Eq(t, (stderr == ""), (code == exitcode.OK), test.Sprintf("exit code %d with the error %q", code, stderr))
 	return code, answer
 }
 
@@ -167,14 +168,14 @@ func TestProbeHealth(t *testing.T) {
 		t.Errorf("without a driver: exit code %d, %+v", code, answer)
 	}
 	n.Start(t, podUID)
-	if code, answer := healthOf(t, n); code != exitOK || answer.Verdict != verdictWell || answer.HCAs != 9 ||
+	if code, answer := healthOf(t, n); code != exitcode.OK || answer.Verdict != verdictWell || answer.HCAs != 9 ||
 		answer.Node != drivertest.NodeName || len(answer.Devices) > 0 {
 		t.Errorf("all are well: exit code %d, %+v", code, answer)
 	}
 	rdmatest.SetPort(t, n.Root, "mlx5_0", "1: DOWN", "3: Disabled")
 	second := n.Start(t, statusUID) // finds the fault at its start, and is asked since it is the newer one
 	code, answer := healthOf(t, n)
-	if code != exitError || answer.Verdict != verdictSick || len(answer.Devices) != 1 ||
+	if code != exitcode.Failed || answer.Verdict != verdictSick || len(answer.Devices) != 1 ||
 		!strings.HasPrefix(answer.Message, "mlx5_0: port-down: port 1 is DOWN (Disabled)") {
 		t.Fatalf("a port is down: exit code %d, %+v", code, answer)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
@@ -74,7 +75,7 @@ func TestStop(t *testing.T) {
 		}
 		return nil
 	})
-	test.Eq(t, exitOK, p.Terminate(), test.Sprint("exit code"))
+	test.Eq(t, exitcode.OK, p.Terminate(), test.Sprint("exit code"))
 	for _, pattern := range []string{"plugins/rdma.dev/*.sock", "plugins_registry/*"} {
 		if left, err := filepath.Glob(filepath.Join(n.Dir, pattern)); err != nil || len(left) > 0 {
 			t.Errorf("left of the sockets: %v, %v", left, err)
@@ -104,7 +105,7 @@ func TestLeave(t *testing.T) {
 	}
 	stop := func(p *drivertest.Process) {
 		t.Helper()
-		test.Eq(t, exitOK, p.Terminate(), test.Sprint("exit code"))
+		test.Eq(t, exitcode.OK, p.Terminate(), test.Sprint("exit code"))
 		n.Disconnect()
 	}
 	const hookName = "rdma-hook-devel"
@@ -120,7 +121,7 @@ func TestLeave(t *testing.T) {
 	old := n.Start(t, "11111111-0000-4000-8000-000000000001", hook...)
 	next := n.Start(t, "22222222-0000-4000-8000-000000000002", hook...)
 	mustUnprepare(t, n, c)
-	test.Eq(t, exitOK, old.Terminate(), test.Sprint("exit code"))
+	test.Eq(t, exitcode.OK, old.Terminate(), test.Sprint("exit code"))
 	n.WaitForPlugins(1)
 	got := drivertest.Files(t, n.StateDir)
 	for _, name := range stays[:4] {
@@ -181,7 +182,7 @@ func rollingUpdate(t *testing.T, n *drivertest.Node, old *drivertest.Process) {
 		}
 		mustUnprepare(t, n, a, b)
 	}
-	test.Eq(t, exitOK, old.Terminate(), test.Sprint("exit code of the old driver"))
+	test.Eq(t, exitcode.OK, old.Terminate(), test.Sprint("exit code of the old driver"))
 	n.WaitForPlugins(1)
 	test.SliceEqOp(t, mustPrepare(t, n, keep), ids, test.Sprint("IDs"))
 	mustUnprepare(t, n, keep)

@@ -13,6 +13,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 )
@@ -22,13 +23,14 @@ import (
 func TestRefusedBesideAnother(t *testing.T) {
 	state := drivertest.TempDir(t)
 	args := []string{"--node-name", "n", "--state-dir", state, "--config", "testdata/bad.yaml"}
-	if code, _, stderr := invoke(t, nil, args...); code != exitError || !strings.Contains(stderr, "configure the Kubernetes client") {
+	if code, _, stderr := invoke(t, nil, args...); code != exitcode.Failed ||
+		!strings.Contains(stderr, "configure the Kubernetes client") {
 		t.Errorf("alone: exit code %d, stderr %q", code, stderr)
 	}
 	other, err := claimstore.Enter(state, drivertest.TempDir(t), claimstore.Boot{ID: "b"})
 	must.NoError(t, err)
 	code, _, stderr := invoke(t, nil, args...)
-	if code != exitUsage || !strings.Contains(stderr, `read configuration "testdata/bad.yaml": `) ||
+	if code != exitcode.Usage || !strings.Contains(stderr, `read configuration "testdata/bad.yaml": `) ||
 		!strings.Contains(stderr, "another driver works on the node") {
 		t.Errorf("beside another driver: exit code %d, stderr %q", code, stderr)
 	}
@@ -49,11 +51,11 @@ func TestExplainStdin(t *testing.T) {
 		}
 		return string(text), cmd.ProcessState.ExitCode()
 	}
-	if out, code := explain("{name: a, publish: everyone}"); code != exitUsage ||
+	if out, code := explain("{name: a, publish: everyone}"); code != exitcode.Usage ||
 		!strings.Contains(out, `read configuration "-": line 3: rules[0].publish: want none, exclusive`) {
 		t.Errorf("a bad file: exit code %d: %s", code, out)
 	}
-	if out, code := explain("{name: lent, publish: shared}"); code != exitOK || !strings.Contains(out, "lent") {
+	if out, code := explain("{name: lent, publish: shared}"); code != exitcode.OK || !strings.Contains(out, "lent") {
 		t.Errorf("a good file: exit code %d: %s", code, out)
 	}
 }
@@ -84,16 +86,16 @@ func TestProbeRefused(t *testing.T) {
 	}
 	write("everyone")
 	n.Start(t, podUID, "--config", file)
-	if code, stderr := probeNode(t, n, podUID); code != exitOK {
+	if code, stderr := probeNode(t, n, podUID); code != exitcode.OK {
 		t.Errorf("it is not alive: exit code %d, %q", code, stderr)
 	}
-	if code, stderr := probeNode(t, n, podUID, "--ready"); code != exitError ||
+	if code, stderr := probeNode(t, n, podUID, "--ready"); code != exitcode.Failed ||
 		!strings.Contains(stderr, "offers nothing to new claims") || !strings.Contains(stderr, "rules[0].publish") {
 		t.Errorf("with a bad file: exit code %d, %q", code, stderr)
 	}
 	write("exclusive")
 	drivertest.Eventually(t, func() error {
-		if code, stderr := probeNode(t, n, podUID, "--ready"); code != exitOK {
+		if code, stderr := probeNode(t, n, podUID, "--ready"); code != exitcode.OK {
 			return fmt.Errorf("with a good file: exit code %d, %q", code, stderr)
 		}
 		return nil
@@ -124,7 +126,7 @@ func TestExplainUnapplied(t *testing.T) {
 			text := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + tc.file + "\n"
 			must.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 			code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", file)
-			want := exitOK
+			want := exitcode.OK
 			if tc.want != "" {
 				want = exitUnapplied
 			}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/apiclient"
@@ -41,7 +42,8 @@ type serve struct {
 }
 
 var serveCodes = exitcode.List{
-	exitOK: "stopped by a signal", exitError: "failed", exitUsage: badFlags + ", or a bad configuration file",
+	exitcode.OK: "stopped by a signal", exitcode.Failed: "failed",
+	exitcode.Usage: exitcode.BadUsage + ", or a bad configuration file",
 }
 
 func newServe(env func(string) string) *cobra.Command {
@@ -57,7 +59,7 @@ It runs on every node with RDMA devices; install it with the Helm chart. Logs go
 standard error.
 
 ` + serveCodes.Help(),
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	s.register(cmd.Flags(), env)
@@ -65,21 +67,21 @@ standard error.
 }
 
 func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
-	f.StringVar(&s.cfg.NodeName, "node-name", env("NODE_NAME"), "Kubernetes name of this node (default $NODE_NAME)")
+	f.StringVar(&s.cfg.NodeName, "node-name", env("NODE_NAME"), "Kubernetes `NAME` of this node (default $NODE_NAME)")
 	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"),
-		"UID of the driver's pod, for rolling updates (default $POD_UID)")
-	f.StringVar(&s.cfg.HostRoot, "host-root", "/", "directory that holds the host's sys and dev")
-	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
+		"`UID` of the driver's pod, for rolling updates (default $POD_UID)")
+	f.StringVar(&s.cfg.HostRoot, "host-root", "/", "`DIRECTORY` that holds the host's sys and dev")
+	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root `DIRECTORY` of the kubelet")
 	f.StringVar(&s.cfg.StateDir, "state-dir", "/run/rdma.dev/state",
-		"directory for the records of prepared claims and the files of their containers: on a tmpfs, at the same path on "+
+		"`DIRECTORY` for the records of prepared claims and the files of their containers: on a tmpfs, at the same path on "+
 			"the host; do not change it while claims are prepared")
-	f.StringVar(&s.cfg.CDIDir, "cdi-dir", cdi.DynamicDir, "directory of the CDI specs of claims")
+	f.StringVar(&s.cfg.CDIDir, "cdi-dir", cdi.DynamicDir, "`DIRECTORY` of the CDI specs of claims")
 	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"),
-		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
+		"kubeconfig `FILE` (default $KUBECONFIG, else the pod's service account)")
 	f.StringVar((*string)(&s.cfg.Site.Memlock), "memlock", string(v1alpha1.MemlockUnlimited),
-		"soft limit of locked memory where neither claim nor class has one; a process may raise it: unlimited, a "+
+		"soft limit (`SIZE`) of locked memory where neither claim nor class has one; a process may raise it: unlimited, a "+
 			"size such as 4Gi or 4g, or inherit")
-	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: which devices each HCA publishes, "+
+	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration `FILE` of the site: which devices each HCA publishes, "+
 		"and defaults for every claim; changes take effect without a restart")
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write the names of their HCAs on the node into the status of "+
 		"claims")
@@ -89,22 +91,22 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 		"give containers files with the attributes of their devices (KEP-5304), below "+
 			"/var/run/kubernetes.io/dra-device-attributes")
 	f.StringVar(&s.cfg.DeviceInfoDir, "device-info-dir", "",
-		"directory of device information files for Multus, for devices with a resourceName: "+
+		"`DIRECTORY` of device information files for Multus, for devices with a resourceName: "+
 			"/var/run/k8s.cni.cncf.io/devinfo/dp; empty for none")
 	f.StringVar(&s.cfg.LeafFiles.Host, "leaf-file", "/run/rdma.dev/links/links.json",
-		"file below --host-root in which the host says to which leaf switches its HCAs are connected, for the source file "+
+		"`FILE` below --host-root in which the host says to which leaf switches its HCAs are connected, for the source file "+
 			"of leafFrom")
 	f.StringVar(&s.cfg.LeafFiles.Site, "leaf-table", "",
-		"table of the site with the leaf switches of HCAs: the source table of leafFrom, and the wiring plan with which "+
+		"`FILE` of the site with the leaf switches of HCAs: the source table of leafFrom, and the wiring plan with which "+
 			"other sources are compared (default none)")
 	f.StringVar(&s.cfg.NodeFeatureDir, "node-feature-dir", "",
-		"directory of the feature files of Node Feature Discovery, for the label rdma.dev/leaf-switch of the node "+
+		"`DIRECTORY` of the feature files of Node Feature Discovery, for the label rdma.dev/leaf-switch of the node "+
 			"(leafLabelRail): /etc/kubernetes/node-feature-discovery/features.d; empty for none")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
 	f.BoolVar(&s.moveDevices, "move-devices", false, "on a host in exclusive RDMA network namespace mode, move RDMA "+
 		"devices into the network namespaces of pods that use them; needs --nri-socket, the host's network, CAP_NET_ADMIN "+
 		"and CAP_SYS_ADMIN")
-	f.StringVar(&s.cfg.NRISocket, "nri-socket", "", "socket of the container runtime's Node Resource Interface, such as "+
+	f.StringVar(&s.cfg.NRISocket, "nri-socket", "", "`SOCKET` of the container runtime's Node Resource Interface, as "+
 		nri.DefaultSocket+"; exec sessions then have the locked memory limit of their container (default none)")
 	s.interfaces.register(f, env)
 	s.hook.register(f)
@@ -117,22 +119,22 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 
 func (s *serve) run(ctx context.Context) error {
 	if s.moveDevices && s.hook.dir == "" {
-		return usageError{errors.New("--move-devices needs the hook, which keeps a container from starting without its " +
-			"devices: set --hook-dir")}
+		return cli.Usagef("--move-devices needs the hook, which keeps a container from starting without its " +
+			"devices: set --hook-dir")
 	}
 	var err error
 	if s.cfg.Mover, err = newMover(s.moveDevices); err != nil {
 		return err
 	}
 	if s.interfaces.attach && s.hook.dir == "" {
-		return usageError{errors.New("--attach-interfaces needs the hook, which keeps a container from starting without " +
-			"its interface: set --hook-dir")}
+		return cli.Usagef("--attach-interfaces needs the hook, which keeps a container from starting without " +
+			"its interface: set --hook-dir")
 	}
 	if err := s.interfaces.configure(&s.cfg); err != nil {
 		return err
 	}
 	if err := s.cfg.Validate(); err != nil {
-		return usageError{err}
+		return cli.Usagef("%w", err)
 	}
 	if s.cfg.Policy, err = s.readPolicy(ctx); err != nil {
 		return err
@@ -236,7 +238,7 @@ func readPolicy(path string, read func(string) (*policy.Config, error)) (*policy
 	}
 	c, err := read(path)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usagef("%w", err)
 	}
 	return c, nil
 }

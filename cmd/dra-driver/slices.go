@@ -17,6 +17,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
@@ -25,7 +26,7 @@ import (
 )
 
 var slicesCodes = exitcode.List{
-	exitOK: "done", exitError: "failed", exitUsage: badFlags + ", or a bad configuration file",
+	exitcode.OK: "done", exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage + ", or a bad configuration file",
 	exitUnapplied: "printed, but rails or ipam of the file do not apply on this node",
 }
 
@@ -54,10 +55,10 @@ server into account. kubectl rdma policy test runs it on nodes, and compares.
 ` + slicesCodes.Help(),
 		Example: `  kubectl -n dra-driver-rdma exec -i daemonset/dra-driver-rdma -- \
       dra-driver slices --config - < new.yaml`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if formats := []string{"json", "yaml"}; !slices.Contains(formats, output) {
-				return usageError{fmt.Errorf("--output %q: want one of %v", output, formats)}
+				return cli.Usagef("--output %q: want one of %v", output, formats)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
@@ -73,11 +74,11 @@ server into account. kubectl rdma policy test runs it on nodes, and compares.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&config, "config", "-", "configuration file of the site, - for standard input")
-	f.StringVar(&cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
-	f.StringVar((*string)(&cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
+	f.StringVar(&config, "config", "-", "configuration `FILE` of the site, - for standard input")
+	f.StringVar(&cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root `DIRECTORY` of the kubelet")
+	f.StringVar((*string)(&cfg.PodUID), "pod-uid", env("POD_UID"), "`UID` of the driver's pod (default $POD_UID)")
 	f.StringVarP(&output, "output", "o", "yaml", "`FORMAT`: json or yaml")
-	f.DurationVar(&timeout, "timeout", 30*time.Second, "time for the answer")
+	f.DurationVar(&timeout, "timeout", 30*time.Second, "`TIME` for the answer")
 	return cmd
 }
 
@@ -87,17 +88,17 @@ func unapplied(where string, reasons []string) error {
 		return nil
 	}
 	all := strings.Join(reasons, "; ")
-	return unappliedError{fmt.Errorf("the configuration does not apply on this %s: %s", where, all)}
+	return &cli.Coded{Code: exitUnapplied, Err: fmt.Errorf("the configuration does not apply on this %s: %s", where, all)}
 }
 
 // tryFile asks the driver about a file.
 func tryFile(ctx context.Context, socket, config string, stdin io.Reader) (answer tried, err error) {
 	data, err := yamlread.Config.ReadArgument(config, stdin)
 	if err != nil {
-		return answer, usageError{fmt.Errorf("read configuration: %w", err)}
+		return answer, cli.Usagef("read configuration: %w", err)
 	}
 	if _, err := policy.Parse(data); err != nil {
-		return answer, usageError{fmt.Errorf("read configuration %q: %w", config, err)}
+		return answer, cli.Usagef("read configuration %q: %w", config, err)
 	}
 	body, err := askDriver(ctx, socket, "its slices", http.MethodPost, url.URL{Path: slicesPath}, bytes.NewReader(data))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
@@ -31,7 +32,7 @@ func slicesOf(t *testing.T, n *drivertest.Node, file string) (code int, devices 
 		t.Fatal(err)
 	}
 	code, stderr = cmd.ProcessState.ExitCode(), errs.String()
-	if code == exitOK || code == exitUnapplied {
+	if code == exitcode.OK || code == exitUnapplied {
 		var list resourceapi.ResourceSliceList
 		if err := json.Unmarshal([]byte(out.String()), &list); err != nil || list.Kind != "ResourceSliceList" {
 			t.Fatalf("%v: it prints %s", err, out.String())
@@ -98,7 +99,7 @@ func TestSlices(t *testing.T) {
 			for _, text := range files[1:] {
 				before, written := n.Slices(), n.LastSliceWrite()
 				code, would, stderr := slicesOf(t, n, text)
-				wantCode := exitOK
+				wantCode := exitcode.OK
 				if strings.Contains(text, "rails: 3") {
 					wantCode = exitUnapplied
 				}
@@ -120,22 +121,22 @@ func TestSlicesRefused(t *testing.T) {
 	n := drivertest.NewNode(t, "roce-sriov")
 	driver := n.Start(t, slicesUID)
 	const bad = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules: [{name: a, publish: everyone}]\n"
-	if code, _, stderr := slicesOf(t, n, bad); code != exitUsage ||
+	if code, _, stderr := slicesOf(t, n, bad); code != exitcode.Usage ||
 		!strings.Contains(stderr, `read configuration "-": line 3: rules[0].publish: want none, exclusive`) {
 		t.Errorf("a bad file: exit code %d, %s", code, stderr)
 	}
-	if code, _, stderr := slicesOf(t, n, strings.Repeat("#", 1<<20)); code != exitUsage ||
+	if code, _, stderr := slicesOf(t, n, strings.Repeat("#", 1<<20)); code != exitcode.Usage ||
 		!strings.Contains(stderr, "larger than 256 KiB") {
 		t.Errorf("a large file: exit code %d, %s", code, stderr)
 	}
 	driver.Terminate()
 	good := strings.Replace(bad, "everyone", "shared", 1)
-	if code, _, stderr := slicesOf(t, n, good); code != exitError ||
+	if code, _, stderr := slicesOf(t, n, good); code != exitcode.Failed ||
 		!strings.Contains(stderr, "is it running, and is this its pod?") {
 		t.Errorf("without a driver: exit code %d, %s", code, stderr)
 	}
 	code, _, stderr := invoke(t, nil, "slices", "-o", "table")
-	if code != exitUsage || !strings.Contains(stderr, `--output "table": want one of [json yaml]`) {
+	if code != exitcode.Usage || !strings.Contains(stderr, `--output "table": want one of [json yaml]`) {
 		t.Errorf("a format that it lacks: exit code %d, %s", code, stderr)
 	}
 }

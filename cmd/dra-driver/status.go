@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -30,7 +31,7 @@ type status struct {
 	timeout time.Duration
 }
 
-var statusCodes = exitcode.List{exitOK: "done", exitError: "failed", exitUsage: badFlags}
+var statusCodes = exitcode.List{exitcode.OK: "done", exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage}
 
 func newStatus(env func(string) string) *cobra.Command {
 	s := &status{}
@@ -43,10 +44,10 @@ positions of HCAs and accelerators.
 
 ` + statusCodes.Help(),
 		Example: `  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status`,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(nodestatus.Formats, s.output) {
-				return usageError{fmt.Errorf("--output %q: want one of %v", s.output, nodestatus.Formats)}
+				return cli.Usagef("--output %q: want one of %v", s.output, nodestatus.Formats)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
 			defer cancel()
@@ -54,10 +55,10 @@ positions of HCAs and accelerators.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
-	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
+	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root `DIRECTORY` of the kubelet")
+	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"), "`UID` of the driver's pod (default $POD_UID)")
 	f.StringVarP(&s.output, "output", "o", "table", "`FORMAT`: table, json or yaml")
-	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "time for the answer")
+	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "`TIME` for the answer")
 	return cmd
 }
 

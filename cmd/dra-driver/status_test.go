@@ -13,6 +13,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
@@ -38,7 +39,7 @@ func TestStatus(t *testing.T) {
 	address := prometheus.FreeAddress(t)
 	driver := drivertest.StartProcess(t, append(n.Args(t, statusUID), "--metrics-bind-address", address)...)
 	drivertest.Eventually(t, func() error {
-		if code, table, stderr := statusOf(t, n); code != exitOK || !strings.HasPrefix(table, drivertest.NodeName+": ") {
+		if code, table, stderr := statusOf(t, n); code != exitcode.OK || !strings.HasPrefix(table, drivertest.NodeName+": ") {
 			return fmt.Errorf("exit code %d: %s%s", code, table, stderr)
 		}
 		return nil
@@ -58,12 +59,12 @@ func TestStatus(t *testing.T) {
 		!overHTTP.Started.Equal(overSocket.Started) {
 		t.Errorf("over the socket %+v, over HTTP %+v", overSocket, overHTTP)
 	}
-	test.Eq(t, exitOK, driver.Terminate(), test.Sprint("exit code of the driver"))
+	test.Eq(t, exitcode.OK, driver.Terminate(), test.Sprint("exit code of the driver"))
 	if left, _ := filepath.Glob(filepath.Join(n.PluginDir(), "status*")); left != nil {
 		t.Errorf("left are %q", left)
 	}
 	code, _, stderr := statusOf(t, n)
-	if code != exitError || !strings.Contains(stderr, "is it running") {
+	if code != exitcode.Failed || !strings.Contains(stderr, "is it running") {
 		t.Errorf("without a driver: exit code %d, %s", code, stderr)
 	}
 }
@@ -73,7 +74,7 @@ func TestStatusNoSocket(t *testing.T) {
 	n := drivertest.NewNode(t, "soft")
 	must.NoError(t, os.MkdirAll(filepath.Join(n.PluginDir(), "status-"+statusUID+".sock"), 0o750))
 	n.Start(t, statusUID)
-	if code, _, stderr := statusOf(t, n); code != exitError {
+	if code, _, stderr := statusOf(t, n); code != exitcode.Failed {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
@@ -81,7 +82,7 @@ func TestStatusNoSocket(t *testing.T) {
 func TestStatusUsage(t *testing.T) {
 	var stderr strings.Builder
 	code := run(t.Context(), []string{"status", "-o", "xml"}, func(string) string { return "" }, io.Discard, &stderr)
-	if code != exitUsage || !strings.Contains(stderr.String(), "want one of [table json yaml]") {
+	if code != exitcode.Usage || !strings.Contains(stderr.String(), "want one of [table json yaml]") {
 		t.Errorf("exit code %d: %s", code, &stderr)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -20,8 +21,8 @@ import (
 )
 
 var uninstallCodes = exitcode.List{
-	exitOK: "no claim has a device", exitError: "claims have devices, or the API server does not answer",
-	exitUsage: badFlags,
+	exitcode.OK: "no claim has a device", exitcode.Failed: "claims have devices, or the API server does not answer",
+	exitcode.Usage: exitcode.BadUsage,
 }
 
 func newUninstallCheck(env func(string) string) *cobra.Command {
@@ -34,7 +35,7 @@ fails if there are any: without the driver their pods could neither start nor en
 The chart runs it before it is uninstalled.
 
 ` + uninstallCodes.Help(),
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := newClient(kubeconfig)
 			if err != nil {
@@ -44,7 +45,7 @@ The chart runs it before it is uninstalled.
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", env("KUBECONFIG"),
-		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
+		"kubeconfig `FILE` (default $KUBECONFIG, else the pod's service account)")
 	return cmd
 }
 

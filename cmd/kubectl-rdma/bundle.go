@@ -60,7 +60,7 @@ or to list an object, the archive has the rest and says what is missing.`, maxBu
 		},
 	}
 	b.nodes.register(p, cmd)
-	cmd.Flags().DurationVar(&b.timeout, "timeout", 30*time.Second, "time for each answer of a driver")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", 30*time.Second, "`TIME` for each answer of a driver")
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 )
 
@@ -42,7 +43,7 @@ func TestBundle(t *testing.T) {
 	s := newSession(t, f)
 	d.say("roce-sriov", "", 0, "")
 	r := s.run("bundle")
-	must.Eq(t, exitOK, r.code, must.Sprintf("%+v", r))
+	must.Eq(t, exitcode.OK, r.code, must.Sprintf("%+v", r))
 	files := unpacked(t, r.stdout)
 	for _, name := range []string{"README", "status.txt", "nodes.json", "slices.json", "claims.json", "events.json",
 		"drivers/1-node-1/log.txt", "drivers/1-node-1/status.json", "drivers/2-node-2/log.txt"} {
@@ -69,10 +70,10 @@ func TestBundle(t *testing.T) {
 	r = s.run("bundle", "node2")
 	files = unpacked(t, r.stdout)
 	const missing = "missing: the log of the driver of node (node 2): Error from server (Forbidden)"
-	if r.code != exitOK || !strings.Contains(r.stderr, missing) || files["slices.json"] == "" || files["drivers/1-node-2/status.json"] != "" {
+	if r.code != exitcode.OK || !strings.Contains(r.stderr, missing) || files["slices.json"] == "" || files["drivers/1-node-2/status.json"] != "" {
 		t.Errorf("without rights: code %d, said %q, files %v", r.code, r.stderr, files)
 	}
-	if r := s.run("bundle", "node9"); r.code != exitError || r.stdout != "" {
+	if r := s.run("bundle", "node9"); r.code != exitcode.Failed || r.stdout != "" {
 		t.Errorf("of no node: %+v", r)
 	}
 }

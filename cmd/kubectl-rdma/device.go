@@ -1,11 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 )
@@ -23,13 +23,15 @@ The node itself knows more: "dra-driver status" in the pod of its driver has the
 changes of rate, link and PCIe.`,
 		Example: `  kubectl rdma device worker-3/mlx5_0
   kubectl rdma device worker-3/pci-0000-19-00-0 -o json`,
-		Args:              cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || strings.Count(strings.TrimPrefix(args[0], "device/"), "/") != 1 {
+				return cli.Usagef("name one device, as in %s worker-3/mlx5_0", cmd.CommandPath())
+			}
+			return nil
+		},
 		ValidArgsFunction: p.completer(nodeNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			node, hca, _ := strings.Cut(strings.TrimPrefix(args[0], "device/"), "/")
-			if node == "" || hca == "" {
-				return fmt.Errorf("show device %q: want NODE/HCA, as in %s worker-3/mlx5_0", args[0], cmd.CommandPath())
-			}
 			c, err := p.read(cmd.Context(), collect.Reader{NodeOfEvents: node}, collect.Slices, collect.Claims, collect.Rules,
 				collect.NodeEvents)
 			if err != nil {

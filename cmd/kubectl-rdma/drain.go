@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
@@ -41,10 +42,8 @@ type drainer struct {
 // drained is what drain and undrain print for programs.
 type drained struct {
 	*drain.Plan
-	// Opinions are what the API server says that NoExecute would do.
-	Opinions []drain.Opinion `json:"opinions,omitempty"`
-	Results  []drain.Result  `json:"results"`
-	DryRun   bool            `json:"dryRun,omitempty"`
+	Results []drain.Result `json:"results"`
+	DryRun  bool           `json:"dryRun,omitempty"`
 }
 
 func newDrain(p *plugin) *cobra.Command {
@@ -61,9 +60,8 @@ for many claims, and those of its VFs and SFs. It also drains all groups of the 
 since ResourceSlices do not say which HCAs a group has. The rules keep their HCA when the
 kernel's name changes. Draining again changes nothing.
 
-First it lists the claims and pods that use the devices, and what the API server itself
-says of them. To ask for that, it writes rules without effect for a moment. With --evict,
-it asks, and then Kubernetes ends the pods. This ignores PodDisruptionBudgets. A pod stays
+First it lists the claims and pods that use the devices. With --evict, it asks, and then
+Kubernetes ends the pods. This ignores PodDisruptionBudgets. A pod stays
 only if its claim tolerates the taint rdma.dev/drain with the effect NoExecute, and for
 tolerationSeconds at most.`,
 		Example: `  kubectl rdma drain worker-3 mlx5_2 --reason "cable 17"
@@ -91,24 +89,24 @@ tolerationSeconds at most.`,
 // check reads the arguments.
 func (d *drainer) check(args []string) error {
 	if len(args) == 0 {
-		return errors.New("name a node, as in kubectl rdma drain worker-3 mlx5_2")
+		return cli.Usagef("name a node, as in kubectl rdma drain worker-3 mlx5_2")
 	}
 	d.node, d.hcas = strings.TrimPrefix(args[0], "node/"), args[1:]
 	switch {
 	case len(d.reason) > maxReason || strings.ContainsAny(d.reason, "\n\r"):
-		return fmt.Errorf("read --reason: want one line of at most %d bytes", maxReason)
+		return cli.Usagef("read --reason: want one line of at most %d bytes", maxReason)
 	case d.evict && d.effect != "" && d.effect != string(resourceapi.DeviceTaintEffectNoSchedule):
-		return fmt.Errorf("--evict keeps new claims away too: leave --effect=%s out", d.effect)
+		return cli.Usagef("--evict keeps new claims away too: leave --effect=%s out", d.effect)
 	case d.evict:
 		d.effect = string(resourceapi.DeviceTaintEffectNoExecute)
 	case d.effect != "None" && d.effect != "NoSchedule":
-		return fmt.Errorf("read --effect: %q is not None or NoSchedule; to end running pods, use --evict", d.effect)
+		return cli.Usagef("read --effect: %q is not None or NoSchedule; to end running pods, use --evict", d.effect)
 	}
 	return nil
 }
 
 func (d *drainer) run(ctx context.Context) error {
-	c, err := d.open(ctx, d.node, drain.Drain, collect.Slices, collect.Claims, collect.Rules)
+	c, err := d.open(ctx, d.node, collect.Slices, collect.Claims, collect.Rules)
 	if err != nil {
 		return err
 	}
@@ -116,45 +114,24 @@ func (d *drainer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done := drained{Plan: plan, DryRun: d.dryRun, Results: []drain.Result{}}
+	results, err := d.rules.Apply(ctx, plan.Rules, true)
+	if err != nil {
+		return err
+	}
 	d.show(plan)
-	d.rules.DryRun = d.dryRun
 	if !d.dryRun {
-		for _, twin := range drain.Left(c.Rules, d.node, c.Now) {
-			if _, err := d.rules.Remove(ctx, twin); err != nil {
-				return err
-			}
-		}
-		done.Opinions = d.ask(ctx, plan)
 		if err := d.confirm(ctx, plan); err != nil {
 			return err
 		}
-	}
-	author := drain.Author(ctx, d.client)
-	for i := range plan.Rules {
-		rule := plan.Rules[i].DeepCopy()
-		if author != "" {
-			metav1.SetMetaDataAnnotation(&rule.ObjectMeta, model.DrainAuthor, author)
+		if results, err = d.rules.Apply(ctx, plan.Rules, false); err != nil {
+			return err
 		}
-		result, err := d.rules.Apply(ctx, *rule)
-		if err != nil {
-			return partly(err, len(done.Results), len(plan.Rules))
-		}
-		done.Results = append(done.Results, result)
 	}
-	return d.report(done)
+	return d.report(plan, results)
 }
 
-// partly adds to an error how much was done before it.
-func partly(err error, done, of int) error {
-	if done == 0 {
-		return err
-	}
-	return fmt.Errorf("%w; %d of %d rules were written: the command can be repeated", err, done, of)
-}
-
-// open checks the rights, finds the API of rules, and reads the cluster.
-func (d *drainer) open(ctx context.Context, node string, rights []drain.Right, about collect.Kind,
+// open finds the API of rules, and reads the cluster.
+func (d *drainer) open(ctx context.Context, node string, about collect.Kind,
 	others ...collect.Kind) (*model.Cluster, error) {
 	var err error
 	if d.client, err = d.plugin.client(); err != nil {
@@ -164,9 +141,6 @@ func (d *drainer) open(ctx context.Context, node string, rights []drain.Right, a
 		return nil, fmt.Errorf("%w. Instead, keep pods off the node with kubectl cordon %s, or stop publishing the HCA in "+
 			"the driver's configuration (docs/operate.md)", err, text.Shell(node))
 	} else if err != nil {
-		return nil, err
-	}
-	if err := drain.Check(ctx, d.client, rights); err != nil {
 		return nil, err
 	}
 	c, err := collect.Reader{Client: d.client}.Read(ctx, about, others...)
@@ -216,29 +190,9 @@ func (d *drainer) show(plan *drain.Plan) {
 		fmt.Fprintln(d.Out, "No claim has these devices.")
 		return
 	}
-	text.Fprintf(d.Out, "%s have these devices, and %s would be evicted with --evict:\n",
+	text.Fprintf(d.Out, "These devices are in use by %s. With --evict, Kubernetes would end %s:\n",
 		text.Count(len(plan.Users), "claim"), text.Count(plan.Evicted(), "pod"))
 	_ = printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(drain.UserTable(plan.Users), d.Out)
-}
-
-// ask prints what the API server says of a plan. Without its words the plan goes on: older versions have none.
-func (d *drainer) ask(ctx context.Context, plan *drain.Plan) []drain.Opinion {
-	opinions, err := d.rules.Preview(ctx, plan.Rules)
-	if err != nil {
-		text.Fprintf(d.ErrOut, "Warning: the API server does not say what it would evict: %s\n",
-			text.Foreign(err.Error()))
-	}
-	for _, o := range opinions {
-		switch {
-		case d.o.printer != nil:
-		case o.Message == "":
-			text.Fprintf(d.Out, "The API server does not say in time what it would evict.\n")
-		default:
-			text.Fprintf(d.Out, "The API server says of %s: %s\n", text.Count(len(o.Rules), "rule"),
-				text.Bound(o.Message, text.MaxForeign))
-		}
-	}
-	return opinions
 }
 
 // confirm asks before pods are ended.
@@ -269,16 +223,16 @@ func (d *drainer) confirm(ctx context.Context, plan *drain.Plan) error {
 }
 
 // report prints what was done.
-func (d *drainer) report(done drained) error {
+func (d *drainer) report(plan *drain.Plan, results []drain.Result) error {
 	if d.o.printer != nil {
-		return d.o.object("Drain", done)
+		return d.o.object("Drain", drained{Plan: plan, Results: results, DryRun: d.dryRun})
 	}
 	note, all := "", ": kubectl get devicetaintrules -l "+model.DrainKey
-	if done.DryRun {
+	if d.dryRun {
 		note, all = " (dry run)", ""
 	}
 	names := map[string][]string{}
-	for _, r := range done.Results {
+	for _, r := range results {
 		names[r.Done] = append(names[r.Done], r.Rule)
 	}
 	for _, what := range slices.Sorted(maps.Keys(names)) {

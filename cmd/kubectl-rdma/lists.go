@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -22,7 +23,7 @@ func newNodes(p *plugin) *cobra.Command {
 	var o *output
 	var nodes metav1.ListOptions
 	cmd := &cobra.Command{
-		Use:     "nodes [NAME...]",
+		Use:     "nodes [NODE...]",
 		Aliases: []string{"node", "no"},
 		Short:   "Show the nodes with RDMA devices, and the state of their driver",
 		Long: `Show the nodes that run the driver or publish RDMA devices. A device is FREE if one
@@ -44,7 +45,7 @@ missing) or Unknown. -o wide says why a driver publishes nothing.`,
 			if err := known(corev1.Resource("nodes"), names, c.Nodes, func(n corev1.Node) string { return n.Name }); err != nil {
 				return err
 			}
-			if len(c.Nodes) == 0 && nodes.LabelSelector+nodes.FieldSelector != "" { // lists.Nodes would take those of the slices
+			if len(c.Nodes) == 0 && nodes.LabelSelector != "" { // lists.Nodes would take those of the slices
 				return printList(o, nodeList, nil, noResources, lists.NodeTable)
 			}
 			list, err := lists.Nodes(cmd.Context(), c, names...)
@@ -56,7 +57,7 @@ missing) or Unknown. -o wide says why a driver publishes nothing.`,
 	}
 	o = p.output(cmd, "table", "wide", "name")
 	sortFlag(o, cmd, nodeList)
-	selectors(cmd, &nodes, "nodes")
+	cmd.Flags().StringVarP(&nodes.LabelSelector, "selector", "l", "", "label `SELECTOR` of the nodes")
 	return cmd
 }
 
@@ -70,29 +71,21 @@ func known[T any](resource schema.GroupResource, names []string, items []T, name
 	return nil
 }
 
-func selectors(cmd *cobra.Command, o *metav1.ListOptions, what string) {
-	cmd.Flags().StringVarP(&o.LabelSelector, "selector", "l", "", "label `SELECTOR` of the "+what)
-	cmd.Flags().StringVar(&o.FieldSelector, "field-selector", "", "field `SELECTOR` of the "+what)
-}
-
-// nodeChoice are the arguments and flags that choose nodes.
-type nodeChoice struct {
-	names    []string
-	selector string
-}
+// nodeChoice is the flag that chooses nodes. Arguments name nodes else.
+type nodeChoice struct{ selector string }
 
 func (n *nodeChoice) register(p *plugin, cmd *cobra.Command) {
 	cmd.ValidArgsFunction = p.completer(nodeNames)
-	cmd.Flags().StringSliceVar(&n.names, "node", nil, "only these `NODES`, a comma-separated list")
 	cmd.Flags().StringVarP(&n.selector, "selector", "l", "", "only nodes with this label `SELECTOR`")
-	complete(cmd, "node", p.completer(nodeNames))
 }
 
-// read reads the slices and other kinds of objects, and also the nodes if a label selector chooses them. args are names
-// of nodes, as those of the flag. It returns the choice.
-func (n *nodeChoice) read(ctx context.Context, p *plugin, args []string, others ...collect.Kind) (*model.Cluster,
+// read reads the slices and other kinds of objects, and also the nodes if a label selector chooses them. It returns
+// the choice.
+func (n *nodeChoice) read(ctx context.Context, p *plugin, names []string, others ...collect.Kind) (*model.Cluster,
 	model.NodeChoice, error) {
-	names := append(slices.Clone(n.names), args...)
+	if len(names) > 0 && n.selector != "" {
+		return nil, model.NodeChoice{}, cli.Usagef("name nodes, or choose them by --selector: both are given")
+	}
 	if n.selector == "" {
 		c, err := p.read(ctx, collect.Reader{}, collect.Slices, others...)
 		if err == nil {
@@ -107,9 +100,7 @@ func (n *nodeChoice) read(ctx context.Context, p *plugin, args []string, others 
 		return nil, chosen, err
 	}
 	for _, node := range c.Nodes {
-		if len(names) == 0 || slices.Contains(names, node.Name) {
-			chosen.Names = append(chosen.Names, node.Name)
-		}
+		chosen.Names = append(chosen.Names, node.Name)
 	}
 	return c, chosen, nil
 }
@@ -195,7 +186,7 @@ func newClaims(p *plugin) *cobra.Command {
 	var all bool
 	var claims metav1.ListOptions
 	cmd := &cobra.Command{
-		Use:     "claims [NAME...]",
+		Use:     "claims [CLAIM...]",
 		Aliases: []string{"claim"},
 		Short:   "Show the claims for RDMA devices",
 		Long: `Show the ResourceClaims that have RDMA devices, or ask for them: those that name a
@@ -231,6 +222,6 @@ DeviceClass which selects devices of the driver.`,
 	o = p.output(cmd, "table", "wide", "name")
 	sortFlag(o, cmd, claimList)
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the claims of all namespaces")
-	selectors(cmd, &claims, "claims")
+	cmd.Flags().StringVarP(&claims.LabelSelector, "selector", "l", "", "label `SELECTOR` of the claims")
 	return cmd
 }

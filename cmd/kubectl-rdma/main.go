@@ -12,33 +12,39 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
-// The exit codes are the same as kubectl's.
+// The exit codes of some commands, beside those of all programs.
 const (
-	exitOK    = 0
-	exitError = 1
+	exitWrong   = 3 // what the command was asked about is not as it should be
+	exitUnknown = 4 // nobody can tell
 )
 
 var (
-	exitCodes   = exitcode.List{exitOK: "done, also if there is nothing to show", exitError: "failed"}
+	exitCodes = exitcode.List{
+		exitcode.OK: "done, also if there is nothing to show", exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage,
+	}
 	policyCodes = exitcode.List{
-		exitOK:    "the file applies on all nodes, whatever would change",
-		exitError: "failed, or a driver refuses the file, or rails or ipam of it do not apply on a node",
+		exitcode.OK:     "the file applies on all nodes, whatever would change",
+		exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage,
+		exitWrong: "a driver refuses the file, rails or ipam of it do not apply on a node, or nobody can tell",
 	}
 	whyCodes = exitcode.List{
-		exitOK:    "explained, whatever the answer is; with -f: each pod fits",
-		exitError: "failed; with -f: not each pod fits",
+		exitcode.OK:     "explained, whatever the answer is; with -f: each pod fits",
+		exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage,
+		exitWrong: "with -f: a pod would not get its devices now, or nobody can tell",
 	}
 )
 
@@ -53,31 +59,39 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout, stderr = text.Writer(stdout), text.Writer(stderr)
 	root := newRoot(genericiooptions.IOStreams{In: stdin, Out: stdout, ErrOut: stderr})
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	began := false // a command did: its flags and arguments are right
-	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitOK
-	}
-	said := message(err)
-	if !began {
-		said = text.WithHint(said, cmd.CommandPath())
-	}
-	fmt.Fprintln(stderr, text.Message(said))
-	if coded, ok := errors.AsType[*codedError](err); ok {
-		return coded.code
-	}
-	return exitError
+	return cli.Run(ctx, root, args, stdout, stderr, message)
 }
 
 // message returns the text of an error in kubectl's form.
 func message(err error) string {
 	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	failed, isURL := errors.AsType[*url.Error](err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "error: interrupted"
+	case errors.As(err, &status):
 		return fmt.Sprintf("Error from server (%s): %v", status.Status().Reason, err)
+	case isURL:
+		server := failed.URL
+		if u, err := url.Parse(failed.URL); err == nil {
+			server = u.Scheme + "://" + u.Host
+		}
+		return fmt.Sprintf("error: the API server %s does not answer: %s; see whether kubectl cluster-info works with "+
+			"the same flags", server, unanswered(failed))
 	}
 	return "error: " + err.Error()
+}
+
+// unanswered says why a request has no answer, without the calls of the network.
+func unanswered(failed *url.Error) string {
+	if errno, ok := errors.AsType[syscall.Errno](failed); ok {
+		return errno.Error()
+	}
+	if host, ok := errors.AsType[*net.DNSError](failed); ok {
+		return fmt.Sprintf("find %q: %s", host.Name, host.Err)
+	}
+	if failed.Timeout() {
+		return "no answer in time"
+	}
+	return failed.Err.Error()
 }

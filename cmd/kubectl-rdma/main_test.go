@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 )
 
@@ -56,7 +57,7 @@ func (s *session) run(args ...string) result {
 func (s *session) ok(args ...string) string {
 	s.t.Helper()
 	r := s.run(args...)
-	if r.code != exitOK || r.stderr != "" {
+	if r.code != exitcode.OK || r.stderr != "" {
 		s.t.Fatalf("kubectl rdma %s: exit code %d, %s", strings.Join(args, " "), r.code, r.stderr)
 	}
 	return r.stdout
@@ -90,7 +91,7 @@ func TestFormats(t *testing.T) {
 				kind)
 		}
 	}
-	if svg := s.ok("topology", "--node=node1", "-o", "svg"); !strings.HasPrefix(svg, "<svg") &&
+	if svg := s.ok("topology", "node1", "-o", "svg"); !strings.HasPrefix(svg, "<svg") &&
 		!strings.HasPrefix(svg, "<?xml") {
 		t.Errorf("no picture: %.80s", svg)
 	}
@@ -116,7 +117,7 @@ func TestHostileNames(t *testing.T) {
 	s := newSession(t, f)
 	for _, args := range []string{"nodes -o wide", "devices -o wide", "devices -o json", "devices -o yaml",
 		"claims -A -o wide", "status", "status -o json", "topology",
-		"topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
+		"topology node1 -o svg", "why waits", "why waits -o yaml"} {
 		r := s.run(strings.Fields(args)...)
 		test.NotEq(t, "", r.stdout+r.stderr, test.Sprintf("kubectl rdma %s says nothing", args))
 		for _, text := range []string{r.stdout, r.stderr} {
@@ -130,8 +131,24 @@ func TestHostileNames(t *testing.T) {
 				test.Sprintf("kubectl rdma %s: an attribute makes a row", args))
 		}
 	}
-	if out := s.run("devices", "--node", "\x1b[2J"); strings.Contains(out.stdout+out.stderr, "\x1b") {
+	if out := s.run("devices", "\x1b[2J"); strings.Contains(out.stdout+out.stderr, "\x1b") {
 		t.Errorf("an argument reaches the terminal: %+v", out)
+	}
+}
+
+// TestNoAnswer: without an API server, one sentence says which one, why, and what to do.
+func TestNoAnswer(t *testing.T) {
+	s := newSession(t, fleet.New(t))
+	for server, why := range map[string]string{
+		"http://127.0.0.1:1": "connection refused", "http://nobody.invalid": `find "nobody.invalid": `,
+	} {
+		for _, command := range []string{"nodes", "drain node1", "why pod", "test nodes a b --image=i"} {
+			r := s.run(append(strings.Fields(command), "--server="+server)...)
+			test.Eq(t, exitcode.Failed, r.code)
+			test.StrHasPrefix(t, "error: the API server "+server+" does not answer: "+why, r.stderr)
+			test.StrHasSuffix(t, "; see whether kubectl cluster-info works with the same flags\n", r.stderr)
+			test.Eq(t, 1, strings.Count(r.stderr, "\n"))
+		}
 	}
 }
 

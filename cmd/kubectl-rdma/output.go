@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
@@ -45,7 +46,7 @@ func (p *plugin) output(cmd *cobra.Command, own ...string) *output {
 	}
 	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
 		if o.sortBy != "" && !slices.Contains(o.sortKeys, o.sortBy) {
-			return fmt.Errorf("--sort-by %q: want one of: %s", o.sortBy, strings.Join(o.sortKeys, ", "))
+			return cli.Usagef("--sort-by %q: want one of: %s", o.sortBy, strings.Join(o.sortKeys, ", "))
 		}
 		if o.format == "" || slices.Contains(own, o.format) {
 			return nil

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
@@ -38,8 +38,6 @@ func newPolicy(p *plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Try a configuration file of the driver",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyTest(p))
 	return cmd
@@ -71,7 +69,7 @@ the right to create pods/exec in their namespace, which is as good as root on no
 	t.o = p.output(cmd, "text", "wide")
 	t.nodes.register(p, cmd)
 	cmd.Flags().StringVarP(&t.file, "filename", "f", "", "configuration `FILE` of the driver, - for standard input")
-	cmd.Flags().DurationVar(&t.timeout, "timeout", 30*time.Second, "time for the answer of one driver")
+	cmd.Flags().DurationVar(&t.timeout, "timeout", 30*time.Second, "`TIME` for the answer of one driver")
 	if err := cmd.MarkFlagRequired("filename"); err != nil {
 		panic(err)
 	}
@@ -100,7 +98,8 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 		return err
 	}
 	if refused {
-		return fmt.Errorf("the driver of node %s refuses the configuration, and no other driver was asked", tests[0].Node)
+		return &cli.Coded{Code: exitWrong, Err: fmt.Errorf(
+			"the driver of node %s refuses the configuration, and no other driver was asked", tests[0].Node)}
 	}
 	wrong := 0
 	for _, test := range tests {
@@ -109,8 +108,8 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("the configuration is not right for %d of %s, or nobody can tell", wrong,
-			text.Count(len(tests), "node"))
+		return &cli.Coded{Code: exitWrong, Err: fmt.Errorf(
+			"the configuration is not right for %d of %s, or nobody can tell", wrong, text.Count(len(tests), "node"))}
 	}
 	return nil
 }
@@ -140,7 +139,7 @@ func (t *policyTest) askOne(ctx context.Context, pod *corev1.Pod, file []byte) (
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	a.Node = pod.Spec.NodeName
-	out, said, code := t.exec(ctx, pod, file)
+	out, said, code := t.kubectl.exec(ctx, pod, file, "slices", "--config=-", "--output=json")
 	if code != 0 {
 		a.Problem = cmp.Or(said, fmt.Sprintf("driver %s/%s has not answered within %v", pod.Namespace, pod.Name, t.timeout))
 	}
@@ -152,14 +151,4 @@ func (t *policyTest) askOne(ctx context.Context, pod *corev1.Pod, file []byte) (
 		a.Slices = would.Items
 	}
 	return a, code == driverRefuses
-}
-
-// exec runs dra-driver slices in the pod of a driver. It returns what the driver prints, its error, and its exit code,
-// -1 for none.
-func (t *policyTest) exec(ctx context.Context, pod *corev1.Pod, file []byte) (out []byte, said string, code int) {
-	out, said, code = t.kubectl.exec(ctx, pod, file, "slices", "--config=-", "--output=json")
-	if strings.HasPrefix(said, `unknown argument "slices"`) {
-		said = "its driver is too old to be asked: try the file by dra-driver explain --config -"
-	}
-	return out, said, code
 }

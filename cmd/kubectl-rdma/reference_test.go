@@ -19,7 +19,7 @@ func TestReference(t *testing.T) {
 	golden.File(t, "../../docs/reference/kubectl-rdma.md", reference.Page(newRoot(genericiooptions.IOStreams{})))
 	golden.Section(t, "../../docs/reference/exit-codes.md", "kubectl-rdma", reference.ExitCodes("kubectl rdma", exitCodes)+
 		reference.ExitCodes("kubectl rdma why", whyCodes)+reference.ExitCodes("kubectl rdma policy test", policyCodes)+
-		reference.ExitCodes("kubectl rdma test nodes", testCodes)+reference.ExitCodes("kubectl rdma topology", topologyCodes))
+		reference.ExitCodes("kubectl rdma test nodes", testCodes))
 }
 
 // TestHelpOfCommands: the plugin's own help lists all of kubectl's flags. That of each command has three of them, and says

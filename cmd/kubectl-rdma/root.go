@@ -1,10 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
@@ -50,23 +47,17 @@ ResourceSlices, DeviceClasses, DeviceTaintRules, Nodes, ResourceClaims and Pods.
 may not list one of them, they show the rest, and say what is missing.
 
 ` + exitCodes.Help(),
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},
-		SilenceErrors: true, SilenceUsage: true,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},
 	}
-	root.Version = version.String("kubectl-rdma")
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.Flags().Bool("version", false, "print the version")
+	cli.AddVersion(root, "kubectl-rdma")
 	p.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&p.driverNamespace, driverNamespace, "",
 		"the `NAMESPACE` of the driver, if its DeviceClasses do not say it")
 	root.SetUsageTemplate(fewGlobalFlags(root.UsageTemplate()))
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		cmd.Print(text.Help(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()))
-	})
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
 	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newDevice(p), newClaims(p), newTopology(p), newWhy(p),
-		newDrain(p), newUndrain(p), newTest(p), newPolicy(p), newBundle(p), newVersion(p))
+		newDrain(p), newUndrain(p), newTest(p), newPolicy(p), newBundle(p))
 	return root
 }
 
@@ -82,26 +73,6 @@ func fewGlobalFlags(template string) string {
 	})
 	return strings.Replace(template, "{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}",
 		"{{few .InheritedFlags}}\nUse \"{{.Root.DisplayName}} --help\" for kubectl's flags that are not here.", 1)
-}
-
-func newVersion(p *plugin) *cobra.Command {
-	var o *output
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of the plugin",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if o.printer != nil {
-				return o.object("Version", map[string]string{
-					"version": version.Get(), "goVersion": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				})
-			}
-			_, err := fmt.Fprintln(p.Out, version.String("kubectl-rdma"))
-			return err
-		},
-	}
-	o = p.output(cmd, "text")
-	return cmd
 }
 
 // client connects to the API server.

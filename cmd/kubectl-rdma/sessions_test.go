@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
@@ -155,13 +155,10 @@ func (s *transcript) command(args []string) {
 	}
 	s.written("  ", r.stdout)
 	s.written("! ", r.stderr)
-	if r.code != exitOK {
+	if r.code != exitcode.OK {
 		s.written("= ", fmt.Sprintf("exit code %d", r.code))
 	}
 }
-
-// lookName is the name of a rule that exists while a drain asks what it would evict.
-var lookName = regexp.MustCompile(`rdma-look\.\S+`)
 
 // do sets what the commands after it find, or shows what the last command did.
 func (s *transcript) do(what string) {
@@ -185,7 +182,7 @@ func (s *transcript) do(what string) {
 	case "writes": // what it was asked to change
 		for _, asked := range s.server.Asked {
 			if !strings.HasPrefix(asked, "list ") && !strings.HasPrefix(asked, "get ") {
-				s.written("= ", lookName.ReplaceAllString(asked, "rdma-look.*"))
+				s.written("= ", asked)
 			}
 		}
 	case "rules": // that it has

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
@@ -46,7 +47,7 @@ ended are left out, unless Kubernetes ended them.`,
 		Example: `  kubectl rdma status
   kubectl rdma status -A --watch
   kubectl rdma status -l batch.kubernetes.io/job-name=allreduce -o json`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if reader.Namespace, err = p.namespace(); err != nil {
 				return err

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
@@ -16,8 +16,7 @@ import (
 func newTopology(p *plugin) *cobra.Command {
 	var o *output
 	var nodes nodeChoice
-	var ascii, cluster, check bool
-	var plan string
+	var ascii, cluster bool
 	cmd := &cobra.Command{
 		Use:     "topology [NODE...]",
 		Aliases: []string{"topo"},
@@ -29,32 +28,15 @@ are counted at their PF.
 With --cluster, it lists the rails of the network instead: how many nodes and HCAs each
 has, their rates, and which nodes have no HCA on it.
 
-With --cluster --check, it lists the HCAs that are not connected as the wiring plan says:
-those that drivers have found, and with --plan those whose attribute leafSwitch differs
-from a LinkTable.
-
 It reads the ResourceSlices. GPU drivers publish the root there, and few the switch. On a
-host, cdi-gen topology shows everything, with the distances.
-
-` + topologyCodes.Help(),
+host, cdi-gen topology shows everything, with the distances.`,
 		Example: `  kubectl rdma topology worker-3
   kubectl rdma topology worker-3 -o svg > worker-3.svg
-  kubectl rdma topology --cluster
-  kubectl rdma topology --cluster --check --plan links.yaml`,
+  kubectl rdma topology --cluster`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if check && !cluster || plan != "" && !check {
-				return errors.New("--check needs --cluster, and --plan needs --check")
-			}
-			table, err := readPlan(plan, p.In)
-			if err != nil {
-				return err
-			}
 			c, chosen, err := nodes.read(cmd.Context(), p, names, collect.Claims, collect.Rules)
 			if err != nil {
 				return err
-			}
-			if check {
-				return o.wiring(lists.CompareWiring(c, table, chosen))
 			}
 			if cluster {
 				return o.rails(lists.Rails(c, chosen))
@@ -72,8 +54,6 @@ host, cdi-gen topology shows everything, with the distances.
 	o = p.output(cmd, "tree", "svg")
 	nodes.register(p, cmd)
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "list the rails of the cluster instead")
-	cmd.Flags().BoolVar(&check, "check", false, "list the HCAs that are not connected as planned")
-	cmd.Flags().StringVar(&plan, "plan", "", "file with a LinkTable, - for standard input")
 	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw with ASCII characters")
 	return cmd
 }
@@ -84,7 +64,7 @@ func (o *output) rails(list []lists.Rail) error {
 	case o.printer != nil:
 		return o.object("RailList", map[string]any{"items": list})
 	case o.format == "svg":
-		return errors.New("an SVG shows one node: leave --cluster out, and name a node")
+		return cli.Usagef("an SVG shows one node: leave --cluster out, and name a node")
 	case len(list) == 0:
 		o.nothing(noResources)
 		return nil
@@ -101,7 +81,7 @@ func (o *output) topology(list []lists.NodeTopology, ascii bool) error {
 	case o.printer != nil:
 		return o.object("TopologyList", map[string]any{"items": append([]lists.NodeTopology{}, list...)})
 	case o.format == "svg" && len(list) > 1:
-		return fmt.Errorf("an SVG shows one node, and there are %d: name one of them", len(list))
+		return cli.Usagef("an SVG shows one node, and there are %d: name one of them", len(list))
 	case o.format == "svg" && len(list) == 1:
 		return list[0].WriteSVG(o.p.Out)
 	}

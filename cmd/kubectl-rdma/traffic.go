@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
@@ -23,22 +24,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/traffic"
 )
 
-// The exit codes of a test, beside those of all commands.
-const (
-	exitSlow       = 2
-	exitIncomplete = 3
-)
-
 var testCodes = exitcode.List{
-	exitOK: "all HCAs were tested and are good", exitError: "failed",
-	exitSlow:       "an HCA is slow",
-	exitIncomplete: "no HCA is slow, but an HCA was not measured or is unclear, or the test ended early",
-}
-
-// codedError is an error with an exit code of its own.
-type codedError struct {
-	error
-	code int
+	exitcode.OK:     "all HCAs were tested and are good",
+	exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage,
+	exitWrong:   "an HCA is slow",
+	exitUnknown: "no HCA is slow, but an HCA was not measured or is unclear, or the test ended early",
 }
 
 // tester is a run of kubectl rdma test nodes.
@@ -50,7 +40,7 @@ type tester struct {
 
 	rails                       []string
 	duration, wait              time.Duration
-	pairs, least                int
+	least                       int
 	alone, taint, besideWaiting bool
 	drivers                     map[string]string // versions by node
 	leftOut                     []model.HCA
@@ -60,8 +50,6 @@ func newTest(p *plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test",
 		Short: "Test HCAs by real traffic (advanced)",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTestNodes(p))
 	return cmd
@@ -78,7 +66,7 @@ advanced command: it takes free HCAs from users while it runs, and fills their l
 It creates a pod with a claim on each node, in the namespace of --namespace, and runs
 perftest between two pods: on each rail in a ring of nodes, below one leaf switch if the
 HCAs have the attribute leafSwitch, and then on all rails at once. The rate is that of
-the receiving HCA's byte counters. An HCA is slow only if its rates with all peers are
+perftest's completed messages. An HCA is slow only if its rates with all peers are
 below --min of the median, and two of these peers are good with others. So two nodes
 with one HCA each prove nothing. HCAs without a figure are not measured, never slow.
 
@@ -90,22 +78,20 @@ EFA is not supported.
 
 ` + testCodes.Help(),
 		Example: `  kubectl rdma test nodes worker-1 worker-2 worker-3 -n rdma-test
-  kubectl rdma test nodes -l pool=gpu --image=registry.example.com/perftest:1 --rails=0,3 --duration=30s -o junit`,
+  kubectl rdma test nodes -l pool=gpu --image=registry.example.com/perftest:1 --rails=0,3 --duration=30s`,
 		RunE: func(cmd *cobra.Command, names []string) error { return t.run(cmd.Context(), names) },
 	}
-	t.o = p.output(cmd, "text", "junit")
+	t.o = p.output(cmd, "text")
 	t.nodes.register(p, cmd)
 	f := cmd.Flags()
 	f.StringSliceVar(&t.rails, "rails", []string{"all"}, "`RAILS` to test: all, or numbers, a comma-separated list")
-	f.DurationVar(&t.duration, "duration", 10*time.Second, "how long the traffic of a pair takes")
-	f.DurationVar(&t.wait, "wait", 2*time.Minute, "how long to wait for the pods")
-	f.IntVar(&t.pairs, "pairs", 16, "the most pairs of HCAs at once")
+	f.DurationVar(&t.duration, "duration", 10*time.Second, "`TIME` that the traffic of a pair takes")
+	f.DurationVar(&t.wait, "wait", 2*time.Minute, "`TIME` to wait for the pods")
 	f.IntVar(&t.least, "min", 85, "an HCA is slow below this `PERCENT` of the median")
 	f.BoolVar(&t.alone, "alone", false, "test rail by rail only, not all rails at once")
 	f.BoolVar(&t.taint, "taint", false, "drain the slow HCA: at most one of each node, and 1 % of those tested")
 	f.BoolVar(&t.besideWaiting, "beside-waiting", false, "test also while pods wait for RDMA devices")
 	f.StringVar(&t.Image, "image", "", "`IMAGE` with perftest and a shell (default: that of this release)")
-	f.StringVar(&t.Class, "class", "hca.rdma.dev", "DeviceClass `NAME` of the claims")
 	return cmd
 }
 
@@ -114,17 +100,15 @@ func (t *tester) check(names []string) error {
 		t.Image = traffic.ImageOf(version.Get())
 	}
 	switch {
-	case len(names)+len(t.nodes.names) == 0 && t.nodes.selector == "":
-		return errors.New("name nodes, as in kubectl rdma test nodes worker-1 worker-2, or choose them by --selector")
+	case len(names) == 0 && t.nodes.selector == "":
+		return cli.Usagef("name nodes, as in kubectl rdma test nodes worker-1 worker-2, or choose them by --selector")
 	case t.Image == "":
 		return fmt.Errorf("choose the image with perftest: %s is no release, so it has none; make dist makes it as "+
 			"rdma-perftest: name it by --image", text.Foreign(version.Get()))
 	case t.duration < 3*time.Second || t.duration > time.Hour:
-		return fmt.Errorf("read --duration: %s is not between 3s and 1h", t.duration)
-	case t.pairs < 1 || t.pairs > 256:
-		return fmt.Errorf("read --pairs: %d is not between 1 and 256", t.pairs)
+		return cli.Usagef("read --duration: %s is not between 3s and 1h", t.duration)
 	case t.least < 1 || t.least > 99:
-		return fmt.Errorf("read --min: %d is not between 1 and 99", t.least)
+		return cli.Usagef("read --min: %d is not between 1 and 99", t.least)
 	}
 	if slices.Equal(t.rails, []string{"all"}) {
 		t.rails = nil
@@ -161,11 +145,6 @@ func (t *tester) run(ctx context.Context, names []string) (err error) {
 
 // mayTest checks the rights, so that nothing is created without them.
 func (t *tester) mayTest(ctx context.Context) error {
-	if t.taint {
-		if err := drain.Check(ctx, t.Client, drain.Drain); err != nil {
-			return err
-		}
-	}
 	return traffic.CheckRights(ctx, t.Client, t.Namespace)
 }
 
@@ -204,7 +183,7 @@ func (t *tester) choose(ctx context.Context, names []string) ([]model.HCA, error
 			free = append(free, h)
 		}
 	}
-	if len(traffic.Plan(free, t.pairs)) == 0 {
+	if len(traffic.Plan(free, traffic.AtOnce)) == 0 {
 		return nil, errors.New(nothingToTest(free, t.leftOut))
 	}
 	return free, nil
@@ -235,7 +214,7 @@ func (t *tester) test(ctx context.Context, hcas []model.HCA) (report *traffic.Re
 		return nil, interrupted(ctx, err)
 	}
 	t.leftOut = append(t.leftOut, leftOut...)
-	stages := traffic.Plan(ready, t.pairs)
+	stages := traffic.Plan(ready, traffic.AtOnce)
 	if len(stages) == 0 {
 		return nil, errors.New(nothingToTest(ready, t.leftOut))
 	}
@@ -285,8 +264,7 @@ func (t *tester) measure(ctx context.Context, m *traffic.Measure, stages []traff
 }
 
 // waiting says which pods wait for RDMA devices, "" for none. Kubernetes 1.37 cannot take devices from a pod for
-// another
-// one, so a test steps aside by itself.
+// another one, so a test steps aside by itself.
 func (t *tester) waiting(ctx context.Context) string {
 	if t.besideWaiting {
 		return ""
@@ -308,11 +286,7 @@ func (t *tester) waiting(ctx context.Context) string {
 	if names == nil {
 		return ""
 	}
-	verb := "wait"
-	if len(names) == 1 {
-		verb = "waits"
-	}
-	return fmt.Sprintf("%s %s for RDMA devices: %s", text.Count(len(names), "pod"), verb, text.First(names, 4, ", "))
+	return fmt.Sprintf("waiting for RDMA devices: %s: %s", text.Count(len(names), "pod"), text.First(names, 4, ", "))
 }
 
 // conclude keeps the results, drains, prints, and returns the exit code.
@@ -325,7 +299,7 @@ func (t *tester) conclude(ctx context.Context, r *traffic.Report) error {
 	slow := traffic.Slowest(r.HCAs)
 	if t.taint && len(slow) > 0 {
 		if err := t.drain(ctx, r, slow); err != nil {
-			return err
+			text.Fprintf(t.ErrOut, "Warning: drain the slow HCA: %s\n", text.Foreign(err.Error()))
 		}
 	}
 	if err := t.print(r); err != nil {
@@ -333,23 +307,16 @@ func (t *tester) conclude(ctx context.Context, r *traffic.Report) error {
 	}
 	switch {
 	case len(slow) > 0:
-		verb := "are"
-		if len(slow) == 1 {
-			verb = "is"
-		}
-		return &codedError{fmt.Errorf("%s %s slow", text.Count(len(slow), "HCA"), verb), exitSlow}
+		return &cli.Coded{Code: exitWrong, Err: fmt.Errorf("the test found %s", text.Count(len(slow), "slow HCA"))}
 	case !r.Complete():
-		return &codedError{errors.New("the test is not complete"), exitIncomplete}
+		return &cli.Coded{Code: exitUnknown, Err: errors.New("the test is not complete")}
 	}
 	return nil
 }
 
 func (t *tester) print(r *traffic.Report) error {
-	switch {
-	case t.o.printer != nil:
+	if t.o.printer != nil {
 		return t.o.object("TrafficTest", r)
-	case t.o.format == "junit":
-		return r.WriteJUnit(t.Out)
 	}
 	return r.WriteText(t.Out)
 }
@@ -375,20 +342,14 @@ func (t *tester) drain(ctx context.Context, r *traffic.Report, slow []traffic.Ve
 	if err != nil {
 		return err
 	}
-	author := drain.Author(ctx, t.Client)
 	for i := range slow {
 		plan, err := drain.NewPlan(c, slow[i].Node, []string{slow[i].Name}, resourceapi.DeviceTaintEffectNoSchedule,
 			"kubectl rdma test: "+text.Bound(slow[i].Reason(), maxReason-20))
 		if err != nil {
 			return err
 		}
-		for j := range plan.Rules {
-			if author != "" {
-				metav1.SetMetaDataAnnotation(&plan.Rules[j].ObjectMeta, model.DrainAuthor, author)
-			}
-			if _, err := rules.Apply(ctx, plan.Rules[j]); err != nil {
-				return err
-			}
+		if _, err := rules.Apply(ctx, plan.Rules, false); err != nil {
+			return err
 		}
 		r.Drained = append(r.Drained, slow[i].String())
 	}

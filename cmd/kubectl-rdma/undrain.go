@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
@@ -31,7 +31,7 @@ the name of an HCA, remove all of them for the node. Other rules stay.`,
 		ValidArgsFunction: p.completer(hcaNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("name a node, as in kubectl rdma undrain worker-3 mlx5_2")
+				return cli.Usagef("name a node, as in kubectl rdma undrain worker-3 mlx5_2")
 			}
 			d.node, d.hcas = strings.TrimPrefix(args[0], "node/"), args[1:]
 			return d.undrain(cmd.Context())
@@ -44,7 +44,7 @@ the name of an HCA, remove all of them for the node. Other rules stay.`,
 
 // undrain removes the rules of HCAs, or all of the node.
 func (d *drainer) undrain(ctx context.Context) error {
-	c, err := d.open(ctx, d.node, drain.Undrain, collect.Slices, collect.Rules)
+	c, err := d.open(ctx, d.node, collect.Slices, collect.Rules)
 	if err != nil {
 		return err
 	}
@@ -52,25 +52,21 @@ func (d *drainer) undrain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.rules.DryRun = d.dryRun
-	done := drained{Plan: &drain.Plan{Node: d.node, Users: []drain.User{}}, DryRun: d.dryRun}
-	done.Results = []drain.Result{}
-	for _, rule := range append(remove, drain.Left(c.Rules, d.node, c.Now)...) {
-		result, err := d.rules.Remove(ctx, rule)
-		if err != nil {
-			return partly(err, len(done.Results), len(remove))
-		}
-		done.Results = append(done.Results, result)
-		done.Rules = append(done.Rules, *rule)
+	results, err := d.rules.Remove(ctx, remove, true)
+	if err == nil && !d.dryRun {
+		results, err = d.rules.Remove(ctx, remove, false)
+	}
+	if err != nil {
+		return err
 	}
 	if len(remove) == 0 {
 		d.o.nothing("Nothing to do: no rule of kubectl rdma drain is for node " + text.Shell(d.node) + ".")
 	}
-	return d.report(done)
+	return d.report(&drain.Plan{Node: d.node, Users: []drain.User{}, Rules: remove}, results)
 }
 
 // chosen returns the rules of a node, or of HCAs of it. An HCA that is not drained is an error: its name may be wrong.
-func chosen(c *model.Cluster, node string, hcas []string) (out []*resourceapi.DeviceTaintRule, _ error) {
+func chosen(c *model.Cluster, node string, hcas []string) (out []resourceapi.DeviceTaintRule, _ error) {
 	drains := slices.DeleteFunc(lists.Drains(c), func(o model.Drain) bool { return o.Node != node })
 	var names []string
 	for _, o := range drains {
@@ -89,7 +85,7 @@ func chosen(c *model.Cluster, node string, hcas []string) (out []*resourceapi.De
 	}
 	for i := range c.Rules {
 		if slices.Contains(names, c.Rules[i].Name) {
-			out = append(out, &c.Rules[i])
+			out = append(out, c.Rules[i])
 		}
 	}
 	return out, nil

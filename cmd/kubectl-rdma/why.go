@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
@@ -61,7 +62,7 @@ scheduler says". Nobody has looked at these, or at quotas, for a pod of a file.
 		},
 	}
 	w.o = p.output(cmd, "text", "wide")
-	cmd.Flags().DurationVar(&w.limit, "search-time", 20*time.Second, "how long to look for changes that would help")
+	cmd.Flags().DurationVar(&w.limit, "search-time", 20*time.Second, "`TIME` to look for changes that would help")
 	cmd.Flags().StringArrayVarP(&w.files, "filename", "f", nil, "`FILE` with pods that do not exist yet, - for "+
 		"standard input; repeat it for several")
 	return cmd
@@ -127,8 +128,8 @@ func (w *whyAsker) planned(ctx context.Context) error {
 		}
 	}
 	if short > 0 {
-		return fmt.Errorf("%d of %s would not get their devices now, or nobody can tell", short,
-			text.Count(len(answers), "pod"))
+		return &cli.Coded{Code: exitWrong, Err: fmt.Errorf("%d of %s would not get their devices now, or nobody can tell",
+			short, text.Count(len(answers), "pod"))}
 	}
 	return nil
 }
@@ -185,9 +186,9 @@ func (w *whyAsker) manifest() (*manifest.Manifest, error) {
 func (w *whyAsker) args(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(w.files) > 0 && len(args) > 0:
-		return fmt.Errorf("explain pod %s: name a pod of the cluster, or a file by -f", args[0])
+		return cli.Usagef("explain pod %s: name a pod of the cluster, or a file by -f", args[0])
 	case len(w.files) == 0 && len(args) != 1:
-		return fmt.Errorf("name one pod, as in %s trainer-0, or a file by -f: there are %d names", cmd.CommandPath(),
+		return cli.Usagef("name one pod, as in %s trainer-0, or a file by -f: there are %d names", cmd.CommandPath(),
 			len(args))
 	}
 	return nil
@@ -202,5 +203,5 @@ func podName(arg string) (string, error) {
 	case kind == "pod" || kind == "pods" || kind == "po":
 		return name, nil
 	}
-	return "", fmt.Errorf("explain %q: want the name of a pod", arg)
+	return "", cli.Usagef("explain %q: want the name of a pod", arg)
 }

@@ -96,13 +96,10 @@ func (r Reader) get(ctx context.Context, path, kind string, is *metav1.TypeMeta,
 		return err
 	}
 	data, err := result.Raw()
-	if err == nil {
-		err = json.Unmarshal(data, into)
-	}
 	if err != nil {
 		return fmt.Errorf("read %s from the API server: %w", path, err)
 	}
-	if is.Kind != kind {
+	if json.Unmarshal(data, into) != nil || is.Kind != kind {
 		return fmt.Errorf("read %s from the API server: it answers with the kind %q, and not %s: is there a proxy?",
 			path, is.Kind, kind)
 	}

@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
@@ -25,12 +28,14 @@ var ErrNotServed = errors.New("the API server serves no DeviceTaintRules: they n
 
 var ruleResource = resourceapi.Resource(string(collect.Rules))
 
+// maxAuthor bounds the name of a user in an annotation.
+const maxAuthor = 256
+
 // Rules writes DeviceTaintRules in the version that the API server serves.
 type Rules struct {
 	rest    rest.Interface
 	version string
-	// DryRun has the API server check each write, and store none.
-	DryRun bool
+	author  string // the API server's name of the user, "" if it does not say
 }
 
 // Open finds the version. It returns ErrNotServed if there is none.
@@ -42,7 +47,13 @@ func Open(ctx context.Context, client kubernetes.Interface) (*Rules, error) {
 	if version == "" {
 		return nil, ErrNotServed
 	}
-	return &Rules{rest: client.Discovery().RESTClient(), version: version}, nil
+	r := &Rules{rest: client.Discovery().RESTClient(), version: version}
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
+	if err == nil { // an aid only
+		r.author = text.Bound(review.Status.UserInfo.Username, maxAuthor)
+	}
+	return r, nil
 }
 
 // Result says what a command did with a rule.
@@ -52,11 +63,48 @@ type Result struct {
 	Done string `json:"done"`
 }
 
-// Apply makes a rule what it should be. It leaves a rule alone that has the effect already, unless the reason is new.
-func (r *Rules) Apply(ctx context.Context, want resourceapi.DeviceTaintRule) (Result, error) {
-	is, err := r.get(ctx, want.Name)
+// Apply makes rules what they should be. It leaves a rule alone that has the effect already, unless the reason is new.
+// With dryRun, the API server checks each write, and stores none.
+func (r *Rules) Apply(ctx context.Context, rules []resourceapi.DeviceTaintRule, dryRun bool) ([]Result, error) {
+	return each(ctx, rules, dryRun, r.apply)
+}
+
+// Remove removes rules of a drain that are still those that were read.
+func (r *Rules) Remove(ctx context.Context, rules []resourceapi.DeviceTaintRule, dryRun bool) ([]Result, error) {
+	return each(ctx, rules, dryRun, r.remove)
+}
+
+// each does something with rules, until one fails. Then the error says how much was done.
+func each(ctx context.Context, rules []resourceapi.DeviceTaintRule, dryRun bool,
+	do func(context.Context, *resourceapi.DeviceTaintRule, bool) (Result, error)) ([]Result, error) {
+	done := []Result{}
+	for i := range rules {
+		result, err := do(ctx, rules[i].DeepCopy(), dryRun)
+		if ctx.Err() != nil {
+			err = errors.New("interrupted")
+		}
+		switch {
+		case err == nil:
+			done = append(done, result)
+			continue
+		case apierrors.IsForbidden(err):
+			err = fmt.Errorf("%w; ask an administrator for the chart's ClusterRole of operators (accessRoles.create)", err)
+		}
+		if dryRun || i == 0 {
+			return nil, fmt.Errorf("%w; nothing was changed", err)
+		}
+		return nil, fmt.Errorf("%w; %d of %d rules were written: the command can be repeated", err, i, len(rules))
+	}
+	return done, nil
+}
+
+func (r *Rules) apply(ctx context.Context, want *resourceapi.DeviceTaintRule, dryRun bool) (Result, error) {
+	if r.author != "" {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, model.DrainAuthor, r.author)
+	}
+	is, err := r.send(ctx, http.MethodGet, want.Name, nil, false)
 	if answer.Gone(err, ruleResource, want.Name) {
-		return Result{want.Name, "created"}, r.write(ctx, r.rest.Post(), "", &want)
+		return Result{want.Name, "created"}, r.write(ctx, http.MethodPost, want, dryRun)
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("read DeviceTaintRule %s: %w", want.Name, err)
@@ -74,75 +122,63 @@ func (r *Rules) Apply(ctx context.Context, want resourceapi.DeviceTaintRule) (Re
 		is.Annotations = map[string]string{}
 	}
 	maps.Copy(is.Annotations, want.Annotations)
-	return Result{want.Name, "changed"}, r.write(ctx, r.rest.Put(), is.Name, is)
+	return Result{want.Name, "changed"}, r.write(ctx, http.MethodPut, is, dryRun)
 }
 
-// Remove removes a rule of a drain, if it is still the one that was read.
-func (r *Rules) Remove(ctx context.Context, rule *resourceapi.DeviceTaintRule) (Result, error) {
-	if !model.IsDrain(rule) && rule.Labels[model.DrainPreview] == "" {
+// write sends a rule. All versions have the same fields.
+func (r *Rules) write(ctx context.Context, verb string, rule *resourceapi.DeviceTaintRule, dryRun bool) error {
+	rule.TypeMeta = metav1.TypeMeta{APIVersion: resourceapi.GroupName + "/" + r.version, Kind: "DeviceTaintRule"}
+	name := rule.Name
+	if verb == http.MethodPost {
+		name = ""
+	}
+	if _, err := r.send(ctx, verb, name, rule, dryRun); err != nil {
+		return fmt.Errorf("write DeviceTaintRule %s: %w", rule.Name, err)
+	}
+	return nil
+}
+
+func (r *Rules) remove(ctx context.Context, rule *resourceapi.DeviceTaintRule, dryRun bool) (Result, error) {
+	if !model.IsDrain(rule) {
 		return Result{}, fmt.Errorf("remove DeviceTaintRule %s: it is not one of kubectl rdma drain", rule.Name)
 	}
-	o := metav1.DeleteOptions{
+	_, err := r.send(ctx, http.MethodDelete, rule.Name, metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		Preconditions: &metav1.Preconditions{UID: &rule.UID},
-	}
-	if r.DryRun {
-		o.DryRun = []string{metav1.DryRunAll}
-	}
-	body, err := json.Marshal(o)
-	if err != nil {
-		return Result{}, err
-	}
-	request := r.rest.Delete().AbsPath(r.path(rule.Name)).SetHeader("Content-Type", "application/json").Body(body)
-	err = request.Do(ctx).Error()
+	}, dryRun)
 	if err != nil && !answer.Gone(err, ruleResource, rule.Name) {
 		return Result{}, fmt.Errorf("remove DeviceTaintRule %s: %w", rule.Name, err)
 	}
 	return Result{rule.Name, "removed"}, nil
 }
 
-func (r *Rules) path(name string) string {
-	path := "/apis/" + resourceapi.GroupName + "/" + r.version + "/" + string(collect.Rules)
-	if name != "" {
-		path += "/" + name
+// send sends a request about the rule with a name, "" for a new one, and decodes the answer, whatever version it has.
+func (r *Rules) send(
+	ctx context.Context, verb, name string, body any, dryRun bool,
+) (*resourceapi.DeviceTaintRule, error) {
+	request := r.rest.Verb(verb).AbsPath("/apis", resourceapi.GroupName, r.version, string(collect.Rules), name).
+		SetHeader("Accept", "application/json")
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		request = request.SetHeader("Content-Type", "application/json").Body(data)
 	}
-	return path
-}
-
-func (r *Rules) get(ctx context.Context, name string) (*resourceapi.DeviceTaintRule, error) {
-	rule := &resourceapi.DeviceTaintRule{}
-	request := r.rest.Get().AbsPath(r.path(name)).SetHeader("Accept", "application/json")
-	return rule, decode(request.Do(ctx), rule)
-}
-
-// decode decodes an answer as JSON, whatever version it has.
-func decode(result rest.Result, into any) error {
+	if dryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	result := request.Do(ctx)
 	if err := result.Error(); err != nil { // which has the API server's words, unlike the error of Raw
-		return err
+		return nil, err
 	}
 	data, err := result.Raw()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return json.Unmarshal(data, into)
-}
-
-// write sends a rule. All versions have the same fields.
-func (r *Rules) write(ctx context.Context, verb *rest.Request, name string, rule *resourceapi.DeviceTaintRule) error {
-	sent := rule.DeepCopy()
-	sent.TypeMeta = metav1.TypeMeta{APIVersion: resourceapi.GroupName + "/" + r.version, Kind: "DeviceTaintRule"}
-	body, err := json.Marshal(sent)
-	if err != nil {
-		return err
+	rule := &resourceapi.DeviceTaintRule{}
+	if json.Unmarshal(data, rule) != nil {
+		return nil, errors.New("the API server's answer is no DeviceTaintRule: is there a proxy?")
 	}
-	verb = verb.AbsPath(r.path(name)).SetHeader("Content-Type", "application/json").Body(body)
-	if r.DryRun {
-		verb = verb.Param("dryRun", metav1.DryRunAll)
-	}
-	var written struct{ Metadata struct{ UID types.UID } }
-	if err := decode(verb.Do(ctx), &written); err != nil {
-		return fmt.Errorf("write DeviceTaintRule %s: %w", rule.Name, err)
-	}
-	rule.UID = written.Metadata.UID
-	return nil
+	return rule, nil
 }

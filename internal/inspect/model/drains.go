@@ -21,8 +21,6 @@ const (
 	// DrainReason and DrainAuthor are annotations.
 	DrainReason = rdma.Domain + "/drain-reason"
 	DrainAuthor = rdma.Domain + "/drain-author"
-	// DrainPreview is the label of a rule that exists for a moment, to learn what the API server would evict.
-	DrainPreview = rdma.Domain + "/drain-preview"
 )
 
 // Drain is an HCA or a node that somebody took out of service with kubectl rdma drain.

@@ -10,21 +10,21 @@ import (
 
 // Result is what was measured between two HCAs.
 type Result struct {
-	Pair
-	Together bool
-	// Gbps are the rates from A to B and from B to A, in Gb/s of 1e9 bits, by the counters of the receiving HCA. 0 is not
-	// measured.
-	Gbps [2]float64
-	// Tool is perftest's own figure for both directions, 0 if it gives none. ByTool says that the rates are those of the
-	// messages that perftest completed, since no counters were seen.
-	Tool   float64
-	ByTool bool
+	Pair Pair   `json:"-"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+	// Together says that all rails were measured at once.
+	Together bool `json:"together,omitempty"`
+	// AToB and BToA are rates in Gb/s of 1e9 bits, by the messages that perftest completed: the other HCA has acknowledged
+	// them. 0 is not measured.
+	AToB float64 `json:"aToBGbps,omitempty"`
+	BToA float64 `json:"bToAGbps,omitempty"`
 	// Error says why a rate is 0.
-	Error string
+	Error string `json:"error,omitempty"`
 }
 
 // rate is that of the slower direction: a fault may concern one only. It is 0 if a direction was not measured.
-func (r *Result) rate() float64 { return min(r.Gbps[0], r.Gbps[1]) }
+func (r *Result) rate() float64 { return min(r.AToB, r.BToA) }
 
 // State is what a test says of an HCA.
 type State string
@@ -64,9 +64,8 @@ type judging struct {
 }
 
 // Judge names the slow HCAs. It errs on the side of silence: an HCA is named only if each of its measured pairs of a
-// kind
-// is slow, below least (0 to 1) of the median, and if two of its peers are clearly good with others. Clearly good is
-// half of the way between least and the median: so a peer that is itself at the limit is no witness, and noise of a
+// kind is slow, below least (0 to 1) of the median, and if two of its peers are clearly good with others. Clearly good
+// is half of the way between least and the median: so a peer that is itself at the limit is no witness, and noise of a
 // few percent names nobody.
 func Judge(hcas []model.HCA, results []Result, least float64) []Verdict {
 	out := make([]Verdict, len(hcas))
@@ -75,14 +74,14 @@ func Judge(hcas []model.HCA, results []Result, least float64) []Verdict {
 	}
 	for i := range results {
 		r := &results[i]
-		for _, end := range []int{r.A, r.B} {
+		for _, end := range []int{r.Pair.A, r.Pair.B} {
 			v := &out[end]
 			best := &v.Alone
 			if r.Together {
 				best = &v.Together
 			}
 			*best = max(*best, r.rate())
-			if peer := r.A + r.B - end; r.Error != "" {
+			if peer := r.Pair.A + r.Pair.B - end; r.Error != "" {
 				v.Errors = append(v.Errors, "with "+hcas[peer].String()+": "+r.Error)
 			}
 		}
@@ -106,7 +105,7 @@ func judgings(hcas []model.HCA, results []Result, least float64) []*judging {
 		if r.rate() <= 0 {
 			continue
 		}
-		k := kind{r.Together, hcas[r.A].Protocol, min(hcas[r.A].RateGbps, hcas[r.B].RateGbps)}
+		k := kind{r.Together, hcas[r.Pair.A].Protocol, min(hcas[r.Pair.A].RateGbps, hcas[r.Pair.B].RateGbps)}
 		if kinds[k] == nil {
 			kinds[k] = &judging{}
 			out = append(out, kinds[k])
@@ -116,7 +115,7 @@ func judgings(hcas []model.HCA, results []Result, least float64) []*judging {
 	for _, j := range out {
 		best := map[int]float64{}
 		for _, r := range j.results {
-			best[r.A], best[r.B] = max(best[r.A], r.rate()), max(best[r.B], r.rate())
+			best[r.Pair.A], best[r.Pair.B] = max(best[r.Pair.A], r.rate()), max(best[r.Pair.B], r.rate())
 		}
 		var rates []float64
 		for _, rate := range best {
@@ -134,8 +133,8 @@ func (j *judging) judge(hcas []model.HCA, out []Verdict) {
 	clear := (j.least + j.reference) / 2
 	slow, fine, witnessed := map[int][]int{}, map[int]bool{}, map[int][]int{}
 	for _, r := range j.results {
-		for _, end := range []int{r.A, r.B} {
-			peer := r.A + r.B - end
+		for _, end := range []int{r.Pair.A, r.Pair.B} {
+			peer := r.Pair.A + r.Pair.B - end
 			if r.rate() < j.least {
 				slow[end] = append(slow[end], peer)
 			} else {

@@ -49,7 +49,7 @@ func TestJudge(t *testing.T) {
 		hcas := machines(tc.nodes, tc.each, tc.rails)
 		var results []Result
 		for p, rate := range tc.rates {
-			results = append(results, Result{Pair: p, Gbps: [2]float64{n, rate}})
+			results = append(results, Result{Pair: p, AToB: n, BToA: rate})
 		}
 		got := Judge(hcas, results, least)
 		for i, want := range tc.states {
@@ -67,14 +67,14 @@ func TestJudgeKinds(t *testing.T) {
 	}
 	var results []Result
 	for i := range 3 {
-		results = append(results, Result{Pair: Pair{i, (i + 1) % 3}, Gbps: [2]float64{98, 98}},
-			Result{Pair: Pair{3 + i, 3 + (i+1)%3}, Gbps: [2]float64{390, 390}},
-			Result{Pair: Pair{3 + i, 3 + (i+1)%3}, Together: true, Gbps: [2]float64{300, 300}})
+		results = append(results, Result{Pair: Pair{i, (i + 1) % 3}, AToB: 98, BToA: 98},
+			Result{Pair: Pair{3 + i, 3 + (i+1)%3}, AToB: 390, BToA: 390},
+			Result{Pair: Pair{3 + i, 3 + (i+1)%3}, Together: true, AToB: 300, BToA: 300})
 	}
 	test.Nil(t, named(Judge(hcas, results, least)), test.Sprint("slow"))
 	for i := range results {
-		if r := &results[i]; r.Together && (r.A == 4 || r.B == 4) {
-			r.Gbps[0] = 90
+		if r := &results[i]; r.Together && (r.Pair.A == 4 || r.Pair.B == 4) {
+			r.AToB = 90
 		}
 	}
 	test.SliceEqOp(t, []string{"n4/mlx5_0"}, named(Judge(hcas, results, least)), test.Sprint("slow"))
@@ -107,11 +107,12 @@ func TestJudgeFleets(t *testing.T) {
 		for _, s := range Plan(hcas, 1+random.IntN(16)) {
 			for _, p := range s.Pairs {
 				noise := func() float64 { return 1 + 0.03*(2*random.Float64()-1) }
-				r := Result{Pair: p, Together: s.Together, Gbps: [2]float64{
-					min(capacity[p.A][0], capacity[p.B][1]) * noise(), min(capacity[p.B][0], capacity[p.A][1]) * noise(),
-				}}
+				r := Result{
+					Pair: p, Together: s.Together, AToB: min(capacity[p.A][0], capacity[p.B][1]) * noise(),
+					BToA: min(capacity[p.B][0], capacity[p.A][1]) * noise(),
+				}
 				if random.IntN(50) == 0 {
-					r.Gbps, r.Error = [2]float64{}, "lost"
+					r.AToB, r.BToA, r.Error = 0, 0, "lost"
 				} else if !s.Together {
 					peers[p.A], peers[p.B] = append(peers[p.A], p.B), append(peers[p.B], p.A)
 				}
@@ -158,8 +159,8 @@ func mostAreHealthy(verdicts []Verdict) bool {
 func ExampleJudge() {
 	hcas := machines(3, 1, true)
 	for _, v := range Judge(hcas, []Result{
-		{Pair: Pair{0, 1}, Gbps: [2]float64{39, 39}}, {Pair: Pair{1, 2}, Gbps: [2]float64{390, 390}},
-		{Pair: Pair{2, 0}, Gbps: [2]float64{39, 39}},
+		{Pair: Pair{0, 1}, AToB: 39, BToA: 39}, {Pair: Pair{1, 2}, AToB: 390, BToA: 390},
+		{Pair: Pair{2, 0}, AToB: 39, BToA: 39},
 	}, 0.85) {
 		fmt.Println(v.String(), v.State)
 	}

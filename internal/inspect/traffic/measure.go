@@ -39,7 +39,7 @@ const (
 	// patience is how much longer than its traffic a pair may take: on a busy node, kubelet and container runtime take
 	// tens of seconds to start each of its ends. The script gives up earlier.
 	patience = 2 * time.Minute
-	// maxSaid bounds what a pod may print, in bytes: a minute of samples is less than 5 KiB.
+	// maxSaid bounds what a pod may print, in bytes. perftest prints less than 5 KiB.
 	maxSaid = 1 << 20
 	// maxError bounds what is repeated of a pod's words.
 	maxError = 240
@@ -62,7 +62,7 @@ func (m *Measure) Stage(ctx context.Context, s Stage) []Result {
 
 // pair measures a pair: it starts the server in A's pod, waits until it listens, and starts the client in B's pod.
 func (m *Measure) pair(ctx context.Context, p Pair, port int) Result {
-	out := Result{Pair: p}
+	out := Result{Pair: p, A: m.HCAs[p.A].String(), B: m.HCAs[p.B].String()}
 	ctx, cancel := context.WithTimeout(ctx, m.Duration+patience)
 	defer cancel()
 	a, b := &m.HCAs[p.A], &m.HCAs[p.B]
@@ -89,21 +89,10 @@ func (m *Measure) pair(ctx context.Context, p Pair, port int) Result {
 	if out.Error != "" {
 		return out
 	}
-	var why [2]string
-	out.Gbps[0], why[0] = ends[1].received() // from A to B
-	out.Gbps[1], why[1] = ends[0].received()
-	out.Tool = ends[1].tool
-	if len(ends[0].samples)+len(ends[1].samples) == 0 {
-		// A host in shared mode hides the counters from pods with a network namespace of their own (is_full_dev in
-		// drivers/infiniband/core/sysfs.c).
-		if by := [2]float64{ends[0].sent(m.Duration), ends[1].sent(m.Duration)}; by[0] > 0 && by[1] > 0 {
-			out.Gbps, out.ByTool = by, true
-			return out
-		}
-	}
-	for i, from := range []*model.HCA{a, b} {
-		if why[i] != "" {
-			out.Error = fmt.Sprintf("from %s: %s", from, why[i])
+	out.AToB, out.BToA = ends[0].sent(m.Duration), ends[1].sent(m.Duration)
+	for i, h := range []*model.HCA{a, b} {
+		if ends[i].messages == 0 {
+			out.Error = fmt.Sprintf("from %s: perftest completed no message", h)
 		}
 	}
 	return out
@@ -147,7 +136,7 @@ func unfinished(a, b *model.HCA, server, client *said) string {
 		case r.down:
 			parts = append(parts, h.String()+": "+portDown)
 		case r.exit < 0:
-			parts = append(parts, h.String()+": perftest did not end"+r.stood())
+			parts = append(parts, h.String()+": perftest did not end")
 		}
 	}
 	if parts == nil {
@@ -202,75 +191,35 @@ func (s *said) read() *reading {
 	return parse(s.text.String())
 }
 
-// sample is the counters at a moment.
-type sample struct {
-	at     float64 // seconds since boot
-	tx, rx uint64
-}
-
 // reading is what one end of a pair says.
 type reading struct {
-	unit    float64 // bytes of one count; 0 without counters
-	samples []sample
 	// exit is perftest's exit code, -1 if it did not end.
 	exit int
-	// tool is perftest's own rate of both directions in Gb/s, 0 for none.
-	tool float64
 	// messages are those that it completed between its start and its end.
 	messages int64
 	words    []string // lines of perftest that are no figures
-	mtu      float64
-	down     bool // the port was not active at some moment
+	down     bool     // the port was not active at some moment
 }
 
-// maxSamples is far more than a test has.
-const maxSamples = 10_000
+// maxWords is far more than perftest has.
+const maxWords = 10_000
 
 // parse reads the output of the script. It ignores what the script does not print.
 func parse(output string) *reading {
 	r := &reading{exit: -1}
-	packets := false
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\r\n")
-		word, rest, _ := strings.Cut(line, " ")
-		switch {
-		case word == "unit" && rest == "4":
-			r.unit = 4
-		case word == "unit" && rest == "packet":
-			packets = true
-		case word == "at" && len(r.samples) < maxSamples:
-			r.addSample(strings.Fields(rest))
-		case line == "down":
+		if line == "down" {
 			r.down = true
-		case word == "tool":
-			r.addTool(rest)
+		} else if said, ok := strings.CutPrefix(line, "tool "); ok {
+			r.addTool(said)
 		}
-	}
-	if packets { // the last packet of a message may be shorter, and perftest's messages are many packets
-		r.unit = r.mtu
 	}
 	return r
 }
 
-func (r *reading) addSample(fields []string) {
-	if len(fields) != 3 {
-		return
-	}
-	at, err := strconv.ParseFloat(fields[0], 64)
-	tx, err1 := strconv.ParseUint(fields[1], 10, 64)
-	rx, err2 := strconv.ParseUint(fields[2], 10, 64)
-	last := sample{}
-	if n := len(r.samples); n > 0 {
-		last = r.samples[n-1]
-	}
-	if err == nil && err1 == nil && err2 == nil && at > last.at && at < 1e12 {
-		r.samples = append(r.samples, sample{at, tx, rx})
-	}
-}
-
 // addTool reads a line of perftest:
 //
-//	Mtu             : 1024[B]
 //	65536      1000             0.00               1.23               0.002346
 //
 // which are bytes, iterations, peak, average in Gb/s, and messages.
@@ -282,26 +231,16 @@ func (r *reading) addTool(line string) {
 		}
 		return
 	}
-	if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "Mtu" {
-		mtu, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), "[B]"))
-		if err == nil && mtu > 0 && mtu <= 1<<16 {
-			r.mtu = float64(mtu)
-		}
-		return
-	}
 	if len(fields) == 5 {
 		if _, err := strconv.Atoi(fields[0]); err == nil {
-			if rate, err := strconv.ParseFloat(fields[3], 64); err == nil && rate > 0 && rate < 1e6 {
-				r.tool = rate
-			}
 			if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil && n > 0 && n < 1e12 {
 				r.messages = n
 			}
 			return
 		}
 	}
-	if strings.TrimSpace(line) != "" && len(r.words) < maxSamples {
-		r.words = append(r.words, strings.TrimSpace(line))
+	if line = strings.TrimSpace(line); line != "" && len(r.words) < maxWords {
+		r.words = append(r.words, line)
 	}
 }
 
@@ -323,66 +262,7 @@ func (r *reading) complaint() string {
 	if last != "" {
 		said += ": " + last
 	}
-	return text.Bound(said+r.stood(), maxError)
-}
-
-// stood says that traffic began and then stopped, which a cut cable does, "" otherwise.
-func (r *reading) stood() string {
-	first, last := r.busy()
-	if first < 0 || len(r.samples)-1-last < 3 {
-		return ""
-	}
-	return fmt.Sprintf("; the traffic stopped after %.0f s", r.samples[last+1].at-r.samples[first].at)
-}
-
-// busy returns the first and the last interval between samples in which traffic came, -1 for none. Single packets, as
-// those that make a connection, do not count.
-func (r *reading) busy() (first, last int) {
-	var most uint64
-	growth := make([]uint64, max(0, len(r.samples)-1))
-	for i := range growth {
-		if r.samples[i+1].rx > r.samples[i].rx {
-			growth[i] = r.samples[i+1].rx - r.samples[i].rx
-			most = max(most, growth[i])
-		}
-	}
-	first, last = -1, -1
-	for i, n := range growth {
-		if n > most/20 {
-			last = i
-			if first < 0 {
-				first = i
-			}
-		}
-	}
-	return first, last
-}
-
-// received returns the rate at which an end received, in Gb/s, or why there is none. The intervals in which the traffic
-// began and ended are left out.
-func (r *reading) received() (gbps float64, why string) {
-	switch {
-	case len(r.samples) == 0:
-		return 0, "the pod does not see counters of the receiving HCA, and perftest completed no message"
-	case r.unit == 0:
-		return 0, "the receiving HCA counts packets, and perftest did not give their size"
-	}
-	first, last := r.busy()
-	if first < 0 {
-		return 0, "the counters of the receiving HCA stood still"
-	}
-	if last-first >= 2 {
-		first, last = first+1, last-1
-	}
-	from, to := r.samples[first], r.samples[last+1]
-	if to.rx <= from.rx {
-		return 0, "the counters of the receiving HCA went back"
-	}
-	gbps = float64(to.rx-from.rx) * r.unit * 8 / 1e9 / (to.at - from.at)
-	if gbps = round(gbps); gbps == 0 {
-		return 0, "the receiving HCA received next to nothing"
-	}
-	return gbps, ""
+	return text.Bound(said, maxError)
 }
 
 // messageSize is that of the script's messages, in bytes.

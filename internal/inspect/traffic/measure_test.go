@@ -27,21 +27,17 @@ func outputs(t testing.TB) (all map[string]string) {
 	return all
 }
 
-// TestReading: the rate is that of the words or packets that came, without the first and the last interval, and the
-// complaint says what perftest failed with.
+// TestReading: the messages are those that perftest completed, and the complaint says what it failed with.
 func TestReading(t *testing.T) {
 	type reading struct {
-		Gbps      float64
-		Why       string
+		Messages  int64
 		Exit      int
-		MTU, Tool float64
 		Complaint string
 	}
 	read := map[string]reading{}
 	for name, text := range outputs(t) {
 		r := parse(text)
-		gbps, why := r.received()
-		read[name] = reading{gbps, why, r.exit, r.mtu, r.tool, r.complaint()}
+		read[name] = reading{r.messages, r.exit, r.complaint()}
 	}
 	golden.JSON(t, "read", read)
 }
@@ -53,9 +49,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, output string) {
 		r := parse(output)
-		gbps, why := r.received()
-		if !(gbps >= 0) || gbps > 1e19 || (gbps > 0) != (why == "") {
-			t.Errorf("%v Gb/s, %q", gbps, why)
+		if gbps := r.sent(3 * time.Second); !(gbps >= 0) || gbps > 1e12 {
+			t.Errorf("%v Gb/s", gbps)
 		}
 		if said := r.complaint(); len(said) > maxError+64 || strings.ContainsAny(said, "\n\x1b") {
 			t.Errorf("%q", said)
@@ -112,9 +107,9 @@ func (p *pairRow) run(ctx context.Context, _, role string, stdout io.Writer) err
 	return errors.Join(err, err2)
 }
 
-// TestPair: the client starts when the server listens, and each way to fail is a text. For a pod that does not see the
-// HCA's counters, the rate of each direction is that of its sender's completed messages, without the first and the last
-// fourth of the time, and the result says so. Without messages the pair is not measured, whatever rate perftest names.
+// TestPair: the client starts when the server listens, and each way to fail is a text. The rate of each direction is
+// that of its sender's completed messages, without the first and the last fourth of the time. Without messages the pair
+// is not measured, whatever rate perftest names.
 func TestPair(t *testing.T) {
 	var rows []pairRow
 	patch.File(t, "testdata/pairs.yaml", &rows)
@@ -157,7 +152,6 @@ func TestGIDsWithoutPrograms(t *testing.T) {
 		"client", "rxe0", "1", "18515", "1")
 	cmd.Env = []string{"PATH=" + sys}
 	said, _ := cmd.CombinedOutput() // it fails, since there are no programs
-	test.StrContains(t, string(said), "unit none\n")
 	test.StrNotContains(t, string(said), "no GID of RoCE v2")
 }
 

@@ -9,9 +9,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
 )
 
 // images is the name of the releases' images with perftest. packaging/dist.sh makes them.
@@ -27,7 +26,7 @@ func ImageOf(version string) string {
 	return images + version
 }
 
-// Rights are what a test needs: in its namespace, and those that it reads in all namespaces.
+// Rights are what a test needs in its namespace.
 func Rights(namespace string) (out []authorizationv1.ResourceAttributes) {
 	in := func(group, resource, subresource string, verbs ...string) {
 		for _, verb := range verbs {
@@ -46,9 +45,19 @@ func Rights(namespace string) (out []authorizationv1.ResourceAttributes) {
 
 // CheckRights returns an error that names the missing rights of a test.
 func CheckRights(ctx context.Context, client kubernetes.Interface, namespace string) error {
-	missing, err := drain.Missing(ctx, client, Rights(namespace))
-	if err != nil {
-		return err
+	var missing []string
+	for _, r := range Rights(namespace) {
+		name := strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &r},
+		}
+		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("ask the API server for the right to %s: %w", name, err)
+		}
+		if !answer.Status.Allowed {
+			missing = append(missing, name)
+		}
 	}
 	if missing != nil {
 		return fmt.Errorf("you may not %s in namespace %s, and nothing was created: docs/kubectl-rdma.md has a Role for "+

@@ -34,8 +34,8 @@ import (
 type Cluster struct {
 	Client kubernetes.Interface
 	Config *rest.Config
-	// Namespace is that of all objects. Image has perftest and a shell. Class is the DeviceClass of the claims' requests.
-	Namespace, Image, Class string
+	// Namespace is that of all objects. Image has perftest and a shell.
+	Namespace, Image string
 
 	job     *batchv1.Job
 	created time.Time // by this program's clock
@@ -49,6 +49,8 @@ const (
 	maxRequests = 32
 	lookEvery   = 500 * time.Millisecond
 	container   = "test"
+	// class is the chart's DeviceClass of HCAs for one claim.
+	class = "hca.rdma.dev"
 	// cleanupTime bounds the removal of a test's objects, and lastRequest the last request of it.
 	cleanupTime = 3 * time.Minute
 	lastRequest = 30 * time.Second
@@ -166,7 +168,7 @@ func (c *Cluster) claim(name string, hcas []model.HCA) *resourceapi.ResourceClai
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, resourceapi.DeviceRequest{
 			Name: "hca-" + strconv.Itoa(i),
 			Exactly: &resourceapi.ExactDeviceRequest{
-				DeviceClassName: c.Class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+				DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
 				Selectors:   []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
 				Tolerations: []resourceapi.DeviceToleration{model.TolerateDrain()},
 			},
@@ -176,8 +178,7 @@ func (c *Cluster) claim(name string, hcas []model.HCA) *resourceapi.ResourceClai
 }
 
 // pod returns the sleeping pod of a node. The scheduler places it, since it allocates the claim. It tolerates the
-// taints
-// of nodes: a node that is tested before its first job mostly has one.
+// taints of nodes: a node that is tested before its first job mostly has one.
 func (c *Cluster) pod(name, node string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: c.owned(name), Spec: c.podSpec()}
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "hcas", ResourceClaimName: &name}}

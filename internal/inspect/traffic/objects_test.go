@@ -120,7 +120,7 @@ func (o *objects) left(t *testing.T) (n int) {
 func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObjects()
-		c := &Cluster{Client: o, Namespace: "tests", Image: "image", Class: "hca.rdma.dev"}
+		c := &Cluster{Client: o, Namespace: "tests", Image: "image"}
 		hcas := append(machines(2, 3, true), model.HCA{Node: "lazy", Name: "pci-0", IBDev: "mlx5_0"})
 		ready, leftOut, err := c.Start(t.Context(), hcas, time.Minute)
 		must.NoError(t, err)
@@ -212,7 +212,7 @@ func TestStopInterrupted(t *testing.T) {
 				}
 				writes++
 			}
-			c := &Cluster{Client: o, Namespace: "tests", Image: "image", Class: "hca.rdma.dev"}
+			c := &Cluster{Client: o, Namespace: "tests", Image: "image"}
 			hcas := append(machines(8, 2, true), model.HCA{Node: "lazy", Name: "pci-0", IBDev: "mlx5_0"})
 			_, _, err := c.Start(ctx, hcas, time.Minute)
 			if run < 18 && err == nil {
@@ -233,7 +233,7 @@ func TestSave(t *testing.T) {
 	o := newObjects()
 	c := &Cluster{Client: o, Namespace: "tests"}
 	for _, state := range []State{Slow, Good} {
-		r := &Record{Node: "n0", Time: time.Unix(0, 0).UTC(), HCAs: []RecordedHCA{{Name: "pci-0", State: state}}}
+		r := &Record{Node: "n0", Time: time.Unix(0, 0).UTC(), HCAs: []Verdict{{HCA: model.HCA{Name: "pci-0"}, State: state}}}
 		must.NoError(t, c.Save(t.Context(), r))
 	}
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "rdma-test.n1", Namespace: "tests"}, Data: map[string]string{"a": "b"}}

@@ -10,8 +10,7 @@ import (
 )
 
 // Pair is two HCAs of two nodes, by their numbers in the list of HCAs. A listens, and B connects to it; the traffic
-// goes
-// both ways.
+// goes both ways.
 type Pair struct{ A, B int }
 
 // Stage is pairs that run at once. No HCA is in two of them, so the counters of an HCA belong to one pair.
@@ -23,12 +22,14 @@ type Stage struct {
 	Pairs    []Pair
 }
 
+// AtOnce is how many pairs a test measures at the same time.
+const AtOnce = 16
+
 // peersWanted is how many peers an HCA needs: with one, nobody can tell which of the two is slow.
 const peersWanted = 2
 
 // Plan returns the stages of a test: rail by rail, and then all rails of a node at once. On each rail, the HCAs below
-// one
-// leaf switch form a ring in the order given, so that each has two peers below the same switch; where that is not
+// one leaf switch form a ring in the order given, so that each has two peers below the same switch; where that is not
 // possible, HCAs below other leaf switches are its peers. HCAs of different rails, protocols or InfiniBand subnets are
 // never paired, nor are those of one node. At most limit pairs run at once, but for the rails between two nodes, which
 // always run together.
@@ -142,8 +143,7 @@ func (p *pairing) ring(order []int) {
 }
 
 // alternate orders the HCAs of a leaf switch for a ring: the first ones of all nodes, then the second ones, and so on,
-// so
-// that neighbors are of different nodes.
+// so that neighbors are of different nodes.
 func alternate(hcas []model.HCA, leaf []int) (out []int) {
 	nodes := groups(hcas, leaf, func(h *model.HCA) string { return h.Node })
 	for round := 0; len(out) < len(leaf); round++ {

@@ -32,19 +32,10 @@ type Record struct {
 	Node string    `json:"node"`
 	Time time.Time `json:"time"`
 	// Driver is the version of the node's driver, Tool that of this program.
-	Driver string        `json:"driver,omitempty"`
-	Tool   string        `json:"tool,omitempty"`
-	HCAs   []RecordedHCA `json:"hcas"`
-}
-
-// RecordedHCA is what a Record keeps of an HCA. Rates are in Gb/s.
-type RecordedHCA struct {
-	Name     string  `json:"name"`
-	IBDev    string  `json:"ibdev,omitempty"`
-	State    State   `json:"state"`
-	Alone    float64 `json:"aloneGbps,omitempty"`
-	Together float64 `json:"togetherGbps,omitempty"`
-	Least    float64 `json:"leastGbps,omitempty"`
+	Driver string `json:"driver,omitempty"`
+	Tool   string `json:"tool,omitempty"`
+	// HCAs have neither errors nor peers: these have no bound.
+	HCAs []Verdict `json:"hcas"`
 }
 
 // Bounds of a record that is read. Whoever may write ConfigMaps can write anything.
@@ -58,7 +49,8 @@ const (
 func (r *Report) Records(drivers map[string]string, tool string) (out []Record) {
 	at := map[string]int{}
 	for i := range r.HCAs {
-		v := &r.HCAs[i]
+		v := r.HCAs[i]
+		v.Errors, v.SlowWith = nil, nil
 		if _, known := at[v.Node]; !known {
 			at[v.Node] = len(out)
 			out = append(out, Record{
@@ -67,9 +59,7 @@ func (r *Report) Records(drivers map[string]string, tool string) (out []Record) 
 			})
 		}
 		of := &out[at[v.Node]]
-		of.HCAs = append(of.HCAs, RecordedHCA{
-			Name: v.Name, IBDev: v.IBDev, State: v.State, Alone: v.Alone, Together: v.Together, Least: v.Least,
-		})
+		of.HCAs = append(of.HCAs, v)
 	}
 	return out
 }

@@ -1,9 +1,7 @@
 # One end of a pair: ROLE DEVICE PORT TCP-PORT SECONDS [SERVER-ADDRESS], with ROLE server or client.
 # It runs in a container with perftest, by any POSIX shell. measure.go reads what it prints:
 #
-#   unit N            what one count of the counters is: bytes, or "packet"; "none" without counters
 #   listening         the server waits for its client
-#   at SECONDS TX RX  the counters, by the kernel's clock since boot, once a second
 #   down              the port is not active: perftest need not notice, and may end as if all were well
 #   tool TEXT         a line of perftest
 role=$1 device=$2 port=$3 tcp=$4 seconds=$5 server=${6-}
@@ -13,20 +11,6 @@ if [ ! -d "$base" ]; then
 	echo "tool exit 1"
 	exit 0
 fi
-
-number() { # prints the number in a file, and fails if there is none
-	read -r n 2>/dev/null <"$1" || return 1
-	case $n in '' | *[!0-9]*) return 1 ;; esac
-	echo "$n"
-}
-tx='' rx='' unit=none
-# The architecture's counters are in words of four bytes. soft-RoCE counts packets alone.
-if number "$base/counters/port_rcv_data" >/dev/null; then
-	tx=$base/counters/port_xmit_data rx=$base/counters/port_rcv_data unit=4
-elif number "$base/hw_counters/rcvd_pkts" >/dev/null; then
-	tx=$base/hw_counters/sent_pkts rx=$base/hw_counters/rcvd_pkts unit=packet
-fi
-echo "unit $unit"
 
 # The GID of RoCE v2, rather one with an IPv4 address than a global one, and rather that than a link-local one. The
 # shell reads by itself: soft-RoCE has 1,024 entries, and a program for each takes a minute on a busy machine.
@@ -52,16 +36,14 @@ if [ "$layer" = Ethernet ]; then
 	fi
 fi
 
-uptime() { # sets up, and now to its whole seconds
-	read -r up _ </proc/uptime
-	now=${up%%.*}
+uptime() { # sets now to whole seconds
+	read -r now _ </proc/uptime
+	now=${now%%.*}
 }
 look() {
-	uptime
 	if read -r state 2>/dev/null <"$base/state"; then
 		case $state in *ACTIVE*) ;; *) echo down ;; esac
 	fi
-	[ $unit = none ] || echo "at $up $(number "$tx" || echo 0) $(number "$rx" || echo 0)"
 }
 
 # The driver's hook raises the limit of locked memory for the container, and not for what runs in it by exec.

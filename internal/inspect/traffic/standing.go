@@ -3,6 +3,7 @@ package traffic
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -27,8 +28,7 @@ type Standing struct {
 
 // FailedHCA is an HCA that is not good, with its node's test.
 type FailedHCA struct {
-	RecordedHCA
-	Node   string    `json:"node"`
+	Verdict
 	Time   time.Time `json:"time"`
 	Driver string    `json:"driver,omitempty"`
 }
@@ -53,23 +53,23 @@ func Stand(hcas []model.HCA, records map[string]*Record) *Standing {
 		if result.State == Good {
 			out.Good++
 		} else {
-			out.Failed = append(out.Failed, FailedHCA{*result, h.Node, r.Time, r.Driver})
+			result.Node = h.Node // a record is of others
+			out.Failed = append(out.Failed, FailedHCA{Verdict: *result, Time: r.Time, Driver: r.Driver})
 		}
 	}
 	return out
 }
 
 // of returns what a record has of an HCA, nil for nothing.
-func (r *Record) of(name string) *RecordedHCA {
+func (r *Record) of(name string) *Verdict {
 	if r == nil {
 		return nil
 	}
-	for i := range r.HCAs {
-		if r.HCAs[i].Name == name {
-			return &r.HCAs[i]
-		}
+	i := slices.IndexFunc(r.HCAs, func(v Verdict) bool { return v.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &r.HCAs[i]
 }
 
 // WriteText writes the sums in a line, and a table of the failed HCAs.

@@ -7,17 +7,20 @@ import (
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 func TestStand(t *testing.T) {
 	hcas := machines(4, 1, true)
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	at := func(hours int) time.Time { return now.Add(-time.Duration(hours) * time.Hour) }
+	pci0 := model.HCA{Name: "pci-0", Node: "another"} // whoever writes a record can write any node
 	records := map[string]*Record{
-		"n0": {Node: "n0", Time: at(3), HCAs: []RecordedHCA{{Name: "pci-0", State: Good, Alone: 390}}},
-		"n1": {Node: "n1", Time: at(72), Driver: "v1\x1b", HCAs: []RecordedHCA{{Name: "pci-0", State: Slow, Alone: 39}, {Name: "gone", State: Slow}}},
-		"n2": {Node: "n2", Time: at(1), HCAs: []RecordedHCA{{Name: "pci-0", State: NotMeasured}}},
-		"n9": {Node: "n9", Time: at(900), HCAs: []RecordedHCA{{Name: "pci-0", State: Slow}}},
+		"n0": {Node: "n0", Time: at(3), HCAs: []Verdict{{HCA: pci0, State: Good, Alone: 390}}},
+		"n1": {Node: "n1", Time: at(72), Driver: "v1\x1b", HCAs: []Verdict{{HCA: pci0, State: Slow, Alone: 39}, {HCA: model.HCA{Name: "gone"}, State: Slow}}},
+		"n2": {Node: "n2", Time: at(1), HCAs: []Verdict{{HCA: pci0, State: NotMeasured}}},
+		"n9": {Node: "n9", Time: at(900), HCAs: []Verdict{{HCA: pci0, State: Slow}}},
 	}
 	s := Stand(hcas, records)
 	var b strings.Builder

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -14,9 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 )
-
-// Opinion is what the server says of a rule with the effect None.
-const Opinion = "1 published device selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute."
 
 // Rules returns the stored DeviceTaintRules.
 func (s *Server) Rules() []resourceapi.DeviceTaintRule { return s.lists.Rules }
@@ -39,8 +37,14 @@ func (s *Server) storeRules(mux *http.ServeMux, base string) {
 				name = rule.Name
 			}
 			dry := r.URL.Query().Get("dryRun") != ""
+			verb := map[string]string{"POST": "create", "PUT": "update", "DELETE": "delete"}[r.Method]
+			if slices.Contains(s.Forbidden, verb+" devicetaintrules") {
+				says := fmt.Sprintf("devicetaintrules.resource.k8s.io is forbidden: User \"jane\" cannot %s it", verb)
+				refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "resource.k8s.io", "devicetaintrules", name, says)
+				return
+			}
 			if !dry {
-				s.Asked = append(s.Asked, map[string]string{"POST": "create ", "PUT": "update ", "DELETE": "delete "}[r.Method]+name)
+				s.Asked = append(s.Asked, verb+" "+name)
 			}
 			s.store(w, r.Method, name, rule, dry)
 		})
@@ -61,9 +65,6 @@ func (s *Server) store(w http.ResponseWriter, method, name string, rule resource
 	switch method {
 	case http.MethodPost:
 		rule.UID, rule.CreationTimestamp = types.UID("uid of "+name), s.created
-		if rule.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone {
-			rule.Status.Conditions = []metav1.Condition{{Type: "EvictionInProgress", Message: Opinion}}
-		}
 		rules = append(rules, rule)
 	case http.MethodPut:
 		rules[at] = rule

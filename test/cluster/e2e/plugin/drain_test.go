@@ -42,15 +42,14 @@ func TestDrain(t *testing.T) {
 	before := b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}")
 
 	out, err := b.command("kubectl", "rdma", "drain", "storage", "mlx5_0", "--as=viewer").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "you may not get devicetaintrules, create devicetaintrules, update devicetaintrules, delete devicetaintrules") {
+	if err == nil || !strings.Contains(string(out), "ask an administrator for the chart's ClusterRole of operators (accessRoles.create); nothing was changed") {
 		t.Errorf("a viewer drains: %v\n%s", err, out)
 	}
 	b.effects("None")
 
 	said := b.run("kubectl", "rdma", "drain", "storage", "mlx5_0", "--reason", "cable 17", "--as=operator")
 	for _, want := range []string{
-		"default/holder-devices-", "holder", "1 pod would be evicted with --evict", "The API server says of ",
-		"1 published device selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute.",
+		"default/holder-devices-", "holder", "in use by 1 claim. With --evict, Kubernetes would end 1 pod:",
 	} {
 		test.StrContains(t, said, want, test.Sprint("kubectl rdma drain does not say"))
 	}
@@ -94,7 +93,7 @@ var tolerant = map[string]struct {
 	"both":  {"{operator: Exists, effect: NoExecute}, {operator: Exists, effect: NoExecute, tolerationSeconds: -1}", "tolerates the taint: its pods stay", true},
 }
 
-// evictions checks that a drain says beforehand which pods stay, that Kubernetes says the same, and that it is so.
+// evictions checks that a drain says beforehand which pods stay, and that it is so.
 func (b *bed) evictions() {
 	b.Helper()
 	for name, w := range tolerant {
@@ -110,11 +109,7 @@ func (b *bed) evictions() {
 			b.Errorf("kubectl rdma drain does not say %q of %s:\n%s", w.note, name, said)
 		}
 	}
-	for _, want := range []string{"2 pods would be evicted with --evict", "2 pods would be evicted in 1 namespace"} {
-		if !strings.Contains(said, want) {
-			b.Errorf("kubectl rdma drain does not say %q:\n%s", want, said)
-		}
-	}
+	test.StrContains(b, said, "With --evict, Kubernetes would end 2 pods:")
 	b.until("an eviction of a toleration without effect", func() bool { return b.ends("empty") })
 	for name, w := range tolerant {
 		if b.ends(name) == w.stays {

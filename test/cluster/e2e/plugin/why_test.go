@@ -254,13 +254,13 @@ func (b *bed) lists() {
 	if out := b.run("kubectl", "rdma", "claims"); !strings.Contains(out, "holder-nic-devices-") || !strings.Contains(out, "mlx5_0") {
 		b.Errorf("kubectl rdma claims:\n%s", out)
 	}
-	if out := b.run("kubectl", "rdma", "devices", "--node=train"); !strings.Contains(out, "Allocated") {
+	if out := b.run("kubectl", "rdma", "devices", "train"); !strings.Contains(out, "Allocated") {
 		b.Errorf("kubectl rdma devices:\n%s", out)
 	}
 	if out := b.run("kubectl", "rdma", "nodes", "train", "--no-headers"); !strings.Contains(out, "Missing") {
 		b.Errorf("kubectl rdma nodes, without a driver's pod:\n%s", out)
 	}
-	if out := b.run("kubectl", "rdma", "topology", "--node=train"); !strings.Contains(out, "mlx5_0") || !strings.Contains(out, "gpu-0") || !strings.Contains(out, "allocated to default/holder-nic") {
+	if out := b.run("kubectl", "rdma", "topology", "train"); !strings.Contains(out, "mlx5_0") || !strings.Contains(out, "gpu-0") || !strings.Contains(out, "allocated to default/holder-nic") {
 		b.Errorf("kubectl rdma topology:\n%s", out)
 	}
 	// The pod has its devices and a node, and no kubelet starts it.
@@ -285,7 +285,7 @@ func (b *bed) helps() {
 // rules checks that the rule is named, and that the pod starts without it, which the status also shows.
 func (b *bed) rules() {
 	const by = "example.com/maintenance:NoSchedule (rule maintenance)"
-	if out := b.run("kubectl", "rdma", "devices", "--node=train"); strings.Count(out, by) != 1 {
+	if out := b.run("kubectl", "rdma", "devices", "train"); strings.Count(out, by) != 1 {
 		b.Errorf("kubectl rdma devices shows the rule's taint %d times, want once:\n%s", strings.Count(out, by), out)
 	}
 	if out := b.run("kubectl", "rdma", "nodes", "train"); !strings.Contains(out, "(rule maintenance)") {
