@@ -171,7 +171,7 @@ func findNoexec(table, name string) string {
 	best, noexec := "", false
 	for m := range mountinfo.Parse(table) {
 		if (m.Point == "/" || strings.HasPrefix(name+"/", m.Point+"/")) && len(m.Point) >= len(best) {
-			best, noexec = m.Point, slices.Contains(m.Options, "noexec")
+			best, noexec = m.Point, slices.Contains(strings.Split(m.Options, ","), "noexec")
 		}
 	}
 	if !noexec {

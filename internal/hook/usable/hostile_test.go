@@ -13,6 +13,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
@@ -189,10 +190,9 @@ func TestMounts(t *testing.T) {
 37 24 0:47 / /run/c1/rootfs/usr rw - overlay overlay rw,lowerdir=/gone,upperdir=/var/l/4/fs
 damaged
 `
-	m := parseMounts(text)
-	composefs := parseMounts("24 1 0:9 / / ro - overlay composefs ro,lowerdir=/run/x\n" +
-		"40 24 0:9 /usr/lib64/libibverbs.so.1 /run/c4/rootfs/usr/lib64/libibverbs.so.1 ro - overlay composefs ro,lowerdir=/run/x\n")
-	if got := composefs.remote(composefs, "/run/c4/rootfs"); len(got) > 0 {
+	const composefs = "24 1 0:9 / / ro - overlay composefs ro,lowerdir=/run/x\n" +
+		"40 24 0:9 /usr/lib64/libibverbs.so.1 /run/c4/rootfs/usr/lib64/libibverbs.so.1 ro - overlay composefs ro,lowerdir=/run/x\n"
+	if got := remotePoints(composefs, composefs, "/run/c4/rootfs"); len(got) > 0 {
 		t.Errorf("libraries of the host, whose root is an overlay, are remote: %q", got)
 	}
 	const far = "/lazy/snapshots/l/1 /run/c1/rootfs/data /auto /run/c1/rootfs/usr"
@@ -200,7 +200,7 @@ damaged
 		"/run/c1/rootfs": "/net fs /run/c2/rootfs /run/c3/rootfs " + far,
 		"/run/c2/rootfs": "/net fs /run/c1/rootfs /run/c2/rootfs /run/c3/rootfs " + far, // over a file system of the network
 	} {
-		test.Eq(t, want, strings.Join(m.remote(m, root), " "), test.Sprintf("remote of %s", root))
+		test.Eq(t, want, strings.Join(remotePoints(text, text, root), " "), test.Sprintf("remote of %s", root))
 	}
 }
 
@@ -224,7 +224,11 @@ func FuzzBundle(f *testing.F) {
 func FuzzMounts(f *testing.F) {
 	f.Add("24 1 8:1 / / rw - ext4 /dev/sda rw\n31 24 0:41 / /a rw - overlay o rw,lowerdir=a:b,upperdir=c\n1 2 3 / /n r - nfs x y")
 	f.Fuzz(func(t *testing.T, text string) {
-		m := parseMounts(text)
-		m.remote(m, "/")
+		for m := range mountinfo.Parse(text) {
+			if !strings.HasPrefix(m.Point, "/") {
+				t.Errorf("%q: mounted at %q", text, m.Point)
+			}
+		}
+		remotePoints(text, text, "/")
 	})
 }
