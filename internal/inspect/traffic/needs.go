@@ -27,7 +27,7 @@ func ImageOf(version string) string {
 	return images + version
 }
 
-// Rights are what a test needs: in its namespace, and those that it reads in all namespaces.
+// Rights are what a test needs in its namespace.
 func Rights(namespace string) (out []authorizationv1.ResourceAttributes) {
 	in := func(group, resource, subresource string, verbs ...string) {
 		for _, verb := range verbs {
