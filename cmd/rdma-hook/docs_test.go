@@ -8,8 +8,8 @@ import (
 
 	"github.com/shoenig/test"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // What docs/hook.md shows must be what the hook takes and writes. Flags are in the reference page, which is generated.

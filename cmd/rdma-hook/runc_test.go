@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // These tests start real containers with runc: Debian's packages runc and

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // checkUse returns what the container can use of the HCAs of --hca. It takes at most half of the time that is left: a

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // The texts are those of Linux 6.12.

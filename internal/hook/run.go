@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podcgroup"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // Exit codes. A container runtime fails the start of the container for every code but ExitOK.

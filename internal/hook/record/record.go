@@ -5,7 +5,7 @@ package record
 import (
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // Version is the version of the report's format. It changes if a field is removed or gets another meaning. New fields

@@ -16,8 +16,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 func nothing(record.Report) error { return nil }

@@ -1,8 +1,8 @@
 package usable
 
 import (
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // CheckMemlock checks the locked memory of a process before it starts. has is its present limit. A runtime whose

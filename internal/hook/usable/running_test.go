@@ -16,10 +16,10 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // TestRunning: a process in a root of its own is checked like a container before its start.

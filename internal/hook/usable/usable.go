@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // Container is a container whose use of HCAs is checked.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // variables checks the variables in which libraries look for the names of HCAs. An HCA that is excluded may be missing.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // TestLogReports: a report is logged once, a bad outcome as an error, and then it
