@@ -191,7 +191,8 @@ func TestMounts(t *testing.T) {
 damaged
 `
 	const composefs = "24 1 0:9 / / ro - overlay composefs ro,lowerdir=/run/x\n" +
-		"40 24 0:9 /usr/lib64/libibverbs.so.1 /run/c4/rootfs/usr/lib64/libibverbs.so.1 ro - overlay composefs ro,lowerdir=/run/x\n"
+		"40 24 0:9 /usr/lib64/libibverbs.so.1 /run/c4/rootfs/usr/lib64/libibverbs.so.1 ro - overlay composefs " +
+		"ro,lowerdir=/run/x\n"
 	if got := remotePoints(composefs, composefs, "/run/c4/rootfs"); len(got) > 0 {
 		t.Errorf("libraries of the host, whose root is an overlay, are remote: %q", got)
 	}

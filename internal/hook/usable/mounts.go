@@ -21,8 +21,8 @@ var local = []string{
 
 // remotePoints returns the mount points of a mountinfo file whose file systems may not answer: those on FUSE and on the
 // network, overlays other than the roots of container and host, and these roots over such file systems. Whoever has
-// mounts of his own can mount an overlay over FUSE, and take the latter out of all lists. The layers of a root are paths
-// among the host's mounts.
+// mounts of his own can mount an overlay over FUSE, and take the latter out of all lists. The layers of a root are
+// paths among the host's mounts.
 func remotePoints(mounts, host, root string) []string {
 	var below, points []string
 	hostRoot := ""
