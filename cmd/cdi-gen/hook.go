@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 const defaultHookPath = "/usr/bin/rdma-hook"

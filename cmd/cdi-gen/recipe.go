@@ -15,9 +15,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -18,9 +18,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/install"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // hookFlags are the flags for the hook.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 )
 
 // unenforceable is the reason why no limit can be set for a container. It is not a fault.
@@ -100,13 +102,13 @@ func mounted(f Files, m membership, pid int) (cgroup, error) {
 	if err != nil {
 		return cgroup{}, wrap("read /proc/self/mountinfo", err)
 	}
-	for line := range strings.SplitSeq(text, "\n") {
-		root, mount, ok := parseMount(line, m.unified)
-		if !ok || !within(m.path, root) {
-			continue
+	for mount := range mountinfo.Parse(text) {
+		isOurs := mount.Kind == "cgroup2"
+		if !m.unified {
+			isOurs = mount.Kind == "cgroup" && slices.Contains(strings.Split(mount.FileSystemOptions, ","), "rdma")
 		}
-		c := cgroup{mount, strings.TrimPrefix(m.path, strings.TrimSuffix(root, "/")), m.unified}
-		if c.has(f, pid) {
+		c := cgroup{mount.Point, strings.TrimPrefix(m.path, strings.TrimSuffix(mount.Root, "/")), m.unified}
+		if isOurs && within(m.path, mount.Root) && c.has(f, pid) {
 			return c, nil
 		}
 	}
@@ -118,24 +120,6 @@ func (c cgroup) has(f Files, pid int) bool {
 	procs, err := f.Read(c.dir() + "/cgroup.procs")
 	return err == nil && slices.Contains(strings.Fields(procs), strconv.Itoa(pid))
 }
-
-// parseMount parses a line of /proc/self/mountinfo (proc_pid_mountinfo(5)). It returns which part of the hierarchy with
-// the rdma controller is mounted where. ok is false for other file systems.
-func parseMount(line string, unified bool) (root, mount string, ok bool) {
-	front, back, _ := strings.Cut(line, " - ")
-	kind, rest, _ := strings.Cut(back, " ")
-	_, options, _ := strings.Cut(rest, " ")
-	isV1 := kind == "cgroup" && slices.Contains(strings.Split(options, ","), "rdma")
-	fields := strings.Split(front, " ")
-	if unified && kind != "cgroup2" || !unified && !isV1 || len(fields) < 5 {
-		return "", "", false
-	}
-	root, mount = unescape.Replace(fields[3]), unescape.Replace(fields[4])
-	return root, mount, strings.HasPrefix(root, "/") && strings.HasPrefix(mount, "/")
-}
-
-// unescape decodes the characters that the kernel escapes in paths.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // enable enables the rdma controller for the cgroup, from the root down, as runtimes do for the controllers that they
 // know. The kernel refuses if it is not safe: if a cgroup has both processes and children.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // Files reads and writes files of /proc and of cgroup file systems. Errors are, or wrap, those of the system calls.

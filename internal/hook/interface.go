@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // CheckInterfaces returns an error that names each missing interface of the process's network namespace, and each

@@ -10,8 +10,8 @@ import (
 
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 func TestCheckInterfaces(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 func slot(n args.NodeOwner) string {

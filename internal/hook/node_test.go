@@ -10,9 +10,9 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // sysOf is sysfs of a fixture machine.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // ErrAway is in the error of a device that is not in the container's network namespace.

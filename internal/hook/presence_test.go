@@ -11,8 +11,8 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 type fakeDevices struct {

@@ -36,8 +36,8 @@ import (
 	"unicode"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

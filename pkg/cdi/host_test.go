@@ -11,11 +11,11 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/shoenig/test/must"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -16,7 +16,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -15,7 +15,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
@@ -27,6 +26,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/configschema"
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/generator"
 )

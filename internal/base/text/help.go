@@ -30,7 +30,7 @@ func Help(help string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// paragraphs returns the lines of a block of lines. If one without indentation is too long, all of them are one.
+// paragraphs returns the lines of a block of lines. If a prose line is too long, all prose lines are joined.
 func paragraphs(block string) []string {
 	lines := strings.Split(block, "\n")
 	prose := func(line string) bool { return line != "" && !strings.HasPrefix(line, " ") }

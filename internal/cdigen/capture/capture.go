@@ -1,5 +1,5 @@
-// Package capture takes the RDMA part of a host's sysfs into a tree: from a running host ([Host]), or from a tar that
-// somebody made of one ([Import]). [Scrub] then takes out what identifies the host.
+// Package capture takes the RDMA part of a running host's sysfs into a tree ([Host]). A [Scrubber] then takes out what
+// identifies the host.
 //
 // A capture has the RDMA devices with their ports, their character devices, the netdevs, every PCI function that is a
 // network, fabric or display device or an accelerator, all that stands above them up to the PCI root, and the links of

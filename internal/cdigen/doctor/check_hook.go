@@ -13,9 +13,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // hookUse is a hook in a spec.
@@ -171,7 +171,7 @@ func findNoexec(table, name string) string {
 	best, noexec := "", false
 	for m := range mountinfo.Parse(table) {
 		if (m.Point == "/" || strings.HasPrefix(name+"/", m.Point+"/")) && len(m.Point) >= len(best) {
-			best, noexec = m.Point, slices.Contains(m.Options, "noexec")
+			best, noexec = m.Point, slices.Contains(strings.Split(m.Options, ","), "noexec")
 		}
 	}
 	if !noexec {

@@ -15,7 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // starters lists the processes that start containers, which inherit their limits. It omits dockerd if dockerd uses a

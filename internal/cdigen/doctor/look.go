@@ -11,8 +11,8 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // LookCommand is the hidden command of cdi-gen that calls AnswerLooks.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/shoenig/test"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 func TestParseUnitSize(t *testing.T) {

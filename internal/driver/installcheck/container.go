@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // Container is what a container with a claim should have.

@@ -4,41 +4,12 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 )
 
 // maxMountinfo bounds the mounts of a process: a hundred bytes for each.
 const maxMountinfo = 16 << 20
-
-// mount is one line of mountinfo (proc_pid_mountinfo(5)).
-type mount struct {
-	device, point, kind, options string // device and options are those of the file system
-}
-
-type mounts []mount
-
-func parseMounts(text string) mounts {
-	var out mounts
-	for line := range strings.SplitSeq(text, "\n") {
-		front, back, _ := strings.Cut(line, " - ")
-		kind, rest, _ := strings.Cut(back, " ")
-		_, options, _ := strings.Cut(rest, " ")
-		fields := strings.SplitN(front, " ", 6)
-		if len(fields) > 4 && strings.HasPrefix(fields[4], "/") {
-			out = append(out, mount{fields[2], unescape(fields[4]), kind, options})
-		}
-	}
-	return out
-}
-
-// unescape decodes the characters that the kernel escapes in paths.
-func unescape(s string) string {
-	if strings.Contains(s, `\`) {
-		return escapes.Replace(s)
-	}
-	return s
-}
-
-var escapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // local are the file systems that always answer. An unknown one may not.
 var local = []string{
@@ -48,27 +19,28 @@ var local = []string{
 	"fusectl", "selinuxfs", "rpc_pipefs",
 }
 
-// remote returns the mount points whose file systems may not answer: those on FUSE and on the network, overlays other than
-// the roots of container and host, and these roots over such file systems. Whoever has mounts of his own can mount an
-// overlay over FUSE, and take the latter out of all lists. The layers of a root are paths among the host's mounts.
-func (m mounts) remote(host mounts, root string) []string {
+// remotePoints returns the mount points of a mountinfo file whose file systems may not answer: those on FUSE and on the
+// network, overlays other than the roots of container and host, and these roots over such file systems. Whoever has
+// mounts of his own can mount an overlay over FUSE, and take the latter out of all lists. The layers of a root are
+// paths among the host's mounts.
+func remotePoints(mounts, host, root string) []string {
 	var below, points []string
 	hostRoot := ""
-	for _, h := range host {
-		if h.point == "/" {
-			hostRoot = h.device
+	for h := range mountinfo.Parse(host) {
+		if h.Point == "/" {
+			hostRoot = h.Device
 		}
-		if !slices.Contains(local, h.kind) {
-			below = append(below, h.point)
+		if !slices.Contains(local, h.Kind) {
+			below = append(below, h.Point)
 		}
 	}
-	for _, c := range m {
-		isFar := !slices.Contains(local, c.kind)
-		if c.kind == "overlay" {
-			isFar = c.point != root && c.device != hostRoot || len(below) > 0 && isOver(c.options, below)
+	for m := range mountinfo.Parse(mounts) {
+		isFar := !slices.Contains(local, m.Kind)
+		if m.Kind == "overlay" {
+			isFar = m.Point != root && m.Device != hostRoot || len(below) > 0 && isOver(m.FileSystemOptions, below)
 		}
 		if isFar {
-			points = append(points, c.point)
+			points = append(points, m.Point)
 		}
 	}
 	return points
@@ -80,7 +52,7 @@ func isOver(options string, points []string) bool {
 	var layers []string
 	upper := "/"
 	for option := range strings.SplitSeq(options, ",") {
-		key, value, _ := strings.Cut(unescape(option), "=")
+		key, value, _ := strings.Cut(option, "=")
 		switch strings.TrimSuffix(key, "+") {
 		case "lowerdir", "datadir":
 			layers = append(layers, strings.Split(value, ":")...)

@@ -45,16 +45,16 @@ func OpenRoot(pid int, path string) (*Root, error) {
 	if err != nil {
 		return nil, wrap("read the container's mounts", err)
 	}
-	mounts := parseMounts(string(text))
+	mounts := string(text)
 	host := mounts
 	if path == "/" { // the container has its own mounts only, and an overlay's layers are on the host
 		if text, err = readFile("/proc/self/mountinfo", maxMountinfo); err != nil {
 			return nil, wrap("read the host's mounts", err)
 		}
-		host = parseMounts(string(text))
+		host = string(text)
 	}
-	remote := mounts.remote(host, path)
-	if isWithinAny(path, remote) {
+	far := remotePoints(mounts, host, path)
+	if isWithinAny(path, far) {
 		return nil, wrap("open the container's root", errRemote)
 	}
 	top, err := unix.Open(proc+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -68,11 +68,11 @@ func OpenRoot(pid int, path string) (*Root, error) {
 	}
 	r := &Root{fd: fd, opens: maxOpens, left: maxBytes}
 	at := "" // the prefix of mount points in the root
-	if path != "/" && len(remote) > 0 {
+	if path != "/" && len(far) > 0 {
 		if at, err = readlink(fd); err == nil && at != path { // the path had links
-			remote = mounts.remote(host, at)
+			far = remotePoints(mounts, host, at)
 		}
-		if err == nil && isWithinAny(at, remote) {
+		if err == nil && isWithinAny(at, far) {
 			err = errRemote
 		}
 		if err != nil {
@@ -80,7 +80,7 @@ func OpenRoot(pid int, path string) (*Root, error) {
 			return nil, wrap("open the container's root", err)
 		}
 	}
-	for _, point := range remote {
+	for _, point := range far {
 		if rest, ok := strings.CutPrefix(point, at+"/"); ok {
 			r.remote = append(r.remote, "/"+rest)
 		}

@@ -52,8 +52,8 @@ func allLinks() ([]netlink.Link, error) {
 	})
 }
 
-// eachLink calls visit with the interfaces of the thread's namespace until it returns false. One that cannot be read
-// has its name, its index and the type unreadable, so that it hides no other.
+// eachLink calls visit with the interfaces of the thread's namespace until it returns false. An unparsable interface is
+// passed as type unreadable; the list goes on.
 func eachLink(visit func(netlink.Link) (more bool)) error {
 	return ask(linkRequest(unix.NLM_F_DUMP, 0), maxAnswer, func(data []byte) bool { return visit(readLink(data)) })
 }

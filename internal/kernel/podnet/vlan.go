@@ -19,8 +19,8 @@ import (
 // vlanAlias returns the alias of the VLAN interfaces that the driver made.
 func (h *Host) vlanAlias() string { return h.owner + "/vlan" }
 
-// vlanPrefix begins their names; the kernel adds a number. It identifies one until it has its alias. A name made from
-// that of the interface below and the VLAN may be too long, or may exist.
+// vlanPrefix begins their names; the kernel adds a number. Until the alias is set, the prefix marks an interface as
+// the driver's. A name made from that of the interface below and the VLAN may be too long, or may exist.
 const vlanPrefix = transitPrefix + "vlan"
 
 // lowerLink is the interface of the host below that of a pod.

@@ -301,7 +301,7 @@ func (a *Attacher) finish(r *Record, n *plan.Network) error {
 }
 
 // Detach takes the interface of a record out of its pod, which has ended. It is idempotent. The address of an IPAM
-// stays for [Attacher.GiveBack]. No other pod gets this address while the pod may have the interface.
+// stays for [Attacher.Release]. No other pod gets this address while the pod may have the interface.
 func (a *Attacher) Detach(ctx context.Context, r Record) error { return a.detach(ctx, r, false) }
 
 // DetachRunning is Detach for a pod that goes on, such as one that waits for another interface.

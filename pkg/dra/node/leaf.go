@@ -174,7 +174,7 @@ func (l *leaves) heard(ctx context.Context, ports []leaf.Port) (map[int]networkd
 	return networkd.Read(ctx, l.netif, l.dial, indexes)
 }
 
-// hostFile reads the host's file, if it is a source. Its time is that of its last change, unless it says another one.
+// hostFile reads the host's file, if it is a source. A file without `time` gets its modification time.
 func (l *leaves) hostFile(sources []leaf.Source) (*v1alpha1.LinkTable, error) {
 	if !slices.Contains(sources, leaf.File) {
 		return nil, nil

@@ -13,12 +13,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // ReadPolicy reads and validates the configuration file of a site.

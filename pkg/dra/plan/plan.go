@@ -70,8 +70,7 @@ type Device struct {
 	Settings    Settings `json:"settings"`
 	// Limits bound what each container uses of each HCA of the device.
 	Limits Limits `json:"limits,omitzero"`
-	// VLAN is the VLAN of the pods that use the device, 0 for none. It is that of their network interface, also if this
-	// claim has none.
+	// VLAN is the VLAN of the pods that use the device, 0 for none. It is set even if this claim asks for no interface.
 	VLAN int `json:"vlan,omitempty"`
 	// Network is the network interface that the pod gets with the device, nil for none.
 	Network *Network `json:"network,omitempty"`

@@ -9,10 +9,10 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

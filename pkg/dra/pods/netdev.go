@@ -37,8 +37,8 @@ func NetdevOf(h *rdma.HCA) (string, error) {
 	return netdev, nil
 }
 
-// UsableInterface returns the interface of an HCA that claims of a mode can have on this host, and the one on top of
-// which theirs would be made, which is another one for a bond and a VLAN. If there is none, it returns the reason.
+// UsableInterface returns the interface of an HCA that claims of a mode can have on this host. on is the parent of the
+// pod's interface; for a bond or VLAN it differs from netdev. If there is none, the error is the reason.
 func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string, vlan int) (netdev, on string, err error) {
 	if netdev, err = NetdevOf(h); err == nil {
 		on, err = host.Usable(netdev, functionOf(h), mode, vlan)

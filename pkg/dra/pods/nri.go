@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // follow keeps the connection to the container runtime until ctx ends. Without NRI it returns at once.

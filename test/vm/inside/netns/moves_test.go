@@ -15,9 +15,9 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )

@@ -5,7 +5,7 @@ import (
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 func main() { _, _ = yaml.Marshal([]any{unix.EINVAL, args.Unlimited}) }
