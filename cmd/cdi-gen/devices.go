@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,23 +85,23 @@ var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{
 
 // unresolved returns an error for what a runtime refuses, nil if there is nothing.
 func unresolved(r *cdi.Registry) error {
-	byFiles := map[string][]string{} // the devices of a conflict, by its files
-	for _, c := range r.Conflicts {
-		key := strings.Join(c.Files, " and ")
-		byFiles[key] = append(byFiles[key], c.Name)
-	}
-	var errs []error
-	for _, files := range slices.Sorted(maps.Keys(byFiles)) {
-		errs = append(errs, invalidf("runtimes refuse %s, which more than one file defines: %s; remove all but one",
-			text.Some(byFiles[files], ", "), files))
-	}
+	errs := []error{refused(r)}
 	for _, f := range r.Faults {
 		if f.Unread {
-			errs = append(errs,
-				invalidf("no spec of %q was read: %s; remove files that are no CDI specs", f.File, f.Reason))
+			errs = append(errs, invalidf("what %q gives is not known: %s", f.File, f.Reason))
 			continue
 		}
 		errs = append(errs, invalidf("runtimes refuse %q: %s", f.File, f.Reason))
+	}
+	return errors.Join(errs...)
+}
+
+// refused returns an error for devices that several files of one directory define.
+func refused(r *cdi.Registry) error {
+	var errs []error
+	for _, c := range r.Conflicts {
+		errs = append(errs, invalidf("runtimes refuse %s, which more than one file defines: %s; remove all but one",
+			text.Some(c.Devices, ", "), strings.Join(c.Files, " and ")))
 	}
 	return errors.Join(errs...)
 }
@@ -170,24 +169,21 @@ func warnRivals(t *target, format cdi.Format, spec *specs.Spec, warn func(string
 			dirs = append(dirs, root+other)
 		}
 	}
-	ours := map[string]bool{}
-	for _, d := range spec.Devices {
-		ours[cdi.Qualified(spec.Kind, d.Name)] = true
-	}
-	twins := []string{filepath.Base(t.path(format)), filepath.Base(t.path(cdi.Twin(format)))}
-	for i, dir := range dirs {
-		defined := cdi.ReadRegistry(hostfs.DirFS("/"), dir).Files
-		for _, file := range slices.Sorted(maps.Keys(defined)) {
-			names := slices.DeleteFunc(defined[file], func(name string) bool { return !ours[name] })
-			if len(names) == 0 || i == 0 && slices.Contains(twins, filepath.Base(file)) {
-				continue
-			}
-			slices.Sort(names)
-			what := "runtimes refuse a device that two files of one directory define; remove one of them"
-			if i > 0 {
-				what = "of one device in both directories, runtimes take the one in " + cdi.DynamicDir
-			}
-			warn(fmt.Sprintf("%s also defines %s: %s", file, text.Some(names, ", "), what))
+	written := cdi.SpecFile{Spec: spec}
+	for _, f := range cdi.ReadDirs(hostfs.DirFS("/"), dirs...) {
+		if f.Path == filepath.Join(abs, filepath.Base(t.path(cdi.JSON))) ||
+			f.Path == filepath.Join(abs, filepath.Base(t.path(cdi.YAML))) {
+			continue // format says which of the two stays
 		}
+		defined := f.Devices()
+		names := slices.DeleteFunc(written.Devices(), func(name string) bool { return !slices.Contains(defined, name) })
+		if len(names) == 0 {
+			continue
+		}
+		what := "runtimes refuse a device that two files of one directory define; remove one of them"
+		if f.Dir != abs {
+			what = "of one device in both directories, runtimes take the one in " + cdi.DynamicDir
+		}
+		warn(fmt.Sprintf("%s also defines %s: %s", f.Path, text.Some(names, ", "), what))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -125,6 +124,10 @@ func (r *remover) remove(out *outputFlags) error {
 // other files, and names those that it cannot read and those that a missing hook would break. The removal of the package
 // calls it, so a broken file of somebody else is no error.
 func (r *remover) removeAll(dirs []string) error {
+	dirs, err := specDirs("/", dirs)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	found := false
 	kept := keptFiles{cmd: r.cmd}
@@ -148,7 +151,7 @@ func (r *remover) removeAll(dirs []string) error {
 			case !foreign && !errors.Is(err, fs.ErrNotExist) && base == cdi.SpecName(r.kind, ""): // by its name it is ours
 				errs = append(errs, err)
 			default:
-				kept.add(filepath.Join(dir, e.Name()))
+				kept.add(cdi.ReadFile(hostfs.DirFS("/"), filepath.Join(dir, e.Name())))
 			}
 			return nil
 		})
@@ -185,16 +188,15 @@ type keptFiles struct {
 
 const maxNamed = 20
 
-func (k *keptFiles) add(path string) {
-	spec, err := cdi.ReadSpec(path)
+func (k *keptFiles) add(f cdi.SpecFile) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !isLink(path): // removed with its twin, or by another program
-	case err != nil:
-		if k.unreadable++; k.unreadable <= maxNamed {
-			k.cmd.PrintErrf("warning: %q stays: it cannot be read as a CDI spec: %v\n", path, reason(err))
-		}
+	case f.Spec != nil:
+		k.addSpec(f.Path, f.Spec)
+	case errors.Is(f.Err, fs.ErrNotExist): // a link to nothing, or removed with its twin
 	default:
-		k.addSpec(path, spec)
+		if k.unreadable++; k.unreadable <= maxNamed {
+			k.cmd.PrintErrf("warning: %q stays: it cannot be read as a CDI spec: %v\n", f.Path, reason(f.Err))
+		}
 	}
 }
 
@@ -215,11 +217,6 @@ func (k *keptFiles) end() {
 	if more := k.unreadable - maxNamed; more > 0 {
 		k.cmd.PrintErrf("warning: %s more that cannot be read as CDI specs stay\n", text.Count(more, "file"))
 	}
-}
-
-func isLink(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // reason returns an error without the path.
