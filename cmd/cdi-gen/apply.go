@@ -78,7 +78,7 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 	var added string
 	text, err := ocibundle.Edit(old, func(spec *oci.Spec) error {
 		before := count(spec)
-		host := debugFS(cmd.Context(), a.root, hostfs.DirFS(a.root))
+		host := hostfs.DirFS(a.root)
 		found := cdi.ReadRegistry(host, a.dirs...)
 		err := misplaced(cmd, a.root, found, a.names()...)
 		if err == nil {

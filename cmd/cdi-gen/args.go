@@ -96,7 +96,7 @@ An HCA is a name of cdi-gen list, or its PCI address, with * and ?.`,
 }
 
 func printArgs(cmd *cobra.Command, host *hostFlags, l launcher) error {
-	snap, _, err := host.discover(cmd.Context())
+	snap, _, err := host.discover()
 	if err != nil {
 		return err
 	}

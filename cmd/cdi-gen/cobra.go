@@ -87,7 +87,7 @@ func completeDevice(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.S
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	snap, _, err := (&hostFlags{root: root}).discover(cmd.Context())
+	snap, _, err := (&hostFlags{root: root}).discover()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -39,7 +39,7 @@ they were written for.`,
 			if err != nil {
 				return err
 			}
-			found := cdi.ReadRegistry(debugFS(cmd.Context(), root, hostfs.DirFS(root)), dirs...)
+			found := cdi.ReadRegistry(hostfs.DirFS(root), dirs...)
 			if err := write(cmd.OutOrStdout(), found); err != nil {
 				return fmt.Errorf("write devices: %w", err)
 			}
@@ -117,7 +117,7 @@ func misplaced(cmd *cobra.Command, root string, found *cdi.Registry, names ...st
 			continue
 		}
 		if slots == nil {
-			snap, _, err := (&hostFlags{root: root}).discover(cmd.Context())
+			snap, _, err := (&hostFlags{root: root}).discover()
 			if err != nil {
 				cmd.PrintErrf("note: whether the specs fit the host's HCAs is not known: %v\n", err)
 				return nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -43,8 +42,6 @@ It writes nothing and needs no root. It lists what it could not check.`,
 			if host.Local {
 				host.User = thisUser()
 			}
-			host.Root = debugFS(cmd.Context(), root, host.Root)
-			host.Sys = debugFS(cmd.Context(), filepath.Join(root, "sys"), host.Sys)
 			report, err := doctor.Diagnose(cmd.Context(), host)
 			if err != nil {
 				return fmt.Errorf("%w; is the host's root directory at %q?", err, root)

@@ -63,7 +63,7 @@ func (r *recipe) findHook(ctx context.Context) (string, error) {
 		if !filepath.IsAbs(path) {
 			return "", usagef("--hook-path %q: want an absolute path on the host", path)
 		}
-		err := checkHook(r.host.files(ctx), path)
+		err := checkHook(r.host.files(), path)
 		if err == nil {
 			return path, nil
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,9 +49,7 @@ func (h *hostFlags) ownDir(out *outputFlags) error {
 }
 
 // files returns the files of the host. Symbolic links resolve as on the host.
-func (h *hostFlags) files(ctx context.Context) fs.ReadLinkFS {
-	return debugFS(ctx, h.root, hostfs.DirFS(h.root))
-}
+func (h *hostFlags) files() fs.ReadLinkFS { return hostfs.DirFS(h.root) }
 
 // below replaces the path on the host in an error by the path on this system.
 func (h *hostFlags) below(err error) error {
@@ -65,13 +62,13 @@ func (h *hostFlags) below(err error) error {
 // discover reads the host below the root. It returns the chosen devices and the number of other devices. It marks the
 // nodes that /dev lacks: sysfs shows the kernel's devices in every container, whatever nodes the container was given.
 // Where /dev is not below the root, or a node may not be looked at, the nodes count as there.
-func (h *hostFlags) discover(ctx context.Context) (snap *rdma.Snapshot, others int, err error) {
+func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
-	snap, err = rdma.Discover(debugFS(ctx, dir, sysfs.DirFS(dir)))
+	snap, err = rdma.Discover(sysfs.DirFS(dir))
 	if err != nil {
 		return nil, 0, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
 	}
-	if files := h.files(ctx); hostfs.HasDev(files) {
+	if files := h.files(); hostfs.HasDev(files) {
 		for _, n := range snap.Nodes() {
 			_, err := hostfs.Lstat(files, n.Path())
 			n.Missing = errors.Is(err, fs.ErrNotExist)

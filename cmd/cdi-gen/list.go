@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +36,7 @@ devices that a CDI spec has.`,
 			if err := checkKind(kind); err != nil {
 				return err
 			}
-			snap, _, err := host.discover(cmd.Context())
+			snap, _, err := host.discover()
 			if err != nil {
 				return err
 			}
@@ -88,11 +86,11 @@ func lacking(snap *rdma.Snapshot) error {
 
 // listNames prints the names of devices that a spec has and that give their HCA. It says which others there are.
 func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind string) error {
-	all, _, err := (&hostFlags{root: host.root}).discover(cmd.Context()) // a node may belong to an HCA that is not chosen
+	all, _, err := (&hostFlags{root: host.root}).discover() // a node may belong to an HCA that is not chosen
 	if err != nil {
 		return err
 	}
-	found := cdi.ReadRegistry(host.files(cmd.Context()), cdi.StaticDir, cdi.DynamicDir)
+	found := cdi.ReadRegistry(host.files(), cdi.StaticDir, cdi.DynamicDir)
 	slots := cdi.NewSlots(all)
 	var names, absent []string
 	var p purposes
@@ -119,23 +117,18 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 }
 
 func writeTable(w io.Writer, snap *rdma.Snapshot) error {
-	if len(snap.HCAs) == 0 {
-		return nil
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "IBDEV\tDEVICE\tPROTOCOL\tFUNCTION\tSTATE\tGBIT/S\tNETDEV\tNUMA\tNODES")
+	var rows [][]string
 	for i := range snap.HCAs {
-		h := &snap.HCAs[i]
-		fmt.Fprintln(tw, strings.Join(text.Cells(row(h, snap.NetnsMode)...), "\t"))
+		rows = append(rows, row(&snap.HCAs[i], snap.NetnsMode))
 	}
-	return tw.Flush()
+	return text.Table(w, "IBDEV\tDEVICE\tPROTOCOL\tFUNCTION\tSTATE\tGBIT/S\tNETDEV\tNUMA\tNODES", rows)
 }
 
-// row returns a line of the table. A dash stands for an unknown value.
+// row returns a line of the table, with "" for an unknown value.
 func row(h *rdma.HCA, mode rdma.NetnsMode) []string {
-	state, rate, netdev, numa := "-", "-", "-", "-"
+	var state, rate, netdev, numa string
 	if p := h.Port1(); p != nil {
-		state, netdev = dash(string(p.State)), dash(p.Netdev)
+		state, netdev = string(p.State), p.Netdev
 		if p.State == rdma.PortActive && p.RateMbps > 0 {
 			rate = strconv.FormatFloat(float64(p.RateMbps)/1000, 'f', -1, 64)
 		}
@@ -157,8 +150,6 @@ func row(h *rdma.HCA, mode rdma.NetnsMode) []string {
 	case mode == rdma.NetnsExclusive && len(nodes) > 0:
 		nodes[len(nodes)-1] += " (only with the host's network: exclusive network namespace mode)"
 	}
-	return []string{h.IBDev, h.Name, dash(string(h.Protocol)), string(h.Function), state, rate, netdev, numa,
-		dash(strings.Join(nodes, ","))}
+	return []string{h.IBDev, h.Name, string(h.Protocol), string(h.Function), state, rate, netdev, numa,
+		strings.Join(nodes, ",")}
 }
-
-func dash(s string) string { return cmp.Or(s, "-") }

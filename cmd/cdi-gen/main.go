@@ -36,7 +36,6 @@ const (
 	exitExclusive = 5
 	exitInvalid   = 6
 	exitDrift     = 7
-	exitMisfit    = 8
 	exitNotChosen = 9
 
 	exitWarnings = 10
@@ -56,7 +55,6 @@ var exitCodes = exitcode.List{
 	exitExclusive:  "the host is in exclusive network namespace mode",
 	exitInvalid:    "validate, devices: a runtime refuses a CDI spec, or a device that two files define",
 	exitDrift:      "generate --check, devices, apply: a spec does not fit the host",
-	exitMisfit:     "userspace --image: the image does not fit the host's libraries",
 	exitNotChosen:  "the flags choose none of the host's RDMA devices, or give them no name: an existing spec stays",
 	exitWarnings:   "doctor: there are warnings",
 	exitErrors:     "doctor: there are errors",
@@ -152,12 +150,6 @@ that works without capabilities:
 	}
 	// Cobra's own flag must not be used: it needs text/template, and the linker would then keep every method.
 	wanted := root.Flags().Bool("version", false, "print the version")
-	debug := root.PersistentFlags().Bool("debug", false, "name each file that is read, and why one is skipped")
-	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if *debug {
-			cmd.SetContext(withDebug(cmd.Context(), cmd.ErrOrStderr()))
-		}
-	}
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *wanted {
 			cmd.Println(version.String("cdi-gen"))

@@ -181,7 +181,6 @@ func (r *recipeFlags) mergeConfig(cmd *cobra.Command, set func(string) bool) (si
 // readConfig reads the file of the flag --config.
 func readConfig(cmd *cobra.Command, file string) (*hostconfig.Config, error) {
 	data, err := yamlread.Config.ReadArgument(file, cmd.InOrStdin())
-	debugRead(cmd.Context(), file, err)
 	if err != nil {
 		return nil, usagef("read --config: %w", err)
 	}
@@ -259,7 +258,7 @@ func (r *recipeFlags) siteFlags() (hostconfig.Container, error) {
 func (r *recipe) prerequisites(ctx context.Context) (cdi.HostOptions, error) {
 	opt := r.options
 	for _, m := range opt.Mounts {
-		if _, err := hostfs.Stat(r.host.files(ctx), m.HostPath); err != nil {
+		if _, err := hostfs.Stat(r.host.files(), m.HostPath); err != nil {
 			return opt, usagef("mount: %w; every container start would fail", r.host.below(err))
 		}
 	}
@@ -281,7 +280,7 @@ type outcome struct {
 
 // read reads the host and makes its spec. opt are those that prerequisites returned. It calls warn with each warning.
 func (r *recipe) read(ctx context.Context, opt cdi.HostOptions, warn func(string)) (*outcome, error) {
-	snap, others, err := r.host.discover(ctx)
+	snap, others, err := r.host.discover()
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +318,7 @@ func (r *recipe) spec(snap *rdma.Snapshot, opt cdi.HostOptions) (spec *specs.Spe
 // findLibraries returns the mounts of the host's RDMA user space for the HCAs of a snapshot.
 func (r *recipe) findLibraries(ctx context.Context, snap *rdma.Snapshot, warn func(string)) ([]cdi.Mount, error) {
 	mad := slices.ContainsFunc(r.options.Nodes, rdma.NodeClass.Privileged)
-	plan, err := findLibraries(r.host.files(ctx), snap, mad)
+	plan, err := findLibraries(r.host.files(), snap, mad)
 	if err != nil {
 		return nil, fmt.Errorf("--userspace host: %w", err)
 	}

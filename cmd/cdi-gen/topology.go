@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -50,7 +49,7 @@ their PF, which is where they sit.`,
 			if ascii {
 				lines = topology.ASCIILines
 			}
-			return showTopology(cmd.Context(), &host, func(t *topology.Topology) error {
+			return showTopology(&host, func(t *topology.Topology) error {
 				return write(cmd.OutOrStdout(), t, lines)
 			})
 		},
@@ -62,8 +61,8 @@ their PF, which is where they sit.`,
 	return cmd
 }
 
-func showTopology(ctx context.Context, host *hostFlags, write func(*topology.Topology) error) error {
-	snap, _, err := host.discover(ctx)
+func showTopology(host *hostFlags, write func(*topology.Topology) error) error {
+	snap, _, err := host.discover()
 	if err != nil {
 		return err
 	}
