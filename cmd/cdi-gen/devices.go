@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -29,11 +30,11 @@ directory define, which it refuses too, and devices that give another HCA than t
 they were written for.`,
 		Example: `  cdi-gen devices
   cdi-gen devices -o json | jq -r '.conflicts[]?.files[]'`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := devicesWriters[output]
 			if !ok {
-				return usagef("--output %q: want table, json, yaml or name", output)
+				return cli.Usagef("--output %q: want table, json, yaml or name", output)
 			}
 			dirs, err := specDirs(root, dirs)
 			if err != nil {
@@ -149,7 +150,7 @@ func (p *purposes) end(cmd *cobra.Command) error {
 			text.Some(p.unknown, ", "))
 	}
 	if len(p.wrong) > 0 {
-		return coded{exitDrift, fmt.Errorf("the host's HCAs have changed since the spec was written: %s; write the spec "+
+		return &cli.Coded{Code: exitDrift, Err: fmt.Errorf("the host's HCAs have changed since the spec was written: %s; write the spec "+
 			"again with cdi-gen generate --to", text.Some(p.wrong, "; "))}
 	}
 	return nil
@@ -163,11 +164,9 @@ func warnRivals(t *target, format cdi.Format, spec *specs.Spec, warn func(string
 		return // the write will fail with the reason
 	}
 	dirs := []string{abs}
-	for own, other := range map[string]string{cdi.StaticDir: cdi.DynamicDir, cdi.DynamicDir: cdi.StaticDir} {
-		// The directories of a host may stand below another root, as in a container.
-		if root, ok := strings.CutSuffix(abs, own); ok {
-			dirs = append(dirs, root+other)
-		}
+	if root, standard, ok := standardDir(abs); ok {
+		other := map[string]string{cdi.StaticDir: cdi.DynamicDir, cdi.DynamicDir: cdi.StaticDir}[standard]
+		dirs = append(dirs, filepath.Join(root, other))
 	}
 	written := cdi.SpecFile{Spec: spec}
 	for _, f := range cdi.ReadDirs(hostfs.DirFS("/"), dirs...) {

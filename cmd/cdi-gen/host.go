@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
@@ -35,13 +35,16 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 
 // ownDir returns an error if the spec of another root would go to a directory that the runtimes of this system read.
 func (h *hostFlags) ownDir(out *outputFlags) error {
+	if isLocal(h.root) {
+		return nil
+	}
 	to, err := filepath.Abs(out.path)
-	if root, e := filepath.Abs(h.root); e != nil || err != nil || root == "/" {
-		return cmp.Or(e, err)
+	if err != nil {
+		return err
 	}
 	for _, dir := range []string{to, filepath.Dir(to)} {
 		if own := runtimeconf.RunDir(dir); own == cdi.StaticDir || own == runtimeconf.RunDir(cdi.DynamicDir) {
-			return usagef("%s %s is of this system, and --host-root is %s: write to %s, or mount the host's %s there", out.flag,
+			return cli.Usagef("%s %s is of this system, and --host-root is %s: write to %s, or mount the host's %s there", out.flag,
 				out.path, h.root, filepath.Join(h.root, out.path), dir)
 		}
 	}
@@ -91,7 +94,7 @@ func (h *hostFlags) filter(snap *rdma.Snapshot) (err error) {
 	var chosen []rdma.HCA
 	if len(h.only) == 0 || len(only) > 0 { // to Select, no pattern means all
 		if chosen, err = cdi.Select(snap.HCAs, only, exclude); err != nil {
-			return coded{exitUsage, err}
+			return &cli.Coded{Code: exitUsage, Err: err}
 		}
 	}
 	ours := map[string]bool{"": true}

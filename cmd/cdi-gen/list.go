@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -27,11 +28,11 @@ devices that a CDI spec has.`,
 		Example: `  cdi-gen list
   cdi-gen list -o name
   cdi-gen list -o json | jq '.hcas[] | select(.protocol == "roce") | .ibdev'`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := listWriters[output]
 			if !ok {
-				return usagef("--output %q: want table, json, yaml or name", output)
+				return cli.Usagef("--output %q: want table, json, yaml or name", output)
 			}
 			if err := checkKind(kind); err != nil {
 				return err
@@ -65,7 +66,7 @@ var listWriters = map[string]func(io.Writer, *rdma.Snapshot) error{
 // listed returns what the exit code of list says of the devices.
 func listed(snap *rdma.Snapshot) error {
 	if len(snap.Usable()) == 0 {
-		return coded{exitNothing, errors.Join(lacking(snap), cdi.ErrNoDevices)}
+		return &cli.Coded{Code: exitNothing, Err: errors.Join(lacking(snap), cdi.ErrNoDevices)}
 	}
 	return partial(snap, lacking(snap))
 }
@@ -111,7 +112,7 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 	err = fmt.Errorf("no spec in %s or %s has %s; cdi-gen generate --to %[1]s writes one", cdi.StaticDir, cdi.DynamicDir,
 		text.Some(absent, ", "))
 	if len(names) == 0 {
-		return coded{exitUnresolved, errors.Join(p.end(cmd), err)}
+		return &cli.Coded{Code: exitUnresolved, Err: errors.Join(p.end(cmd), err)}
 	}
 	return errors.Join(p.end(cmd), partial(snap, errors.Join(lacking(snap), err)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -33,7 +34,7 @@ With --all, remove every spec of the kind in the directories that runtimes read,
 whatever its file's name. Stop cdi-gen watch first, which would write it again.`,
 		Example: `  cdi-gen remove --from /etc/cdi
   cdi-gen remove --all --dry-run`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkKind(kind); err != nil {
 				return err
@@ -41,13 +42,13 @@ whatever its file's name. Stop cdi-gen watch first, which would write it again.`
 			r := remover{cmd: cmd, kind: kind, dryRun: dryRun}
 			switch set := cmd.Flags().Changed; {
 			case all && set("from"):
-				return usagef("--all looks in the directories of --spec-dir: give it without --from")
+				return cli.Usagef("--all looks in the directories of --spec-dir: give it without --from")
 			case all:
 				return r.removeAll(dirs)
 			case set("spec-dir"):
-				return usagef("--spec-dir is for --all: name a single directory with --from")
+				return cli.Usagef("--spec-dir is for --all: name a single directory with --from")
 			case out.toStdout():
-				return usagef("remove needs a file, or its directory: name it with --from")
+				return cli.Usagef("remove needs a file, or its directory: name it with --from")
 			}
 			return r.remove(&out)
 		},
@@ -110,7 +111,7 @@ func (r *remover) remove(out *outputFlags) error {
 		return err
 	}
 	if !removed {
-		missing := coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", r.kind, out.path)}
+		missing := &cli.Coded{Code: exitNothing, Err: fmt.Errorf("no spec of kind %s in %s", r.kind, out.path)}
 		if t.named {
 			return missing
 		}
@@ -167,7 +168,7 @@ func (r *remover) removeAll(dirs []string) error {
 	if err := errors.Join(errs...); err != nil || found {
 		return err
 	}
-	return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", r.kind, strings.Join(dirs, " and "))}
+	return &cli.Coded{Code: exitNothing, Err: fmt.Errorf("no spec of kind %s in %s", r.kind, strings.Join(dirs, " and "))}
 }
 
 // specBase splits the name of a spec's file. The format of any other file is "".

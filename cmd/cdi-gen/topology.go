@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
@@ -36,14 +37,14 @@ their PF, which is where they sit.`,
 		Example: `  cdi-gen topology
   cdi-gen topology -o svg > topology.svg
   cdi-gen topology -o json | jq -r '.devices[] | "\(.name) \(.numaNode)"'`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := topologyWriters[output]
 			if !ok {
-				return usagef("--output %q: want tree, matrix, svg, json or yaml", output)
+				return cli.Usagef("--output %q: want tree, matrix, svg, json or yaml", output)
 			}
 			if ascii && output != "" && output != "tree" {
-				return usagef("--ascii is for the tree only, and --output is %s", output)
+				return cli.Usagef("--ascii is for the tree only, and --output is %s", output)
 			}
 			lines := topology.BoxLines
 			if ascii {
@@ -73,7 +74,7 @@ func showTopology(host *hostFlags, write func(*topology.Topology) error) error {
 		}
 	}
 	if len(snap.HCAs) == 0 {
-		return coded{exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
+		return &cli.Coded{Code: exitNothing, Err: errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
 			"list --help")}
 	}
 	snap.Problems = append(snap.Problems, t.Problems...)

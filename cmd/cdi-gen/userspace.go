@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/userspace"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -27,11 +28,11 @@ func newUserspace() *cobra.Command {
 libraries, the providers of its HCAs, and the names of these. It also shows the glibc
 that an image needs for them.`,
 		Example: `  cdi-gen userspace`,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := userspaceWriters[output]
 			if !ok {
-				return usagef("--output %q: want table, json or yaml", output)
+				return cli.Usagef("--output %q: want table, json or yaml", output)
 			}
 			snap, _, err := host.discover()
 			if err != nil {
@@ -57,7 +58,7 @@ that an image needs for them.`,
 func findLibraries(host fs.ReadLinkFS, snap *rdma.Snapshot, mad bool) (*userspace.Plan, error) {
 	machine, ok := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 	if !ok {
-		return nil, usagef("the host's RDMA libraries are not known on %s", runtime.GOARCH)
+		return nil, cli.Usagef("the host's RDMA libraries are not known on %s", runtime.GOARCH)
 	}
 	var drivers []string
 	for _, h := range snap.Usable() {

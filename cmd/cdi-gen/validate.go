@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -26,10 +27,10 @@ A directory means all files in it that end in .json, .yaml or .yml; - is standar
 		Example: "  cdi-gen validate /etc/cdi /var/run/cdi",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("name at least one file or directory")
+				return cli.Usagef("name at least one file or directory")
 			}
 			if slices.Contains(args, "") { // "" would mean the working directory
-				return usagef("an empty argument; is a variable of the shell not set?")
+				return cli.Usagef("an empty argument; is a variable of the shell not set?")
 			}
 			return nil
 		},
@@ -55,7 +56,7 @@ func validateStdin(cmd *cobra.Command) error {
 	}
 	spec, err := cdi.ParseSpec(data)
 	if err != nil {
-		return fmt.Errorf("validate -: %w", coded{exitInvalid, err})
+		return fmt.Errorf("validate -: %w", &cli.Coded{Code: exitInvalid, Err: err})
 	}
 	return printValid(cmd.OutOrStdout(), "standard input", spec)
 }
@@ -115,7 +116,7 @@ func fault(f cdi.SpecFile) error {
 	case f.Unread():
 		return f.Err
 	case f.Err != nil:
-		return coded{exitInvalid, f.Err}
+		return &cli.Coded{Code: exitInvalid, Err: f.Err}
 	case f.Mode.Perm()&0o004 == 0:
 		return invalidf("mode %04o hides it from rootless podman: chmod 0644 it", f.Mode.Perm())
 	}
@@ -123,5 +124,5 @@ func fault(f cdi.SpecFile) error {
 }
 
 func invalidf(format string, args ...any) error {
-	return coded{exitInvalid, fmt.Errorf(format, args...)}
+	return &cli.Coded{Code: exitInvalid, Err: fmt.Errorf(format, args...)}
 }
