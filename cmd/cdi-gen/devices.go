@@ -76,7 +76,7 @@ var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{
 	"yaml": func(w io.Writer, r *cdi.Registry) error { return text.YAML(w, r) },
 	"name": func(w io.Writer, r *cdi.Registry) error {
 		for _, d := range r.Devices {
-			if _, err := fmt.Fprintln(w, text.Terminal(d.Name)); err != nil {
+			if _, err := fmt.Fprintln(w, d.Name); err != nil {
 				return err
 			}
 		}

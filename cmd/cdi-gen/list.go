@@ -100,7 +100,7 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 		if d, err := found.Find(name); err != nil {
 			absent = append(absent, name)
 		} else if p.fits(d, slots) {
-			names = append(names, text.Terminal(name)+"\n")
+			names = append(names, name+"\n")
 		}
 	}
 	if _, err := io.WriteString(cmd.OutOrStdout(), strings.Join(names, "")); err != nil {

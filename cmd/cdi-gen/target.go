@@ -25,12 +25,6 @@ func (o *outputFlags) register(f *pflag.FlagSet) {
 	o.flag = "--to"
 	f.StringVar(&o.path, "to", "", "`DIR|FILE` to write, .json or .yaml (default -, stdout)")
 	f.StringVarP(&o.format, "output", "o", "", "`FORMAT`: json or yaml (default by --to, else yaml)")
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "format" { // scripts with the flag's first name keep their meaning
-			name = "output"
-		}
-		return pflag.NormalizedName(name)
-	})
 }
 
 // toStdout reports whether the spec is printed.
