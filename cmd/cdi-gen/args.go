@@ -89,10 +89,6 @@ An HCA is a name of cdi-gen list, or its PCI address, with * and ?.`,
 	f := cmd.Flags()
 	f.StringVar(&host.root, "host-root", "/", "`DIR` that holds the host's sys")
 	f.StringVar(&name, "for", "", "`LAUNCHER`: "+strings.Join(known, ", "))
-	complete := cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc("for", complete); err != nil {
-		panic(err) // the flag does not exist
-	}
 	return cmd
 }
 
@@ -102,7 +98,7 @@ func printArgs(cmd *cobra.Command, host *hostFlags, l launcher) error {
 		return err
 	}
 	if len(snap.HCAs) == 0 {
-		return &cli.Coded{Code: exitNothing, Err: cdi.ErrNoDevices}
+		return coded(exitNothing, cdi.ErrNoDevices)
 	}
 	if snap.NetnsMode == rdma.NetnsExclusive {
 		cmd.PrintErrln("note: this host is in exclusive network namespace mode: only a container in the host's network " +

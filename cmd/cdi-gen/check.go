@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -38,9 +37,9 @@ func drift(cmd *cobra.Command, d *outcome, t *target, format cdi.Format) error {
 		}
 	}
 	if reasons != nil {
-		return &cli.Coded{Code: exitDrift, Err: fmt.Errorf("%s does not fit the host: %s; run generate --to, or let cdi-gen watch "+
+		return coded(exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --to, or let cdi-gen watch "+
 			"keep it right",
-			t.path(format), strings.Join(reasons, ", "))}
+			t.path(format), strings.Join(reasons, ", ")))
 	}
 	cmd.PrintErrf("%s fits the host\n", t.path(format))
 	if d.spec == nil {

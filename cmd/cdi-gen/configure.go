@@ -54,7 +54,7 @@ ending .cdi-gen-backup. A runtime without CDI is refused.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := c.run(cmd, args[0])
 			if errors.Is(err, configure.ErrRefused) {
-				return &cli.Coded{Code: exitRefused, Err: fmt.Errorf("%s: %w", args[0], err)}
+				return coded(exitRefused, fmt.Errorf("%s: %w", args[0], err))
 			}
 			return err
 		},
@@ -109,7 +109,8 @@ func (c *configureFlags) rootOnly(runtime, file string, err error) error {
 	if runtime == runtimes.Docker {
 		rootless = "; a rootless dockerd has its own file, ~/.config/docker/daemon.json"
 	}
-	return &cli.Coded{Code: exitRefused, Err: fmt.Errorf("%w; only root can change %s: run the same command with sudo%s", err, file, rootless)}
+	return coded(exitRefused,
+		fmt.Errorf("%w; only root can change %s: run the same command with sudo%s", err, file, rootless))
 }
 
 // next prints the commands that are left to the user. dirs are the directories that the runtime reads.

@@ -150,8 +150,8 @@ func (p *purposes) end(cmd *cobra.Command) error {
 			text.Some(p.unknown, ", "))
 	}
 	if len(p.wrong) > 0 {
-		return &cli.Coded{Code: exitDrift, Err: fmt.Errorf("the host's HCAs have changed since the spec was written: %s; write the spec "+
-			"again with cdi-gen generate --to", text.Some(p.wrong, "; "))}
+		return coded(exitDrift, fmt.Errorf("the host's HCAs have changed since the spec was written: %s; write the spec "+
+			"again with cdi-gen generate --to", text.Some(p.wrong, "; ")))
 	}
 	return nil
 }

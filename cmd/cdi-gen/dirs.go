@@ -50,15 +50,16 @@ func specDirs(root string, dirs []string) ([]string, error) {
 	return out, nil
 }
 
-// dirFault says why runtimes do not read a directory of specs, by any configuration. It is nil for a good one.
-func dirFault(dir runtimes.Dir) error {
+// dirFault says why runtimes do not read a directory of specs below a root, by any configuration. It is nil for a good
+// one.
+func dirFault(root string, dir runtimes.Dir) error {
+	name := filepath.Join(root, dir.Path)
 	switch dir.State {
 	case runtimes.DirLink:
 		return invalidf("%q is a symbolic link: runtimes with a CDI library before %s do not follow it, and find no "+
-			"device there; put a directory in its place", dir.Path, runtimes.FollowsLink)
+			"device there; put a directory in its place", name, runtimes.FollowsLink)
 	case runtimes.DirOther:
-		return invalidf("%q is no directory: runtimes find no device there, and some read no other directory either",
-			dir.Path)
+		return invalidf("%q is no directory: runtimes find no device there, and some read no other directory either", name)
 	}
 	return nil
 }
@@ -69,7 +70,7 @@ func judgeDirs(cmd *cobra.Command, root string, dirs []string) error {
 	host := hostfs.DirFS(root)
 	var errs []error
 	for _, dir := range runtimeconf.Stat(host, dirs...) {
-		errs = append(errs, dirFault(dir))
+		errs = append(errs, dirFault(root, dir))
 		if _, _, standard := standardDir(dir.Path); !standard || dir.State == runtimes.DirMissing {
 			continue
 		}
@@ -112,7 +113,7 @@ func (r *request) checkOutput(t *target, warn func(string)) error {
 	host := hostfs.DirFS(root)
 	states := runtimeconf.Stat(host, cdi.StaticDir, cdi.DynamicDir)
 	for _, state := range states {
-		if err := dirFault(state); err != nil && state.Path == dir {
+		if err := dirFault(root, state); err != nil && state.Path == dir {
 			warn(err.Error())
 		}
 	}

@@ -2,52 +2,24 @@ package main
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// complete sets the completions of flags.
-func complete(root *cobra.Command) {
-	values := map[string][]string{
-		"names": words(cdi.NameStrategies), "nodes": words(rdma.NodeClasses),
-		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
-		"memlock": {"unlimited"}, "on-denied": words(args.OnDeniedValues),
-		"kind": {cdi.KindHCA}, "on-unusable": words(args.OnUnusableValues),
-	}
-	specs := []string{string(cdi.JSON), string(cdi.YAML)}
-	formats := map[string][]string{
-		"generate": specs, "watch": specs,
-		"list": slices.Sorted(maps.Keys(listWriters)), "doctor": slices.Sorted(maps.Keys(doctorWriters)),
-		"devices":   slices.Sorted(maps.Keys(devicesWriters)),
-		"topology":  slices.Sorted(maps.Keys(topologyWriters))[1:], // without the default, which has no name
-		"userspace": slices.Sorted(maps.Keys(userspaceWriters)),
-	}
+// completeDevices makes the shells offer the host's devices for the flags that choose some.
+func completeDevices(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			list := values[f.Name]
-			if f.Name == "output" {
-				list = formats[cmd.Name()]
+		for _, flag := range []string{"device", "exclude"} {
+			if cmd.Flags().Lookup(flag) == nil {
+				continue
 			}
-			do := cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
-			if f.Name == "device" || f.Name == "exclude" {
-				do = completeDevice
-			} else if list == nil {
-				return
+			if err := cmd.RegisterFlagCompletionFunc(flag, completeDevice); err != nil {
+				panic(err) // it has a completion already
 			}
-			if err := cmd.RegisterFlagCompletionFunc(f.Name, do); err != nil {
-				panic(err) // the flag does not exist, or already has a completion
-			}
-		})
+		}
 	}
 }
 

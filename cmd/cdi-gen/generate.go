@@ -74,8 +74,8 @@ type outcome struct {
 	spec *specs.Spec
 	snap *rdma.Snapshot // of the chosen devices
 	left error          // which devices were omitted, and why
-	// passed means that the host has other devices, and that the flags must choose one.
-	passed bool
+	// unchosen means that --device and --exclude leave out devices of the host, and that --allow-absent is not set.
+	unchosen bool
 }
 
 // make reads the host and makes its spec. It calls warn with each warning.
@@ -96,12 +96,12 @@ func (r *request) make(warn func(string)) (*outcome, error) {
 		opt.Mounts = slices.Concat(opt.Mounts, mounts)
 	}
 	devices, left := cdi.HostDevices(snap, opt)
-	d := &outcome{snap: snap, left: left, passed: others > 0 && !r.host.allowAbsent}
+	d := &outcome{snap: snap, left: left, unchosen: others > 0 && !r.host.allowAbsent}
 	if len(devices) == 0 {
 		return d, nil
 	}
 	if snap.NetnsMode == rdma.NetnsExclusive && !r.allowExclusive {
-		return nil, &cli.Coded{Code: exitExclusive, Err: errors.New(exclusiveAdvice)}
+		return nil, coded(exitExclusive, errors.New(exclusiveAdvice))
 	}
 	if d.spec, err = cdi.NewSpec(r.kind, devices); err != nil {
 		return nil, err
@@ -213,11 +213,11 @@ func (d *outcome) absent() (gone bool, why error) {
 	case len(d.snap.Problems) > 0:
 		return false, fmt.Errorf("the RDMA devices could not be read: %w", problems(d.snap, d.left))
 	case errors.Is(d.left, cdi.ErrNoneListed):
-		return false, &cli.Coded{Code: exitNotChosen, Err: fmt.Errorf("%w; choose others with --names and --nodes", d.left)}
-	case d.passed:
-		return false, &cli.Coded{Code: exitNotChosen, Err: fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left)}
+		return false, coded(exitNotChosen, fmt.Errorf("%w; choose others with --names and --nodes", d.left))
+	case d.unchosen:
+		return false, coded(exitNotChosen, fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left))
 	}
-	return true, &cli.Coded{Code: exitNothing, Err: d.left}
+	return true, coded(exitNothing, d.left)
 }
 
 // problems joins the errors of unreadable and omitted devices.
@@ -232,7 +232,7 @@ func problems(snap *rdma.Snapshot, left error) error {
 // partial returns an error with its own exit code if devices were omitted.
 func partial(snap *rdma.Snapshot, left error) error {
 	if err := problems(snap, left); err != nil {
-		return &cli.Coded{Code: exitPartial, Err: fmt.Errorf("some devices are left out or incomplete: %w", err)}
+		return coded(exitPartial, fmt.Errorf("some devices are left out or incomplete: %w", err))
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
@@ -33,8 +32,8 @@ func (r *request) findHook() (string, error) {
 		}
 		errs = append(errs, r.host.below(err))
 	}
-	return "", &cli.Coded{Code: exitHook, Err: fmt.Errorf("find the hook that raises the locked memory limit: %w; install "+
-		"rdma-hook, name it with --hook-path, or do without it with --no-hook", errors.Join(errs...))}
+	return "", coded(exitHook, fmt.Errorf("find the hook that raises the locked memory limit: %w; install "+
+		"rdma-hook, name it with --hook-path, or do without it with --no-hook", errors.Join(errs...)))
 }
 
 // checkHook rejects a hook that a runtime cannot run. As root it also rejects a hook that a user can replace, because

@@ -44,8 +44,8 @@ func (h *hostFlags) ownDir(out *outputFlags) error {
 	}
 	for _, dir := range []string{to, filepath.Dir(to)} {
 		if own := runtimeconf.RunDir(dir); own == cdi.StaticDir || own == runtimeconf.RunDir(cdi.DynamicDir) {
-			return cli.Usagef("%s %s is of this system, and --host-root is %s: write to %s, or mount the host's %s there", out.flag,
-				out.path, h.root, filepath.Join(h.root, out.path), dir)
+			return cli.Usagef("%s %s is of this system, and --host-root is %s: write to %s, or mount the host's %s there",
+				out.flag, out.path, h.root, filepath.Join(h.root, out.path), dir)
 		}
 	}
 	return nil
@@ -94,7 +94,7 @@ func (h *hostFlags) filter(snap *rdma.Snapshot) (err error) {
 	var chosen []rdma.HCA
 	if len(h.only) == 0 || len(only) > 0 { // to Select, no pattern means all
 		if chosen, err = cdi.Select(snap.HCAs, only, exclude); err != nil {
-			return &cli.Coded{Code: exitUsage, Err: err}
+			return coded(exitUsage, err)
 		}
 	}
 	ours := map[string]bool{"": true}

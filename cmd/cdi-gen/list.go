@@ -66,7 +66,7 @@ var listWriters = map[string]func(io.Writer, *rdma.Snapshot) error{
 // listed returns what the exit code of list says of the devices.
 func listed(snap *rdma.Snapshot) error {
 	if len(snap.Usable()) == 0 {
-		return &cli.Coded{Code: exitNothing, Err: errors.Join(lacking(snap), cdi.ErrNoDevices)}
+		return coded(exitNothing, errors.Join(lacking(snap), cdi.ErrNoDevices))
 	}
 	return partial(snap, lacking(snap))
 }
@@ -112,7 +112,7 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 	err = fmt.Errorf("no spec in %s or %s has %s; cdi-gen generate --to %[1]s writes one", cdi.StaticDir, cdi.DynamicDir,
 		text.Some(absent, ", "))
 	if len(names) == 0 {
-		return &cli.Coded{Code: exitUnresolved, Err: errors.Join(p.end(cmd), err)}
+		return coded(exitUnresolved, errors.Join(p.end(cmd), err))
 	}
 	return errors.Join(p.end(cmd), partial(snap, errors.Join(lacking(snap), err)))
 }

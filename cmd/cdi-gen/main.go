@@ -67,6 +67,9 @@ func newExitCodes() *cobra.Command {
 // errSaid is an error that the output has said already.
 var errSaid = errors.New("the output says what is wrong")
 
+// coded gives an error an exit code.
+func coded(code int, err error) error { return &cli.Coded{Code: code, Err: err} }
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
@@ -105,6 +108,6 @@ that works without capabilities:
 		newExitCodes())
 	cli.AddVersion(root, "cdi-gen")
 	refuseEmpty(root)
-	complete(root)
+	completeDevices(root)
 	return root
 }

@@ -111,11 +111,11 @@ func (r *remover) remove(out *outputFlags) error {
 		return err
 	}
 	if !removed {
-		missing := &cli.Coded{Code: exitNothing, Err: fmt.Errorf("no spec of kind %s in %s", r.kind, out.path)}
+		missing := coded(exitNothing, fmt.Errorf("no spec of kind %s in %s", r.kind, out.path))
 		if t.named {
 			return missing
 		}
-		return cmp.Or(t.spare(cdi.YAML), t.spare(cdi.JSON), error(missing))
+		return cmp.Or(t.spare(cdi.YAML), t.spare(cdi.JSON), missing)
 	}
 	r.cmd.PrintErrf("%s the spec of kind %s from %s\n", r.took(), r.kind, out.path)
 	return nil
@@ -168,7 +168,7 @@ func (r *remover) removeAll(dirs []string) error {
 	if err := errors.Join(errs...); err != nil || found {
 		return err
 	}
-	return &cli.Coded{Code: exitNothing, Err: fmt.Errorf("no spec of kind %s in %s", r.kind, strings.Join(dirs, " and "))}
+	return coded(exitNothing, fmt.Errorf("no spec of kind %s in %s", r.kind, strings.Join(dirs, " and ")))
 }
 
 // specBase splits the name of a spec's file. The format of any other file is "".

@@ -74,8 +74,8 @@ func showTopology(host *hostFlags, write func(*topology.Topology) error) error {
 		}
 	}
 	if len(snap.HCAs) == 0 {
-		return &cli.Coded{Code: exitNothing, Err: errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
-			"list --help")}
+		return coded(exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen "+
+			"list --help"))
 	}
 	snap.Problems = append(snap.Problems, t.Problems...)
 	return partial(snap, nil)

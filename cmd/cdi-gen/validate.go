@@ -56,7 +56,7 @@ func validateStdin(cmd *cobra.Command) error {
 	}
 	spec, err := cdi.ParseSpec(data)
 	if err != nil {
-		return fmt.Errorf("validate -: %w", &cli.Coded{Code: exitInvalid, Err: err})
+		return fmt.Errorf("validate -: %w", coded(exitInvalid, err))
 	}
 	return printValid(cmd.OutOrStdout(), "standard input", spec)
 }
@@ -116,7 +116,7 @@ func fault(f cdi.SpecFile) error {
 	case f.Unread():
 		return f.Err
 	case f.Err != nil:
-		return &cli.Coded{Code: exitInvalid, Err: f.Err}
+		return coded(exitInvalid, f.Err)
 	case f.Mode.Perm()&0o004 == 0:
 		return invalidf("mode %04o hides it from rootless podman: chmod 0644 it", f.Mode.Perm())
 	}
@@ -124,5 +124,5 @@ func fault(f cdi.SpecFile) error {
 }
 
 func invalidf(format string, args ...any) error {
-	return &cli.Coded{Code: exitInvalid, Err: fmt.Errorf(format, args...)}
+	return coded(exitInvalid, fmt.Errorf(format, args...))
 }

@@ -217,7 +217,8 @@ const (
 	CRIODropIns = "/etc/crio/crio.conf.d"
 )
 
-// readCRIO reads crio.conf and its drop-ins, and the flags and variables of CRI-O. The last file that names directories wins.
+// readCRIO reads crio.conf and its drop-ins, and the flags and variables of CRI-O. The last file that names directories
+// wins.
 func (c *Config) readCRIO(host Host) error {
 	d := host.started("crio", "crio.service")
 	c.Main = last(d.args.values("--config", "-c"), cmp.Or(d.env["CONTAINER_CONFIG"], CRIOFile))
