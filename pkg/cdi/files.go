@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -47,7 +48,10 @@ func (f *SpecFile) Devices() (names []string) {
 // ReadDirs reads the files of directories that end in .json, .yaml or .yml, in the order of the directories and of
 // their names. A missing directory has none. A directory that cannot be read is a SpecFile whose Path is Dir.
 func ReadDirs(host fs.ReadLinkFS, dirs ...string) (files []SpecFile) {
-	for _, dir := range dirs {
+	for i, dir := range dirs {
+		if slices.Contains(dirs[:i], dir) {
+			continue
+		}
 		entries, err := hostfs.ReadDir(host, dir, hostfs.MaxEntries)
 		if errors.Is(err, hostfs.ErrTooMany) {
 			err = fmt.Errorf("%w; remove files that are no CDI specs", err)
