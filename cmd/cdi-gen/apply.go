@@ -10,8 +10,8 @@ import (
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/ocibundle"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -37,17 +37,17 @@ nothing on an error. A second apply changes nothing.`,
   cdi-gen apply . --device rdma.dev/hca=mlx5_0 --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usagef("name the directory of one bundle")
+				return cli.Usagef("name the directory of one bundle")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(a.devices) == 0 {
-				return usagef("name the devices with --device; cdi-gen devices -o name lists them")
+				return cli.Usagef("name the devices with --device; cdi-gen devices -o name lists them")
 			}
 			err := a.run(cmd, args[0])
 			if errors.Is(err, cdi.ErrUnresolved) {
-				return coded{exitUnresolved, fmt.Errorf("%w; cdi-gen devices shows what the specs have", err)}
+				return coded(exitUnresolved, fmt.Errorf("%w; cdi-gen devices shows what the specs have", err))
 			}
 			return err
 		},
@@ -75,19 +75,13 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 		return err
 	}
 	file := filepath.Join(dir, ocibundle.Config)
-	var added string
 	text, err := ocibundle.Edit(old, func(spec *oci.Spec) error {
-		before := count(spec)
-		host := debugFS(cmd.Context(), a.root, hostfs.DirFS(a.root))
+		host := hostfs.DirFS(a.root)
 		found := cdi.ReadRegistry(host, a.dirs...)
-		err := misplaced(cmd, a.root, found, a.names()...)
-		if err == nil {
-			err = found.Inject(spec, a.root, a.names()...)
+		if err := misplaced(cmd, a.root, found, a.names()...); err != nil {
+			return err
 		}
-		after := count(spec)
-		added = fmt.Sprintf("%s, %s, %s", text.Count(after.nodes-before.nodes, "device node"),
-			text.Count(after.mounts-before.mounts, "mount"), text.Count(after.hooks-before.hooks, "hook"))
-		return err
+		return found.Inject(spec, a.root, a.names()...)
 	})
 	if err != nil {
 		return fmt.Errorf("change %q: %w", file, err)
@@ -102,7 +96,7 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 	if err := b.Replace(text); err != nil {
 		return err
 	}
-	cmd.PrintErrf("%s written: %s more\n", file, added)
+	cmd.PrintErrf("%s written\n", file)
 	return nil
 }
 
@@ -116,18 +110,4 @@ func (a *applyFlags) names() []string {
 		}
 	}
 	return names
-}
-
-// counts are the sizes of an OCI spec.
-type counts struct{ nodes, mounts, hooks int }
-
-func count(spec *oci.Spec) (c counts) {
-	c.mounts = len(spec.Mounts)
-	if spec.Linux != nil {
-		c.nodes = len(spec.Linux.Devices)
-	}
-	if h := spec.Hooks; h != nil {
-		c.hooks = len(h.CreateRuntime) + len(h.CreateContainer) + len(h.StartContainer) + len(h.Poststart) + len(h.Poststop)
-	}
-	return c
 }

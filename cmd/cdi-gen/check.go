@@ -15,7 +15,7 @@ import (
 
 // drift compares the existing files with the files that write would leave, and prints the differences. It writes
 // nothing. It returns an error with its own exit code if they differ.
-func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
+func drift(cmd *cobra.Command, d *outcome, t *target, format cdi.Format) error {
 	wanted := map[cdi.Format][]byte{} // no entry means that the file should not exist
 	if d.spec != nil {
 		data, err := cdi.Encode(d.spec, format)
@@ -23,7 +23,7 @@ func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 			return err
 		}
 		wanted[format] = data
-	} else if gone, why := d.absent(r); !gone {
+	} else if gone, why := d.absent(); !gone {
 		return why
 	}
 	var reasons []string
@@ -37,9 +37,9 @@ func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		}
 	}
 	if reasons != nil {
-		return coded{exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --to, or let cdi-gen watch "+
+		return coded(exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --to, or let cdi-gen watch "+
 			"keep it right",
-			t.path(format), strings.Join(reasons, ", "))}
+			t.path(format), strings.Join(reasons, ", ")))
 	}
 	cmd.PrintErrf("%s fits the host\n", t.path(format))
 	if d.spec == nil {

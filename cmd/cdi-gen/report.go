@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
@@ -39,7 +40,7 @@ is a directory for --host-root of other commands.`,
 		Example: `  sudo cdi-gen report
   tar -xzf ` + defaultReport + ` && grep -r . ` + reportDir + ` | less
   cdi-gen list --host-root ` + reportDir,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			files, err := collect(cmd, root)
 			if err != nil {

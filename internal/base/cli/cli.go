@@ -46,6 +46,9 @@ func Run(
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetHelpFunc(help)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
+			err = fmt.Errorf("--%s %q: want true or false", bad.GetFlag().Name, bad.GetValue())
+		}
 		return Usagef("%w%s", err, suggestFlag(cmd, err))
 	})
 	root.InitDefaultHelpCmd()

@@ -1,17 +1,15 @@
 package doctor
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -44,7 +42,7 @@ type specFile struct {
 }
 
 // valid reports whether runtimes load the file.
-func (s specFile) valid() bool { return s.spec != nil && !s.ignored }
+func (s specFile) valid() bool { return s.spec != nil }
 
 func (s specFile) String() string { return s.path }
 
@@ -61,64 +59,25 @@ func (specs specFiles) rdma() []specFile {
 	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !s.valid() || !s.rdma })
 }
 
-// readSpecs reads the spec directories as a runtime would. whole reports whether it could read all of them.
+// readSpecs reads the spec directories. whole reports whether it could read all of them.
 func readSpecs(host *reader, dirs []string) (files specFiles, whole bool) {
-	before := len(host.unseen)
-	for _, dir := range dirs {
-		files = append(files, readSpecsIn(host, dir)...)
-	}
-	return files, len(host.unseen) == before
-}
-
-// readSpecsIn reads one directory.
-func readSpecsIn(host *reader, dir string) []specFile {
-	if info, err := hostfs.Stat(host.Root, dir); err == nil && !info.IsDir() {
-		return nil // checkSpecDirs reports it
-	}
-	var files []specFile
-	for _, e := range host.list(dir) {
-		ext := path.Ext(e.Name())
-		if ext != ".json" && ext != ".yaml" && ext != ".yml" {
-			continue
+	whole = true
+	for _, f := range cdi.ReadDirs(host.Root, dirs...) {
+		if f.Unread() {
+			host.addUnseen(f.Path, f.Err)
+			f.Err, whole = nil, false
 		}
-		s := specFile{dir: dir, path: path.Join(dir, e.Name()), ignored: ext == ".yml"}
-		if s.read(host) {
-			files = append(files, s)
+		if f.Path == f.Dir || f.Mode == 0 && f.Err == nil {
+			continue // checkSpecDirs checks directories
 		}
+		s := specFile{dir: f.Dir, path: f.Path, ignored: errors.Is(f.Err, cdi.ErrExtension), spec: f.Spec, err: f.Err}
+		s.rdma = strings.HasPrefix(path.Base(s.path), "rdma") || bytes.Contains(f.Data, []byte(rdma.DevDir))
+		if s.spec != nil {
+			s.rdma = isRDMA(s.spec)
+		}
+		files = append(files, s)
 	}
-	return files
-}
-
-// read fills in a specFile, and reports whether there is a file to check.
-func (s *specFile) read(host *reader) bool {
-	info, err := hostfs.Stat(host.Root, s.path)
-	if err != nil {
-		host.addUnseen(s.path, err)
-		return false
-	}
-	if info.IsDir() {
-		return false // runtimes do not read subdirectories
-	}
-	s.rdma = strings.HasPrefix(path.Base(s.path), "rdma")
-	if !info.Mode().IsRegular() {
-		s.err = errors.New("it is no regular file: runtimes would wait for it, or pass over it")
-		return true
-	}
-	if info.Size() > int64(yamlread.Spec.Size) {
-		s.err = fmt.Errorf("it is larger than %d MiB", yamlread.Spec.Size>>20)
-		return true
-	}
-	data, err := hostfs.ReadFile(host.Root, s.path, maxFile)
-	if err != nil {
-		host.addUnseen(s.path, err)
-		return true
-	}
-	s.rdma = s.rdma || strings.Contains(string(data), rdma.DevDir)
-	s.spec, s.err = cdi.ParseSpec(data)
-	if s.spec != nil {
-		s.rdma = isRDMA(s.spec)
-	}
-	return true
+	return files, whole
 }
 
 // isRDMA reports whether a spec gives RDMA devices.
