@@ -8,9 +8,16 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	containerUnusable = catalogue.Kind("container-unusable", containersRead, hookReports)
+	containerOK       = catalogue.Kind("container-ok", containersRead, hookReports)
 )
 
 // checkUsable reports what containers cannot use of their HCAs: the one that the host asks for, or all that run and the
@@ -150,12 +157,12 @@ func (l looks) addTo(f *facts, out *findings) {
 	}
 	for _, c := range faults {
 		slices.Sort(subjects[c])
-		out.add(found("container-unusable", Warning, "a container cannot use an HCA that it has: "+string(c.Kind)).
-			about(slices.Compact(subjects[c])...).because("%s", c.Message+": "+c.Remedy).
-			fix(unusableFixes[c.Kind]).look(unusableLooks[c.Kind]))
+		out.add(containerUnusable.Found(finding.Warning, "a container cannot use an HCA that it has: "+string(c.Kind)).
+			About(slices.Compact(subjects[c])...).Because("%s", c.Message+": "+c.Remedy).
+			Fix(unusableFixes[c.Kind]).See(unusableLooks[c.Kind]))
 	}
 	if good != nil {
-		out.add(found("container-ok", OK, "a container can use its HCAs: provider, node and locked memory").about(good...))
+		out.add(containerOK.Found(finding.OK, "a container can use its HCAs: provider, node and locked memory").About(good...))
 	}
 }
 

@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -61,13 +62,12 @@ func (specs specFiles) rdma() []specFile {
 	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !s.valid() || !s.rdma })
 }
 
-// readSpecs reads the spec directories as a runtime would. whole reports whether it could read all of them.
-func readSpecs(host *reader, dirs []string) (files specFiles, whole bool) {
-	before := len(host.unseen)
+// readSpecs reads the spec directories as a runtime would.
+func readSpecs(host *reader, dirs []string) (files specFiles) {
 	for _, dir := range dirs {
 		files = append(files, readSpecsIn(host, dir)...)
 	}
-	return files, len(host.unseen) == before
+	return files
 }
 
 // readSpecsIn reads one directory.
@@ -75,8 +75,12 @@ func readSpecsIn(host *reader, dir string) []specFile {
 	if info, err := hostfs.Stat(host.Root, dir); err == nil && !info.IsDir() {
 		return nil // checkSpecDirs reports it
 	}
+	entries, err := hostfs.ReadDir(host.Root, dir, hostfs.MaxEntries)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		host.addUnseen("specs in "+dir, err)
+	}
 	var files []specFile
-	for _, e := range host.list(dir) {
+	for _, e := range entries {
 		ext := path.Ext(e.Name())
 		if ext != ".json" && ext != ".yaml" && ext != ".yml" {
 			continue
@@ -93,7 +97,7 @@ func readSpecsIn(host *reader, dir string) []specFile {
 func (s *specFile) read(host *reader) bool {
 	info, err := hostfs.Stat(host.Root, s.path)
 	if err != nil {
-		host.addUnseen(s.path, err)
+		host.addUnseen("spec "+s.path, err)
 		return false
 	}
 	if info.IsDir() {
@@ -110,7 +114,7 @@ func (s *specFile) read(host *reader) bool {
 	}
 	data, err := hostfs.ReadFile(host.Root, s.path, maxFile)
 	if err != nil {
-		host.addUnseen(s.path, err)
+		host.addUnseen("spec "+s.path, err)
 		return true
 	}
 	s.rdma = s.rdma || strings.Contains(string(data), rdma.DevDir)
