@@ -8,8 +8,8 @@ import (
 
 	"github.com/shoenig/test"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // What docs/hook.md shows must be what the hook takes and writes. Flags are in the reference page, which is generated.
@@ -27,14 +27,15 @@ func TestDocs(t *testing.T) {
 	if _, warnings, err := args.Parse(spec.Args[1:]); err != nil || len(warnings) > 0 {
 		t.Errorf("arguments of the CDI hook: %q, %v", warnings, err)
 	}
-	var report hook.Report
+	var report record.Report
 	decodeExample(t, parts[2], &report, true)
-	if report.ReportVersion != hook.ReportVersion || report.Outcome != hook.Clamped || report.After.Soft != 8<<20 ||
+	if report.ReportVersion != record.Version || report.Outcome != record.Clamped || report.After.Soft != 8<<20 ||
 		len(report.Limits) != 1 || report.Limits[0].After.Handles != 64 {
 		t.Errorf("the report reads as %+v", report)
 	}
-	for _, o := range []hook.Outcome{hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed,
-		hook.Limited, hook.Unenforced} {
+	for _, o := range []record.Outcome{record.Raised, record.Already, record.Clamped, record.Denied, record.Skipped,
+		record.Failed,
+		record.Limited, record.Unenforced} {
 		test.StrContains(t, string(text), "`"+string(o)+"`",
 			test.Sprintf("docs/hook.md does not explain the outcome %q", o))
 	}

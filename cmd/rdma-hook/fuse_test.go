@@ -15,8 +15,7 @@ import (
 	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/mounttest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
@@ -97,8 +96,8 @@ func TestDeadFUSE(t *testing.T) {
 		return
 	}
 	path := build(t, ".")
-	for at, want := range map[string]usable.Result{
-		"usr": usable.NotChecked, "etc": usable.NotChecked, "data": usable.OK, "": usable.NotChecked,
+	for at, want := range map[string]record.Result{
+		"usr": record.NotChecked, "etc": record.NotChecked, "data": record.OK, "": record.NotChecked,
 	} {
 		t.Run("on /"+at, func(t *testing.T) {
 			bundle, reports := t.TempDir(), t.TempDir()
@@ -119,16 +118,16 @@ func TestDeadFUSE(t *testing.T) {
 			if asked := dead.operations(); len(asked) > 0 {
 				t.Errorf("the hook asked the file system for %v", asked)
 			}
-			var r hook.Report
+			var r record.Report
 			text, err := os.ReadFile(filepath.Join(reports, "dead.json"))
 			must(t, err, json.Unmarshal(text, &r))
-			got := usable.Check{}
+			got := record.Check{}
 			for _, c := range r.Checks {
-				if c.Kind == usable.Provider {
+				if c.Kind == record.Provider {
 					got = c
 				}
 			}
-			if got.Result != want || want == usable.NotChecked && !strings.Contains(got.Message, "FUSE") {
+			if got.Result != want || want == record.NotChecked && !strings.Contains(got.Message, "FUSE") {
 				t.Errorf("the check of the provider is %v (%s), want %s", got, got.Result, want)
 			}
 		})

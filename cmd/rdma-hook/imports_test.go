@@ -24,6 +24,7 @@ var allowed = []string{
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore",
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable",
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podcgroup",
 	"golang.org/x/sys/unix",

@@ -17,7 +17,7 @@ import (
 	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/userspace"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
@@ -32,7 +32,7 @@ const verdict = `/usr/bin/ibv_devices; (: <>/dev/infiniband/uverbs0) && echo ope
 type packaged struct {
 	use
 	without func(t *testing.T, root string) // changes the packages' files
-	kind    usable.Kind                     // of the only fault, "" for none
+	kind    record.Kind                     // of the only fault, "" for none
 	text    string                          // in its message
 }
 
@@ -167,17 +167,17 @@ func healthyPackages(suite string) map[string]packaged {
 // faultyPackages are containers with one fault each.
 func faultyPackages(suite string) map[string]packaged {
 	return map[string]packaged{
-		"no providers":            {without: noProviders, kind: usable.Provider, text: "no provider mlx5"},
-		"no name of the provider": {without: noName, kind: usable.Provider, text: "no file in"},
-		"another private ABI":     {without: olderProviders, kind: usable.Provider, text: "another private ABI"},
-		"another version":         {without: otherVersion, kind: usable.Provider, text: `private ABI "17"`},
-		"no libnl":                {without: noLibnl, kind: usable.Provider, text: "libnl"},
-		"DOCA without providers":  {without: both(doca, noProviders), kind: usable.Provider, text: "no provider mlx5"},
+		"no providers":            {without: noProviders, kind: record.Provider, text: "no provider mlx5"},
+		"no name of the provider": {without: noName, kind: record.Provider, text: "no file in"},
+		"another private ABI":     {without: olderProviders, kind: record.Provider, text: "another private ABI"},
+		"another version":         {without: otherVersion, kind: record.Provider, text: `private ABI "17"`},
+		"no libnl":                {without: noLibnl, kind: record.Provider, text: "libnl"},
+		"DOCA without providers":  {without: both(doca, noProviders), kind: record.Provider, text: "no provider mlx5"},
 		"a volume over it": {use: use{mounts: over("/usr/lib/"+rdmaimage.Triplet+"/libibverbs", rdmaimage.Empty())},
-			kind: usable.Provider, text: "does not exist"},
-		"permission": {use: use{mode: 0o660}, kind: usable.Permission, text: "user 1000, group 1000"},
-		"variables":  {use: use{change: env("NCCL_IB_HCA==mlx5_7")}, kind: usable.Variables, text: `"mlx5_7"`},
-		"memlock": {use: use{change: rlimit(64 << 10), args: []string{"--memlock", "1Mi"}}, kind: usable.Memlock,
+			kind: record.Provider, text: "does not exist"},
+		"permission": {use: use{mode: 0o660}, kind: record.Permission, text: "user 1000, group 1000"},
+		"variables":  {use: use{change: env("NCCL_IB_HCA==mlx5_7")}, kind: record.Variables, text: `"mlx5_7"`},
+		"memlock": {use: use{change: rlimit(64 << 10), args: []string{"--memlock", "1Mi"}}, kind: record.Memlock,
 			text: "may lock 64 KiB"},
 	}
 }
@@ -220,7 +220,7 @@ func TestUsablePackages(t *testing.T) {
 }
 
 func (p packaged) check(t *testing.T, suite, runtime, path string) {
-	if p.kind == usable.Memlock && runtime == "crun" {
+	if p.kind == record.Memlock && runtime == "crun" {
 		t.Skip("crun applies the limit before the hook, which raises it")
 	}
 	p.image, p.shell = rdmaimage.Empty(), verdict
@@ -259,18 +259,22 @@ func (p packaged) check(t *testing.T, suite, runtime, path string) {
 	case p.kind != "" && (len(found) != 1 || found[0].Kind != p.kind || !strings.Contains(found[0].Message, p.text)):
 		t.Errorf("found %v; want %s with %q; all %v", found, p.kind, p.text, r.Checks)
 	}
-	good := func(c usable.Check) bool { return c.Result == usable.OK }
-	if p.kind == "" && !slices.ContainsFunc(r.Checks, func(c usable.Check) bool { return c.Kind == usable.Provider && good(c) }) {
+	good := func(c record.Check) bool { return c.Result == record.OK }
+	if p.kind == "" && !slices.ContainsFunc(r.Checks, func(c record.Check) bool {
+		return c.Kind == record.Provider &&
+			good(c)
+	}) {
 		t.Errorf("the provider was not checked: %v", r.Checks)
 	}
-	if listed := strings.Contains(out, "mlx5_0") && strings.Contains(out, "0011223344556677"); listed == (p.kind == usable.Provider) {
+	if listed := strings.Contains(out, "mlx5_0") && strings.Contains(out,
+		"0011223344556677"); listed == (p.kind == record.Provider) {
 		t.Errorf("exit code %d, ibv_devices lists the HCA: %t\n%s", code, listed, out)
 	}
 	// On a host whose /tmp has no devices, the node that is mounted into a user namespace cannot be opened.
-	if opened := strings.Contains(out, "opened"); opened == (p.kind == usable.Permission) && !p.userns {
+	if opened := strings.Contains(out, "opened"); opened == (p.kind == record.Permission) && !p.userns {
 		t.Errorf("the node was opened: %t\n%s", opened, out)
 	}
-	if small := strings.HasSuffix(strings.TrimSpace(out), "\n64"); p.args != nil && small != (p.kind == usable.Memlock) {
+	if small := strings.HasSuffix(strings.TrimSpace(out), "\n64"); p.args != nil && small != (p.kind == record.Memlock) {
 		t.Errorf("the container can lock 64 KiB only: %t\n%s", small, out)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -210,17 +210,17 @@ func TestRuncReport(t *testing.T) {
 		t.Fatalf("ulimit -l: %q, exit code %d\n%s", got, code, stderr)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, containerID(t)+".json"))
-	var r hook.Report
+	var r record.Report
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := hook.Limit{Soft: args.Size(hard), Hard: args.Size(hard)}
-	outcome := hook.Clamped
+	after := record.Rlimit{Soft: args.Size(hard), Hard: args.Size(hard)}
+	outcome := record.Clamped
 	if raised == "unlimited" {
-		after, outcome = hook.Limit{Soft: args.Unlimited, Hard: args.Unlimited}, hook.Raised
+		after, outcome = record.Rlimit{Soft: args.Unlimited, Hard: args.Unlimited}, record.Raised
 	}
 	if r.Status != "creating" || r.PID <= 0 || r.Before.Soft != soft<<10 || *r.After != after || r.Outcome != outcome {
 		t.Errorf("report %s", text)

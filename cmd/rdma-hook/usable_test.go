@@ -14,8 +14,7 @@ import (
 	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
@@ -161,12 +160,12 @@ var unknown = []string{
 // faults are containers with one fault each; the value is its kind and words of it.
 func faults() map[string]struct {
 	use
-	kind usable.Kind
+	kind record.Kind
 	text string
 } {
 	type fault = struct {
 		use
-		kind usable.Kind
+		kind record.Kind
 		text string
 	}
 	debian := func() *rdmaimage.Image { return rdmaimage.Debian(all...) }
@@ -180,25 +179,32 @@ func faults() map[string]struct {
 	nl := debian().Remove("usr/lib/"+rdmaimage.Triplet+"/libnl-3.so.200", "usr/lib/"+rdmaimage.Triplet+"/libnl-3.so.200.0")
 	providers := "/usr/lib/" + rdmaimage.Triplet + "/libibverbs"
 	return map[string]fault{
-		"no providers":          {use{image: rdmaimage.Debian()}, usable.Provider, "no provider mlx5"},
-		"another provider":      {use{image: rdmaimage.RHEL("rxe", "efa")}, usable.Provider, "no provider mlx5"},
-		"no provider of rxe":    {use{image: rdmaimage.Debian("mlx5"), driver: "rxe"}, usable.Provider, "no provider rxe"},
-		"Alpine without":        {use{image: rdmaimage.Alpine()}, usable.Provider, "no provider mlx5"},
-		"a name without a file": {use{image: debian().Remove("usr/lib/" + rdmaimage.Triplet + "/libibverbs")}, usable.Provider, "does not exist"},
-		"a file without a name": {use{image: debian().Remove("etc/libibverbs.d/mlx5.driver")}, usable.Provider, "no file in"},
-		"another private ABI":   {use{image: abi.Remove(abi.ProviderPath("mlx5"))}, usable.Provider, "another private ABI"},
-		"another version":       {use{image: version}, usable.Provider, `private ABI "57"`},
-		"a needed library":      {use{image: needed}, usable.Provider, "libvendor.so.1"},
-		"libnl":                 {use{image: nl}, usable.Provider, "libnl-3.so.200"},
-		"a volume over it":      {use{image: debian(), mounts: over(providers, rdmaimage.Empty())}, usable.Provider, "does not exist"},
-		"LD_LIBRARY_PATH":       {use{image: rdmaimage.Debian(), change: env("LD_LIBRARY_PATH=/usr/local/nvidia/lib64")}, usable.Provider, "no provider"},
-		"mode 0600":             {use{image: debian(), mode: 0o600}, usable.Permission, "mode 0600, owner 0:0"},
-		"another group":         {use{image: debian(), mode: 0o660}, usable.Permission, "user 1000, group 1000"},
-		"a user namespace":      {use{image: debian(), mode: 0o660, userns: true, change: capable}, usable.Permission, "user namespace"},
-		"NCCL":                  {use{image: debian(), change: env("NCCL_IB_HCA=mlx5_0,mlx5_9:1")}, usable.Variables, `NCCL_IB_HCA names "mlx5_9"`},
-		"UCX":                   {use{image: debian(), change: env("UCX_NET_DEVICES=mlx5_7:1")}, usable.Variables, `"mlx5_7"`},
-		"NVSHMEM":               {use{image: debian(), change: env("NVSHMEM_HCA_LIST=mlx5_7:1")}, usable.Variables, `"mlx5_7"`},
-		"a small limit": {use{image: debian(), change: rlimit(64 << 10), args: []string{"--memlock", "1Mi"}}, usable.Memlock,
+		"no providers":       {use{image: rdmaimage.Debian()}, record.Provider, "no provider mlx5"},
+		"another provider":   {use{image: rdmaimage.RHEL("rxe", "efa")}, record.Provider, "no provider mlx5"},
+		"no provider of rxe": {use{image: rdmaimage.Debian("mlx5"), driver: "rxe"}, record.Provider, "no provider rxe"},
+		"Alpine without":     {use{image: rdmaimage.Alpine()}, record.Provider, "no provider mlx5"},
+		"a name without a file": {use{image: debian().Remove("usr/lib/" + rdmaimage.Triplet + "/libibverbs")},
+			record.Provider, "does not exist"},
+		"a file without a name": {use{image: debian().Remove("etc/libibverbs.d/mlx5.driver")}, record.Provider, "no file in"},
+		"another private ABI":   {use{image: abi.Remove(abi.ProviderPath("mlx5"))}, record.Provider, "another private ABI"},
+		"another version":       {use{image: version}, record.Provider, `private ABI "57"`},
+		"a needed library":      {use{image: needed}, record.Provider, "libvendor.so.1"},
+		"libnl":                 {use{image: nl}, record.Provider, "libnl-3.so.200"},
+		"a volume over it": {use{image: debian(), mounts: over(providers, rdmaimage.Empty())}, record.Provider,
+			"does not exist"},
+		"LD_LIBRARY_PATH": {use{image: rdmaimage.Debian(), change: env("LD_LIBRARY_PATH=/usr/local/nvidia/lib64")},
+			record.Provider, "no provider"},
+		"mode 0600":     {use{image: debian(), mode: 0o600}, record.Permission, "mode 0600, owner 0:0"},
+		"another group": {use{image: debian(), mode: 0o660}, record.Permission, "user 1000, group 1000"},
+		"a user namespace": {use{image: debian(), mode: 0o660, userns: true, change: capable}, record.Permission,
+			"user namespace"},
+		"NCCL": {use{image: debian(), change: env("NCCL_IB_HCA=mlx5_0,mlx5_9:1")}, record.Variables,
+			`NCCL_IB_HCA names "mlx5_9"`},
+		"UCX": {use{image: debian(), change: env("UCX_NET_DEVICES=mlx5_7:1")}, record.Variables,
+			`"mlx5_7"`},
+		"NVSHMEM": {use{image: debian(), change: env("NVSHMEM_HCA_LIST=mlx5_7:1")}, record.Variables,
+			`"mlx5_7"`},
+		"a small limit": {use{image: debian(), change: rlimit(64 << 10), args: []string{"--memlock", "1Mi"}}, record.Memlock,
 			"may lock 64 KiB"},
 	}
 }
@@ -224,7 +230,7 @@ func TestUsable(t *testing.T) {
 				if found := unusable(r); len(found) > 0 || code != 0 {
 					t.Errorf("exit code %d, found %v", code, found)
 				}
-				isOK := func(c usable.Check) bool { return c.Kind == usable.Provider && c.Result == usable.OK }
+				isOK := func(c record.Check) bool { return c.Kind == record.Provider && c.Result == record.OK }
 				test.NotEq(t, slices.Contains(unknown, name), slices.ContainsFunc(r.Checks, isOK),
 					test.Sprintf("checks %v: silent by what is found, or by what is not known?", r.Checks))
 			})
@@ -234,7 +240,7 @@ func TestUsable(t *testing.T) {
 		for _, runtime := range runtimesOf(t, i%6 == 0) {
 			t.Run("fault/"+runtime+"/"+name, func(t *testing.T) {
 				tt := faults()[name]
-				if tt.kind == usable.Memlock && runtime == "crun" {
+				if tt.kind == record.Memlock && runtime == "crun" {
 					t.Skip("crun applies the limit before the hook, which raises it")
 				}
 				r, code := tt.start(t, runtime, path)
@@ -274,9 +280,9 @@ func TestUsableFails(t *testing.T) {
 	}
 }
 
-func unusable(r hook.Report) (out []usable.Check) {
+func unusable(r record.Report) (out []record.Check) {
 	for _, c := range r.Checks {
-		if c.Result == usable.Unusable {
+		if c.Result == record.Unusable {
 			out = append(out, c)
 		}
 	}
@@ -284,14 +290,14 @@ func unusable(r hook.Report) (out []usable.Check) {
 }
 
 // start starts the container, and returns the hook's report and the runtime's exit code.
-func (u use) start(t *testing.T, runtime, hookPath string) (hook.Report, int) {
+func (u use) start(t *testing.T, runtime, hookPath string) (record.Report, int) {
 	t.Helper()
 	r, _, code := u.run(t, runtime, hookPath)
 	return r, code
 }
 
 // run starts the container, and returns the hook's report, what the container printed, and the runtime's exit code.
-func (u use) run(t *testing.T, runtime, hookPath string) (r hook.Report, out string, code int) {
+func (u use) run(t *testing.T, runtime, hookPath string) (r record.Report, out string, code int) {
 	t.Helper()
 	reports := t.TempDir()
 	if u.driver == "" {

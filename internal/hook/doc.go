@@ -13,12 +13,12 @@
 //
 // The parts:
 //
-//	ParseOptions  parses the command line; unknown flags are warnings
-//	ReadState     reads the OCI state from standard input, bounded in time and size
-//	Raise         compares present, requested and permitted limits, and raises the limit
-//	SetLimits     limits the use of RDMA devices in the container's cgroup
-//	WriteReport   writes the result as a JSON file for the driver
-//	Run           does all of it in the order that a container runtime needs
+//   - [args.Parse] parses the command line; unknown flags are warnings
+//   - [ReadState] reads the OCI state from standard input, bounded in time and size
+//   - [Raise] compares present, requested and permitted limits of locked memory, and raises the limit
+//   - [SetLimits] limits the use of RDMA devices in the container's cgroup
+//   - [WriteReport] writes the result, a [record.Report], as a JSON file for the driver
+//   - [Run] does all of it in the order that a container runtime needs
 //
 // # Start-up cost
 //

@@ -7,14 +7,15 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // container is a process on a host without CAP_SYS_RESOURCE.
-type container struct{ limit hook.Limit }
+type container struct{ limit record.Rlimit }
 
-func (c *container) Limit() (hook.Limit, error) { return c.limit, nil }
+func (c *container) Limit() (record.Rlimit, error) { return c.limit, nil }
 
-func (c *container) SetLimit(l hook.Limit) error {
+func (c *container) SetLimit(l record.Rlimit) error {
 	if l.Hard > c.limit.Hard {
 		return unix.EPERM
 	}
@@ -23,7 +24,7 @@ func (c *container) SetLimit(l hook.Limit) error {
 }
 
 func ExampleRaise() {
-	c := &container{hook.Limit{Soft: 64 << 10, Hard: 8 << 20}}
+	c := &container{record.Rlimit{Soft: 64 << 10, Hard: 8 << 20}}
 	for _, text := range []string{"1Mi", "1Mi", "unlimited"} {
 		want, err := args.ParseSize(text)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // kernel is the part of /proc and of one cgroup file system that the hook sees, with
@@ -110,8 +111,12 @@ func cutLast(path string) (parent, name string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-func (k *kernel) limit(group, device string) (r Resources) {
-	r = Resources{args.NoLimit, args.NoLimit}
+func counts(handles, objects args.Count) record.Resources {
+	return record.Resources{Handles: handles, Objects: objects}
+}
+
+func (k *kernel) limit(group, device string) (r record.Resources) {
+	r = counts(args.NoLimit, args.NoLimit)
 	if text, ok := k.max[group+" "+device]; ok {
 		handles, objects, _ := strings.Cut(text, " ")
 		if err := errors.Join(r.Handles.UnmarshalText([]byte(handles)),

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // ErrGone is in the error of a process that has exited or never existed.
@@ -47,13 +48,13 @@ func inHostNetwork(pid int) *bool {
 	return &same
 }
 
-func (p *hostProcess) Limit() (Limit, error) {
+func (p *hostProcess) Limit() (record.Rlimit, error) {
 	var old unix.Rlimit
 	err := p.prlimit(nil, &old)
-	return Limit{Soft: args.Size(old.Cur), Hard: args.Size(old.Max)}, err
+	return record.Rlimit{Soft: args.Size(old.Cur), Hard: args.Size(old.Max)}, err
 }
 
-func (p *hostProcess) SetLimit(l Limit) error {
+func (p *hostProcess) SetLimit(l record.Rlimit) error {
 	return p.prlimit(&unix.Rlimit{Cur: uint64(l.Soft), Max: uint64(l.Hard)}, nil)
 }
 

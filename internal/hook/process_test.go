@@ -151,7 +151,7 @@ func TestProcessGone(t *testing.T) {
 	if _, err := opened.Limit(); !errors.Is(err, ErrGone) {
 		t.Errorf("limit of a reaped process: %v, want ErrGone", err)
 	}
-	test.ErrorIs(t, opened.SetLimit(Limit{1, 1}), ErrGone, test.Sprint("set limit of a reaped process"))
+	test.ErrorIs(t, opened.SetLimit(limits(1, 1)), ErrGone, test.Sprint("set limit of a reaped process"))
 	if _, err := OpenProcess(pid); !errors.Is(err, ErrGone) {
 		t.Errorf("open a reaped process: %v, want ErrGone", err)
 	}

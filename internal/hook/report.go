@@ -7,43 +7,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
-
-// ReportVersion is the version of the report's format. It changes if a field is removed or gets another meaning. New
-// fields do not change it.
-const ReportVersion = 1
-
-// Report is the content of a report's file, one line of JSON. Sizes and counts are strings, see Size.MarshalText.
-type Report struct {
-	ReportVersion int       `json:"reportVersion"`
-	HookVersion   string    `json:"hookVersion"`
-	ID            string    `json:"id"`                  // container ID
-	PID           int       `json:"pid"`                 // of the container's init process, 0 if unknown
-	Status        string    `json:"status"`              // as in the OCI state
-	Time          time.Time `json:"time"`                // UTC, to the second
-	Claim         string    `json:"claim,omitempty"`     // of --claim
-	PodUID        string    `json:"podUID,omitempty"`    // "" if unknown
-	Container     string    `json:"container,omitempty"` // its name in the pod, "" if unknown
-	// HostNetwork reports, with --claim, whether the container is in the host's network namespace. It is nil if unknown.
-	HostNetwork *bool `json:"hostNetwork,omitempty"`
-	// The result of --memlock.
-	Want    *args.Size `json:"want,omitempty"`
-	Outcome Outcome    `json:"outcome"`
-	Message string     `json:"message"`
-	Before  *Limit     `json:"before,omitempty"`
-	After   *Limit     `json:"after,omitempty"`
-	// Limits are the results of --limit.
-	Limits   []LimitResult `json:"limits,omitempty"`
-	Warnings []string      `json:"warnings,omitempty"`
-	// Checks say what the container can use of its HCAs. A report without any has not been checked.
-	Checks []usable.Check `json:"checks,omitempty"`
-}
 
 // maxIDLength leaves room for the rest of the temporary file's name in NAME_MAX.
 const maxIDLength = 220
@@ -57,15 +25,15 @@ func checkName(id, name string) error {
 		return errors.New("the OCI state has no container ID")
 	case len(name) > maxIDLength:
 		return fmt.Errorf("the container ID is longer than %d bytes", maxIDLength)
-	case name[0] == '.' || strings.Trim(name, allowed) != "" || strings.ContainsAny(name, "/\x00"):
+	case name[0] == '.' || strings.Trim(name, allowed) != "":
 		return fmt.Errorf("the container ID %q is not a plain name", name)
 	}
 	return nil
 }
 
-// name is the report's file name without its extension. It must be unique for a container: every claim has a hook of
-// its own, and so has every CDI device with limits.
-func (r Report) name() string {
+// reportName is the report's file name without its extension. It must be unique for a container: every claim has a hook
+// of its own, and so has every CDI device with limits.
+func reportName(r record.Report) string {
 	name := r.ID
 	if r.Claim != "" {
 		name += "." + r.Claim
@@ -79,8 +47,8 @@ func (r Report) name() string {
 // WriteReport writes DIR/<container ID>.json with mode 0644. The claim and the first limited device follow the ID, if
 // there are any. A reader sees the whole file or none. The file is not synced, because after a crash of the host the
 // container is gone too.
-func WriteReport(dir string, r Report) error {
-	name := r.name()
+func WriteReport(dir string, r record.Report) error {
+	name := reportName(r)
 	if err := checkName(r.ID, name); err != nil {
 		return wrap("write report to "+strconv.Quote(dir), err)
 	}
@@ -89,7 +57,7 @@ func WriteReport(dir string, r Report) error {
 
 // WriteLastReport writes a report in place of the one of an earlier container. It makes the directory of the file,
 // whose parent must exist. One file needs nobody who removes old reports.
-func WriteLastReport(path string, r Report) error {
+func WriteLastReport(path string, r record.Report) error {
 	dir, base := path[:strings.LastIndexByte(path, '/')], path[strings.LastIndexByte(path, '/')+1:]
 	if err := unix.Mkdir(dir, 0o755); err != nil && err != unix.EEXIST {
 		return wrap("make the directory "+strconv.Quote(dir)+" of the report", err)
@@ -98,7 +66,7 @@ func WriteLastReport(path string, r Report) error {
 }
 
 // replaceReport writes a report whole: a reader sees the old file or the new one.
-func replaceReport(path, temp string, r Report) error {
+func replaceReport(path, temp string, r record.Report) error {
 	data, err := json.Marshal(r)
 	if err == nil {
 		err = writeFile(temp, append(data, '\n'))

@@ -17,13 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
-func fullReport(id string) Report {
+func fullReport(id string) record.Report {
 	want := args.Unlimited
-	return Report{
-		ReportVersion: ReportVersion,
+	return record.Report{
+		ReportVersion: record.Version,
 		HookVersion:   "v1.2.3",
 		ID:            id,
 		PID:           4242,
@@ -34,14 +35,16 @@ func fullReport(id string) Report {
 		Container:     "worker",
 		HostNetwork:   new(false),
 		Want:          &want,
-		Outcome:       Clamped,
+		Outcome:       record.Clamped,
 		Message:       "need \"more\"\\\x01é",
-		Before:        &Limit{65536, 8 << 20},
-		After:         &Limit{8 << 20, args.Unlimited},
-		Limits: []LimitResult{
-			{"rxe0", args.Wanted{Handles: 64}, Limited, "set", &Resources{args.NoLimit, args.NoLimit}, &Resources{64, args.NoLimit}},
-			{"rxe1", args.Wanted{Objects: 2}, Unenforced, "no controller", nil, nil},
-			{"rxe2", args.Wanted{Handles: 1, Objects: 2}, Already, "already", &Resources{0, 2}, &Resources{0, 2}},
+		Before:        new(limits(65536, 8<<20)),
+		After:         new(limits(8<<20, args.Unlimited)),
+		Limits: []record.DeviceLimit{
+			{Device: "rxe0", Want: args.Wanted{Handles: 64}, Outcome: record.Limited, Message: "set",
+				Before: new(counts(args.NoLimit, args.NoLimit)), After: new(counts(64, args.NoLimit))},
+			{Device: "rxe1", Want: args.Wanted{Objects: 2}, Outcome: record.Unenforced, Message: "no controller"},
+			{Device: "rxe2", Want: args.Wanted{Handles: 1, Objects: 2}, Outcome: record.Already, Message: "already",
+				Before: new(counts(0, 2)), After: new(counts(0, 2))},
 		},
 		Warnings: []string{"one", "two"},
 	}
@@ -49,13 +52,13 @@ func fullReport(id string) Report {
 
 // Every field is in the file under its own name.
 func TestReportJSON(t *testing.T) {
-	for name, want := range map[string]Report{
+	for name, want := range map[string]record.Report{
 		"full":  fullReport("web"),
-		"least": {ReportVersion: 1, ID: "web", Outcome: Skipped, Time: time.Unix(0, 0).UTC()},
+		"least": {ReportVersion: 1, ID: "web", Outcome: record.Skipped, Time: time.Unix(0, 0).UTC()},
 	} {
 		text, err := json.Marshal(want)
 		must.NoError(t, err)
-		var got Report
+		var got record.Report
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&got); err != nil || !reflect.DeepEqual(got, want) {
@@ -135,7 +138,7 @@ func TestWriteLastReport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rdma.dev")
 	file := filepath.Join(dir, "last.json")
 	for _, id := range []string{"one", "two"} {
-		must.NoError(t, WriteLastReport(file, Report{ReportVersion: 1, ID: id}))
+		must.NoError(t, WriteLastReport(file, record.Report{ReportVersion: 1, ID: id}))
 	}
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), `"id":"two"`) {
@@ -144,7 +147,7 @@ func TestWriteLastReport(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("entries %v, %v", entries, err)
 	}
-	test.ErrorIs(t, WriteLastReport(filepath.Join(dir, "absent/x/last.json"), Report{}), os.ErrNotExist)
+	test.ErrorIs(t, WriteLastReport(filepath.Join(dir, "absent/x/last.json"), record.Report{}), os.ErrNotExist)
 	if _, _, err := args.Parse([]string{"--last-report", "last.json"}); err == nil {
 		t.Error("a relative path is accepted")
 	}

@@ -5,13 +5,16 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // The texts are those of Linux 6.12.
 func TestParseMax(t *testing.T) {
 	const text = "rxe01 hca_handle=1 hca_object=2 \nrxe0 hca_handle=max hca_object=2000 \nsiw0 hca_handle=0 " +
 		"hca_object=2147483646 \n"
-	for device, want := range map[string]Resources{"rxe0": {args.NoLimit, 2000}, "rxe01": {1, 2}, "siw0": {0, 2147483646}} {
+	for device, want := range map[string]record.Resources{
+		"rxe0": counts(args.NoLimit, 2000), "rxe01": counts(1, 2), "siw0": counts(0, 2147483646),
+	} {
 		if got, found, err := parseMax(text, device); !found || err != nil || got != want {
 			t.Errorf("%s: %+v, %v, %v", device, got, found, err)
 		}
@@ -55,7 +58,7 @@ func FuzzParseMax(f *testing.F) {
 	f.Add("rxe0 hca_handle=max hca_object=2000 \n", "rxe0")
 	f.Fuzz(func(t *testing.T, text, device string) {
 		r, found, err := parseMax(text, device)
-		if !found && (err != nil || r != Resources{}) {
+		if !found && (err != nil || r != record.Resources{}) {
 			t.Errorf("%q is not in %q, but has %v, %v", device, text, r, err)
 		}
 		if found && !strings.Contains("\n"+text+"\n", "\n"+device) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podcgroup"
 )
@@ -116,24 +117,21 @@ func act(opts args.Options, st State, warnings []string, version string, deadlin
 				report.PodUID = uid // the kubelet named the cgroup: annotations cannot change it
 			}
 		}
-		err = report.apply(opts, deadline, std)
-		report.check(opts, st.Bundle, deadline, std)
+		err = setAll(&report, opts, deadline, std)
+		report.Checks = checkUse(report, opts, st.Bundle, deadline, std)
 	} else {
-		report.Outcome, report.Message = Skipped, "nothing to do: "+reason
+		report.Outcome, report.Message = record.Skipped, "nothing to do: "+reason
 	}
-	report.print(opts, std.Stderr)
-	for _, to := range []struct {
-		path  string
-		write func(string, Report) error
-	}{{opts.Report, WriteReport}, {opts.LastReport, WriteLastReport}} {
-		if to.path == "" {
-			continue
-		}
-		if err := reportBy(deadline, to.path, report, to.write); err != nil {
+	printReport(report, opts, std.Stderr)
+	for _, err := range []error{
+		reportBy(deadline, opts.Report, report, WriteReport), reportBy(deadline, opts.LastReport, report, WriteLastReport),
+	} {
+		if err != nil {
 			printLines(std.Stderr, err.Error()+"; the container is not affected")
 		}
 	}
-	if code := exitCode(err, opts.OnDenied); code != ExitOK || opts.OnUnusable != args.FailUnusable || !report.fails() {
+	if code := exitCode(err, opts.OnDenied); code != ExitOK || opts.OnUnusable != args.FailUnusable ||
+		!keepsFromStarting(report.Checks) {
 		return code
 	}
 	return ExitUnusable
@@ -186,9 +184,9 @@ func ownNodes(all []args.NodeOwner, st State, std IO, deadline time.Time) []args
 	return own
 }
 
-// apply sets the limits, and records the results.
-func (r *Report) apply(opts args.Options, deadline time.Time, std IO) (err error) {
-	result := Result{Outcome: Skipped, Message: "nothing to do: no --memlock is given"}
+// setAll sets the limits, and records the results.
+func setAll(r *record.Report, opts args.Options, deadline time.Time, std IO) (err error) {
+	result := Result{Outcome: record.Skipped, Message: "nothing to do: no --memlock is given"}
 	if opts.Memlock != 0 {
 		result, err = raise(std.Open, r.PID, opts)
 	}
@@ -201,9 +199,11 @@ func (r *Report) apply(opts args.Options, deadline time.Time, std IO) (err error
 	return err
 }
 
-// print prints the results.
-func (r *Report) print(opts args.Options, stderr io.Writer) {
-	isIgnored := func(o Outcome) bool { return opts.OnDenied == args.Ignore && (o == Denied || o == Unenforced) }
+// printReport prints the results.
+func printReport(r record.Report, opts args.Options, stderr io.Writer) {
+	isIgnored := func(o record.Outcome) bool {
+		return opts.OnDenied == args.Ignore && (o == record.Denied || o == record.Unenforced)
+	}
 	if !isIgnored(r.Outcome) && (opts.Memlock != 0 || len(r.Limits) == 0) {
 		printLines(stderr, r.Message)
 	}
@@ -213,7 +213,7 @@ func (r *Report) print(opts args.Options, stderr io.Writer) {
 		}
 	}
 	for _, c := range r.Checks {
-		if c.Result == usable.Unusable {
+		if c.Result == record.Unusable {
 			printLines(stderr, c.String())
 		}
 	}
@@ -223,7 +223,7 @@ func raise(open func(int) (Process, error), pid int, opts args.Options) (Result,
 	p, err := open(pid)
 	if err != nil {
 		err = wrap("raise locked-memory limit", err)
-		return Result{Outcome: Failed, Message: err.Error()}, err
+		return Result{Outcome: record.Failed, Message: err.Error()}, err
 	}
 	return Raise(p, opts.Memlock, opts.OnDenied)
 }
@@ -238,9 +238,9 @@ func exitCode(err error, policy args.OnDenied) int {
 	return ExitProcess
 }
 
-func newReport(opts args.Options, st State, warnings []string, version string) Report {
-	r := Report{
-		ReportVersion: ReportVersion,
+func newReport(opts args.Options, st State, warnings []string, version string) record.Report {
+	r := record.Report{
+		ReportVersion: record.Version,
 		HookVersion:   version,
 		ID:            st.ID,
 		Status:        st.Status,
@@ -276,20 +276,20 @@ func doBy(deadline time.Time, f func()) bool {
 
 // setLimitsBy sets the limits before the deadline. The kernel changes one cgroup at a time, so another change can delay
 // this one.
-func setLimitsBy(deadline time.Time, f Files, pid int, opts args.Options) ([]LimitResult, error) {
-	var results []LimitResult // not read after the deadline, nor is err
+func setLimitsBy(deadline time.Time, f Files, pid int, opts args.Options) ([]record.DeviceLimit, error) {
+	var results []record.DeviceLimit // not read after the deadline, nor is err
 	var err error
 	if doBy(deadline, func() { results, err = SetLimits(f, pid, opts.Limits, opts.OnDenied) }) {
 		return results, err
 	}
 	return eachLimit(opts.Limits, opts.OnDenied,
-		func(args.Limit) (LimitResult, error) { return LimitResult{}, os.ErrDeadlineExceeded })
+		func(args.Limit) (record.DeviceLimit, error) { return record.DeviceLimit{}, os.ErrDeadlineExceeded })
 }
 
-// reportBy writes the report before the deadline. The path may be on a file system that hangs.
-func reportBy(deadline time.Time, path string, r Report, write func(string, Report) error) error {
+// reportBy writes the report before the deadline. The path may be on a file system that hangs. It is "" for no report.
+func reportBy(deadline time.Time, path string, r record.Report, write func(string, record.Report) error) error {
 	var err error // not read after the deadline
-	if doBy(deadline, func() { err = write(path, r) }) {
+	if path == "" || doBy(deadline, func() { err = write(path, r) }) {
 		return err
 	}
 	return wrap("write report to "+strconv.Quote(path), os.ErrDeadlineExceeded)

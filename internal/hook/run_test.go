@@ -10,6 +10,8 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // runOn runs the hook on a process with the state on stdin.
@@ -28,7 +30,7 @@ func runOn(t *testing.T, p Process, state string, args ...string) (code int, std
 	return code, out.String(), talk.String()
 }
 
-func low() *fakeProcess { return &fakeProcess{limit: Limit{k64, mib8}} }
+func low() *fakeProcess { return &fakeProcess{limit: limits(k64, mib8)} }
 
 func TestRun(t *testing.T) {
 	ready := func(s string) string { return strings.Replace(runcState, `"creating"`, s, 1) }
@@ -102,15 +104,15 @@ func TestRunReports(t *testing.T) {
 	p := low()
 	for _, tt := range []struct {
 		args    string
-		outcome Outcome
+		outcome record.Outcome
 		message string
-		after   *Limit
+		after   *record.Rlimit
 	}{
-		{"--memlock 4Mi --odd", Raised, "raised", &Limit{mib4, mib8}},
-		{"--memlock 4Mi", Already, "already", &Limit{mib4, mib8}},
-		{"--memlock unlimited --on-denied fail", Denied, "need CAP_SYS_RESOURCE", &Limit{mib4, mib8}},
-		{"--memlock unlimited", Clamped, "need CAP_SYS_RESOURCE", &Limit{mib8, mib8}},
-		{"", Skipped, "no --memlock", nil},
+		{"--memlock 4Mi --odd", record.Raised, "raised", new(limits(mib4, mib8))},
+		{"--memlock 4Mi", record.Already, "already", new(limits(mib4, mib8))},
+		{"--memlock unlimited --on-denied fail", record.Denied, "need CAP_SYS_RESOURCE", new(limits(mib4, mib8))},
+		{"--memlock unlimited", record.Clamped, "need CAP_SYS_RESOURCE", new(limits(mib8, mib8))},
+		{"", record.Skipped, "no --memlock", nil},
 	} {
 		runOn(t, p, runcState, append(strings.Fields(tt.args), "--report", dir)...)
 		r := readReport(t, dir+"/web.json")
@@ -126,7 +128,7 @@ func TestRunReports(t *testing.T) {
 	}
 }
 
-func readReport(t *testing.T, path string) (r Report) {
+func readReport(t *testing.T, path string) (r record.Report) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err == nil {

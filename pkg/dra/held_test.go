@@ -15,6 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/nriruntime"
@@ -229,7 +230,8 @@ func TestLaterPodHolds(t *testing.T) {
 	n.AddClaim(c, next)
 	prepare(t, n, c)
 	n.AddPodCgroup(t, podB, containerB)
-	report := hook.Report{ReportVersion: hook.ReportVersion, ID: containerB, Claim: string(c.UID), Outcome: hook.Raised, PodUID: podA} // not to be believed
+	report := record.Report{ReportVersion: record.Version, ID: containerB, Claim: string(c.UID), Outcome: record.Raised,
+		PodUID: podA} // not to be believed
 	must.NoError(t, hook.WriteReport(dir, report))
 	drivertest.Eventually(t, func() error {
 		if left := drivertest.Files(t, dir); len(left) > 0 {

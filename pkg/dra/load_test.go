@@ -15,7 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -261,9 +261,9 @@ func TestLoadOfPods(t *testing.T) {
 			l.node.AddClaim(c)
 			prepare(t, l.node, c)
 			l.claims[i] = c
-			leaveReport(t, l.reports, c, func(r *hook.Report) {
-				r.ID, r.PodUID, r.Outcome, r.Message = pod, "uid-"+pod, hook.Clamped, "need CAP_SYS_RESOURCE"
-				r.Limits = []hook.LimitResult{{Device: "mlx5_0", Outcome: hook.Unenforced, Message: "no controller"}}
+			leaveReport(t, l.reports, c, func(r *record.Report) {
+				r.ID, r.PodUID, r.Outcome, r.Message = pod, "uid-"+pod, record.Clamped, "need CAP_SYS_RESOURCE"
+				r.Limits = []record.DeviceLimit{{Device: "mlx5_0", Outcome: record.Unenforced, Message: "no controller"}}
 			})
 		}
 		drivertest.Eventually(t, func() error {

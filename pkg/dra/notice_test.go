@@ -17,7 +17,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -76,12 +76,12 @@ func message(t testing.TB, n *drivertest.Node, kind, reason string) string {
 	return e.Message
 }
 
-func leaveReport(t *testing.T, dir string, c *resourceapi.ResourceClaim, change func(*hook.Report)) {
+func leaveReport(t *testing.T, dir string, c *resourceapi.ResourceClaim, change func(*record.Report)) {
 	t.Helper()
 	want := args.Unlimited
-	r := hook.Report{
-		ReportVersion: hook.ReportVersion, ID: "3f0c", Container: "worker", Claim: string(c.UID), Want: &want,
-		Outcome: hook.Raised, HostNetwork: new(true),
+	r := record.Report{
+		ReportVersion: record.Version, ID: "3f0c", Container: "worker", Claim: string(c.UID), Want: &want,
+		Outcome: record.Raised, HostNetwork: new(true),
 	}
 	change(&r)
 	must.NoError(t, hook.WriteReport(dir, r))
@@ -96,13 +96,14 @@ func TestEventsOfContainers(t *testing.T) {
 	c := usedBy(drivertest.Claim(1, vf0), "a", "b")
 	n.AddClaim(c)
 	prepare(t, n, c)
-	leaveReport(t, dir, c, func(r *hook.Report) { r.ID = "good" })
-	leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.Claim = "other", "no-claim"; r.Outcome = hook.Clamped })
-	leaveReport(t, dir, c, func(r *hook.Report) {
-		r.PodUID, r.Outcome, r.Message, r.HostNetwork = "uid-a", hook.Clamped, "need CAP_SYS_RESOURCE", new(false)
+	leaveReport(t, dir, c, func(r *record.Report) { r.ID = "good" })
+	leaveReport(t, dir, c, func(r *record.Report) { r.ID, r.Claim = "other", "no-claim"; r.Outcome = record.Clamped })
+	leaveReport(t, dir, c, func(r *record.Report) {
+		r.PodUID, r.Outcome, r.Message, r.HostNetwork = "uid-a", record.Clamped, "need CAP_SYS_RESOURCE", new(false)
 	})
-	leaveReport(t, dir, c, func(r *hook.Report) {
-		r.Limits = []hook.LimitResult{{Device: "mlx5_4", Outcome: hook.Unenforced, Message: "no controller"}, {Device: "mlx5_5", Outcome: hook.Limited}}
+	leaveReport(t, dir, c, func(r *record.Report) {
+		r.Limits = []record.DeviceLimit{{Device: "mlx5_4", Outcome: record.Unenforced, Message: "no controller"},
+			{Device: "mlx5_5", Outcome: record.Limited}}
 	})
 	toldOf(t, n,
 		"ResourceClaim/claim-1 Warning RDMAMemlockNotRaised", "Pod/a Warning RDMAMemlockNotRaised",
@@ -135,9 +136,9 @@ func TestEventsIgnored(t *testing.T) {
 	prepare(t, n, moved)
 	n.Become(t, drivertest.Without(t, "roce-sriov", "net/ens1f0v0"))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
-	leaveReport(t, dir, c, func(r *hook.Report) { r.Outcome = hook.Denied })
-	leaveReport(t, dir, moved, func(r *hook.Report) { r.HostNetwork = new(false) })
-	leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.HostNetwork = "last", new(false) })
+	leaveReport(t, dir, c, func(r *record.Report) { r.Outcome = record.Denied })
+	leaveReport(t, dir, moved, func(r *record.Report) { r.HostNetwork = new(false) })
+	leaveReport(t, dir, c, func(r *record.Report) { r.ID, r.HostNetwork = "last", new(false) })
 	toldOf(t, n, "ResourceClaim/claim-1 Normal RDMANetdevMissing", "Pod/a Normal RDMANetdevMissing")
 }
 
@@ -156,7 +157,7 @@ func TestEventOfMissingNetdev(t *testing.T) {
 			n.AddClaim(c)
 			prepare(t, n, c)
 			starts := func(id, pod string) {
-				leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.PodUID, r.HostNetwork = id, pod, new(false) })
+				leaveReport(t, dir, c, func(r *record.Report) { r.ID, r.PodUID, r.HostNetwork = id, pod, new(false) })
 			}
 			for _, id := range []string{"1", "2"} {
 				starts(id, "uid-a")
@@ -164,7 +165,7 @@ func TestEventOfMissingNetdev(t *testing.T) {
 			}
 			starts("3", "uid-b")
 			// The reports are taken in the order of their names, so this event is the last one.
-			leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.PodUID, r.Outcome = "4", "uid-b", hook.Clamped })
+			leaveReport(t, dir, c, func(r *record.Report) { r.ID, r.PodUID, r.Outcome = "4", "uid-b", record.Clamped })
 			want := []string{"ResourceClaim/claim-1 Warning RDMAMemlockNotRaised", "Pod/b Warning RDMAMemlockNotRaised"}
 			if tt.netdev != "" {
 				want = append(want, "ResourceClaim/claim-1 Normal RDMANetdevMissing",
@@ -255,16 +256,16 @@ func TestEventsOfUnusable(t *testing.T) {
 		n.AddClaim(claim)
 		prepare(t, n, claim)
 	}
-	checks := []usable.Check{
-		{Kind: usable.Provider, HCA: "mlx5_4", Result: usable.Unusable, Message: "no provider mlx5", Remedy: "install it"},
-		{Kind: usable.Permission, HCA: "mlx5_4", Result: usable.OK},
-		{Kind: usable.Variables, Result: usable.NotChecked, Message: "unknown"},
-		{Kind: usable.Memlock, Result: usable.Unusable, Message: "need CAP_SYS_RESOURCE"},
+	checks := []record.Check{
+		{Kind: record.Provider, HCA: "mlx5_4", Result: record.Unusable, Message: "no provider mlx5", Remedy: "install it"},
+		{Kind: record.Permission, HCA: "mlx5_4", Result: record.OK},
+		{Kind: record.Variables, Result: record.NotChecked, Message: "unknown"},
+		{Kind: record.Memlock, Result: record.Unusable, Message: "need CAP_SYS_RESOURCE"},
 	}
-	unusable := func(id, pod string) func(*hook.Report) {
-		return func(r *hook.Report) {
+	unusable := func(id, pod string) func(*record.Report) {
+		return func(r *record.Report) {
 			r.ID, r.PodUID, r.Checks = id, pod, checks
-			r.Outcome, r.Message = hook.Clamped, "need CAP_SYS_RESOURCE"
+			r.Outcome, r.Message = record.Clamped, "need CAP_SYS_RESOURCE"
 		}
 	}
 	leaveReport(t, dir, c, unusable("1", "uid-a"))

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -97,7 +97,7 @@ func TestStatusNetwork(t *testing.T) {
 	test.Nil(t, waitStatus(t, n, c)[0].NetworkData, test.Sprint("before the pod has it"))
 	n.Become(t, drivertest.Without(t, "roce-sriov", "net/ens1f0v0"))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
-	leaveReport(t, dir, c, func(*hook.Report) {})
+	leaveReport(t, dir, c, func(*record.Report) {})
 	want := &resourceapi.NetworkDeviceData{InterfaceName: "ens1f0v0", IPs: []string{"10.1.0.20/32"}, HardwareAddress: "a0:88:c2:25:10:20"}
 	drivertest.Eventually(t, func() error {
 		if diff := cmp.Diff(want, n.DeviceStatus(c)[0].NetworkData); diff != "" {

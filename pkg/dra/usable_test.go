@@ -10,8 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/shoenig/test"
@@ -26,10 +25,11 @@ func TestUsableRestart(t *testing.T) {
 	reports := func(c *dra.Config) { c.Hook.ReportDir = dir }
 	c := usedBy(drivertest.Claim(1, vf0), "a")
 	n.AddClaim(c)
-	starts := func(id, container string, result usable.Result) {
-		leaveReport(t, dir, c, func(r *hook.Report) {
+	starts := func(id, container string, result record.Result) {
+		leaveReport(t, dir, c, func(r *record.Report) {
 			r.ID, r.PodUID, r.Container = id, "uid-a", container
-			r.Checks = []usable.Check{{Kind: usable.Provider, HCA: "mlx5_4", Result: result, Message: "the check of " + container}}
+			r.Checks = []record.Check{{Kind: record.Provider, HCA: "mlx5_4", Result: result, Message: "the check of " +
+				container}}
 		})
 	}
 	wants := func(want string) {
@@ -50,8 +50,8 @@ func TestUsableRestart(t *testing.T) {
 	const bad = "False container train: provider of mlx5_4: the check of train"
 	d := start(t, n, withStatus, reports)
 	prepare(t, n, c)
-	starts("1", "train", usable.Unusable)
-	starts("2", "beside", usable.NotChecked)
+	starts("1", "train", record.Unusable)
+	starts("2", "beside", record.NotChecked)
 	wants(bad)
 
 	d.stop()
@@ -61,9 +61,9 @@ func TestUsableRestart(t *testing.T) {
 
 	d.stop()
 	d = start(t, n, withStatus, reports)
-	starts("3", "beside", usable.OK)
+	starts("3", "beside", record.OK)
 	drivertest.Eventually(t, func() error { return emptied(dir) })
-	starts("4", "beside", usable.Unusable)
+	starts("4", "beside", record.Unusable)
 	wants("False container beside: provider of mlx5_4: the check of beside; " + strings.TrimPrefix(bad, "False "))
 
 	unprepare(t, n, c)

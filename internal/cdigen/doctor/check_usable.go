@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -37,7 +38,7 @@ func checkUsable(f *facts, out *findings) {
 // look is what was found of a container.
 type look struct {
 	id     string // the part that runtimes show
-	checks []usable.Check
+	checks []record.Check
 	intro  string // who says it, if it was not this program
 }
 
@@ -84,7 +85,7 @@ func lookIntoContainers(ctx context.Context, host *reader, snap *rdma.Snapshot, 
 		case len(a.Checks) > 0 && (asked || !a.AllDevices):
 			out = append(out, look{id: short(running[i].ID), checks: a.Checks})
 			for _, c := range a.Checks {
-				if c.Result == usable.NotChecked {
+				if c.Result == record.NotChecked {
 					host.addUnseen(string(c.Kind)+" in container "+short(running[i].ID), errors.New(c.Message))
 				}
 			}
@@ -118,26 +119,26 @@ func isEnded(err error) bool {
 
 // unusableFixes and unusableLooks are commands on the host.
 var (
-	unusableFixes = map[usable.Kind]string{
-		usable.Provider:   "cdi-gen generate --userspace host --to /etc/cdi",
-		usable.Permission: "chmod 0666 /dev/infiniband/uverbs*",
+	unusableFixes = map[record.Kind]string{
+		record.Provider:   "cdi-gen generate --userspace host --to /etc/cdi",
+		record.Permission: "chmod 0666 /dev/infiniband/uverbs*",
 	}
-	unusableLooks = map[usable.Kind]string{
-		usable.Memlock:   "podman inspect --format '{{.HostConfig.Ulimits}}' CONTAINER",
-		usable.Variables: "podman inspect --format '{{.Config.Env}}' CONTAINER",
+	unusableLooks = map[record.Kind]string{
+		record.Memlock:   "podman inspect --format '{{.HostConfig.Ulimits}}' CONTAINER",
+		record.Variables: "podman inspect --format '{{.Config.Env}}' CONTAINER",
 	}
 )
 
 // addTo adds a finding for each fault, with the containers and HCAs that have it, and one for the containers that can
 // use their HCAs. The hook's limit of locked memory has findings of its own.
 func (l looks) addTo(f *facts, out *findings) {
-	var faults []usable.Check // without the HCA
-	subjects := map[usable.Check][]string{}
+	var faults []record.Check // without the HCA
+	subjects := map[record.Check][]string{}
 	var good []string
 	for _, one := range l {
 		bad := false
 		for _, c := range one.checks {
-			if c.Result != usable.Unusable || c.Kind == usable.Memlock && c.Remedy == "" {
+			if c.Result != record.Unusable || c.Kind == record.Memlock && c.Remedy == "" {
 				continue
 			}
 			bad = true
@@ -168,9 +169,9 @@ func (l looks) addTo(f *facts, out *findings) {
 
 // isGood reports whether all was looked at, and is well.
 func (l look) isGood() bool {
-	has := func(want usable.Kind) bool {
-		return slices.ContainsFunc(l.checks, func(c usable.Check) bool { return c.Kind == want })
+	has := func(want record.Kind) bool {
+		return slices.ContainsFunc(l.checks, func(c record.Check) bool { return c.Kind == want })
 	}
-	return has(usable.Provider) && has(usable.Permission) && has(usable.Memlock) &&
-		!slices.ContainsFunc(l.checks, func(c usable.Check) bool { return c.Result != usable.OK })
+	return has(record.Provider) && has(record.Permission) && has(record.Memlock) &&
+		!slices.ContainsFunc(l.checks, func(c record.Check) bool { return c.Result != record.OK })
 }

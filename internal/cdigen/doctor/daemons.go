@@ -10,8 +10,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // daemon is a running process that starts containers.
@@ -175,14 +175,14 @@ func (r *reader) inHostUserNamespace(pid string) bool {
 const maxReport = 256 << 10
 
 // lastReport returns the newest report of the specs' hooks about a limit, nil if there is none.
-func lastReport(host *reader, hooks []args.Options) *hook.Report {
-	var last *hook.Report
+func lastReport(host *reader, hooks []args.Options) *record.Report {
+	var last *record.Report
 	for _, name := range reportFiles(host, hooks) {
 		info, err := hostfs.Stat(host.Root, name)
 		if err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
 			continue // the driver has removed it, or it is not a report
 		}
-		var r hook.Report
+		var r record.Report
 		text, err := hostfs.ReadFile(host.Root, name, maxReport)
 		if err != nil {
 			host.addUnseen("report of the hook "+name, err)

@@ -1,5 +1,4 @@
-// Package reports reads the hook's reports about containers. It is not part of package hook, because the hook runs in
-// every container start and does not need it.
+// Package reports reads the hook's reports about containers, for the driver. The hook links package record alone.
 package reports
 
 import (
@@ -13,24 +12,24 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
-// Take reads the reports in a directory and removes them. It calls record before it removes a report; if record fails,
+// Take reads the reports in a directory and removes them. It calls keep before it removes a report; if keep fails,
 // the report stays for the next call. Take also removes files that are not reports; the error names them. The result is
 // valid even with an error.
-func Take(dir string, record func(hook.Report) error) ([]hook.Report, error) {
+func Take(dir string, keep func(record.Report) error) ([]record.Report, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the hook's reports: %w", err)
 	}
-	var found []hook.Report
+	var found []record.Report
 	var errs []error
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".json" {
 			continue // a temporary file
 		}
-		r, err := take(filepath.Join(dir, e.Name()), record)
+		r, err := take(filepath.Join(dir, e.Name()), keep)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // another reader has removed it
 		case err != nil:
@@ -45,7 +44,7 @@ func Take(dir string, record func(hook.Report) error) ([]hook.Report, error) {
 // maxReport bounds the size of a report, which has one message for each HCA.
 const maxReport = 1 << 20
 
-func take(path string, record func(hook.Report) error) (r hook.Report, err error) {
+func take(path string, keep func(record.Report) error) (r record.Report, err error) {
 	data, err := hostfs.ReadLocal(path, maxReport)
 	switch {
 	case errors.Is(err, hostfs.ErrNotRegular) || errors.Is(err, hostfs.ErrTooLarge):
@@ -56,7 +55,7 @@ func take(path string, record func(hook.Report) error) (r hook.Report, err error
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, errors.Join(err, os.Remove(path))
 	}
-	if err := record(r); err != nil {
+	if err := keep(r); err != nil {
 		return r, err
 	}
 	return r, os.Remove(path)

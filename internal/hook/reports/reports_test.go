@@ -17,18 +17,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
-func nothing(hook.Report) error { return nil }
+func nothing(record.Report) error { return nil }
 
 // TestTakeRecords: a report goes after it was recorded, and until then it is pending for its claim.
 func TestTakeRecords(t *testing.T) {
 	dir := t.TempDir()
 	for _, device := range []string{"", "mlx5_0"} {
-		r := hook.Report{ReportVersion: hook.ReportVersion, ID: "web", Claim: "c0ffee", Time: time.Now(),
-			Outcome: hook.Raised}
+		r := record.Report{ReportVersion: record.Version, ID: "web", Claim: "c0ffee", Time: time.Now(),
+			Outcome: record.Raised}
 		if device != "" {
-			r.Limits = []hook.LimitResult{{Device: device, Outcome: hook.Limited}}
+			r.Limits = []record.DeviceLimit{{Device: device, Outcome: record.Limited}}
 		}
 		must.NoError(t, hook.WriteReport(dir, r))
 	}
@@ -39,7 +40,7 @@ func TestTakeRecords(t *testing.T) {
 		return is
 	}
 	full := errors.New("no space left on device")
-	found, err := Take(dir, func(r hook.Report) error {
+	found, err := Take(dir, func(r record.Report) error {
 		test.True(t, pending(r.Claim), test.Sprint("the report is not pending as it is recorded"))
 		if len(r.Limits) > 0 {
 			return full
@@ -61,13 +62,13 @@ func TestTakeRecords(t *testing.T) {
 // and what is not finished stays.
 func TestTake(t *testing.T) {
 	dir := t.TempDir()
-	memlock := hook.Report{ReportVersion: hook.ReportVersion, ID: "web", PID: 1, Time: time.Now(), Outcome: hook.Raised}
+	memlock := record.Report{ReportVersion: record.Version, ID: "web", PID: 1, Time: time.Now(), Outcome: record.Raised}
 	limits := memlock
-	limits.Limits = []hook.LimitResult{{
-		Device: "mlx5_0", Want: args.Wanted{Handles: 64}, Outcome: hook.Limited,
-		Before: &hook.Resources{Handles: args.NoLimit, Objects: args.NoLimit},
-		After:  &hook.Resources{Handles: 64, Objects: args.NoLimit},
-	}, {Device: "mlx5_1", Want: args.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"}}
+	limits.Limits = []record.DeviceLimit{{
+		Device: "mlx5_0", Want: args.Wanted{Handles: 64}, Outcome: record.Limited,
+		Before: &record.Resources{Handles: args.NoLimit, Objects: args.NoLimit},
+		After:  &record.Resources{Handles: 64, Objects: args.NoLimit},
+	}, {Device: "mlx5_1", Want: args.Wanted{Objects: 9}, Outcome: record.Unenforced, Message: "no controller"}}
 	must.NoError(t, errors.Join(hook.WriteReport(dir, memlock), hook.WriteReport(dir, limits)))
 	for name, text := range map[string]string{"garbage.json": "{", ".web.77.tmp": "{"} {
 		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
@@ -78,10 +79,10 @@ func TestTake(t *testing.T) {
 		t.Fatalf("found %+v", found)
 	}
 	for _, r := range found {
-		if r.ID != "web" || r.Outcome != hook.Raised {
+		if r.ID != "web" || r.Outcome != record.Raised {
 			t.Errorf("report %+v", r)
 		}
-		if len(r.Limits) > 0 && (*r.Limits[0].After != hook.Resources{Handles: 64, Objects: args.NoLimit} ||
+		if len(r.Limits) > 0 && (*r.Limits[0].After != record.Resources{Handles: 64, Objects: args.NoLimit} ||
 			r.Limits[1].Want.String() != "objects 9" || r.Limits[1].After != nil) {
 			t.Errorf("limits %+v", r.Limits)
 		}
@@ -97,7 +98,7 @@ func TestTakeRefuses(t *testing.T) {
 	large := filepath.Join(dir, "large.json")
 	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "fifo.json"), 0o644), os.WriteFile(large, nil, 0o644),
 		os.Truncate(large, 1<<40),
-		hook.WriteReport(dir, hook.Report{ReportVersion: hook.ReportVersion, ID: "web", Outcome: hook.Raised})); err != nil {
+		hook.WriteReport(dir, record.Report{ReportVersion: record.Version, ID: "web", Outcome: record.Raised})); err != nil {
 		t.Fatal(err)
 	}
 	found, err := Take(dir, nothing)
@@ -123,7 +124,7 @@ func FuzzTake(f *testing.F) {
 		[]byte(`{"reportVersion":1,"limits":[{"device":null}],"before":{}}`))
 	f.Fuzz(func(t *testing.T, id, message, warning string, garbage []byte) {
 		dir := t.TempDir()
-		said := hook.Report{ReportVersion: hook.ReportVersion, ID: id, Message: message, Outcome: hook.Raised,
+		said := record.Report{ReportVersion: record.Version, ID: id, Message: message, Outcome: record.Raised,
 			Warnings: []string{warning}}
 		text, err := json.Marshal(said)
 		must.NoError(t, err)
@@ -132,7 +133,7 @@ func FuzzTake(f *testing.F) {
 		}
 		found, _ := Take(dir, nothing)                              // of the garbage it may say anything
 		valid := func(s string) string { return string([]rune(s)) } // each byte that is none of UTF-8 is U+FFFD
-		if !slices.ContainsFunc(found, func(r hook.Report) bool {
+		if !slices.ContainsFunc(found, func(r record.Report) bool {
 			return valid(r.ID) == valid(id) && valid(r.Message) == valid(message) && len(r.Warnings) == 1 &&
 				valid(r.Warnings[0]) == valid(warning)
 		}) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
@@ -33,13 +34,13 @@ func containerOf(t testing.TB, dir string, env ...string) *Container {
 	return &Container{Root: root, Process: Process{Env: env, Cwd: "/"}, Sys: t.TempDir()}
 }
 
-func provider(checks []Check) Check {
+func provider(checks []record.Check) record.Check {
 	for _, c := range checks {
-		if c.Kind == Provider {
+		if c.Kind == record.Provider {
 			return c
 		}
 	}
-	return Check{}
+	return record.Check{}
 }
 
 func withEtc(i *rdmaimage.Image) *rdmaimage.Image {
@@ -72,33 +73,35 @@ func TestHostile(t *testing.T) {
 		image  *rdmaimage.Image
 		change func(dir string) error
 		env    string
-		want   Result
+		want   record.Result
 	}{
 		"libibverbs is a link to /": {debian().Remove(lib("libibverbs.so.1")),
-			func(dir string) error { return os.Symlink("/", filepath.Join(dir, lib("libibverbs.so.1"))) }, "", NotChecked},
+			func(dir string) error { return os.Symlink("/", filepath.Join(dir, lib("libibverbs.so.1"))) }, "",
+			record.NotChecked},
 		"libibverbs is a FIFO": {debian().Remove(lib("libibverbs.so.1")),
-			func(dir string) error { return unix.Mkfifo(filepath.Join(dir, lib("libibverbs.so.1")), 0o644) }, "", NotChecked},
+			func(dir string) error { return unix.Mkfifo(filepath.Join(dir, lib("libibverbs.so.1")), 0o644) }, "",
+			record.NotChecked},
 		"libibverbs is a loop": {debian().Remove(lib("libibverbs.so.1")),
 			func(dir string) error {
 				return os.Symlink("libibverbs.so.1", filepath.Join(dir, lib("libibverbs.so.1")))
-			}, "", NotChecked},
+			}, "", record.NotChecked},
 		"libibverbs is huge": {debian(), func(dir string) error {
 			return os.Truncate(filepath.Join(dir, lib("libibverbs.so.1.0")), 1<<40)
-		}, "", NotChecked},
+		}, "", record.NotChecked},
 		"libibverbs is text": {debian(), func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, lib("libibverbs.so.1.0")), []byte("\x1b]0;x\x07"), 0o644)
-		}, "", NotChecked},
+		}, "", record.NotChecked},
 		"the cache is a FIFO": {debian(), func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "etc/ld.so.cache"), 0o644) },
-			"", NotChecked},
+			"", record.NotChecked},
 		"names outside": {withEtc(debian().Remove("etc/libibverbs.d")), func(dir string) error {
 			return os.Symlink(outside, filepath.Join(dir, "etc/libibverbs.d"))
-		}, "", Unusable},
+		}, "", record.Unusable},
 		"names above": {withEtc(debian().Remove("etc/libibverbs.d")), func(dir string) error {
 			return os.Symlink("../../../../../../../.."+outside, filepath.Join(dir, "etc/libibverbs.d"))
-		}, "", Unusable},
+		}, "", record.Unusable},
 		"a provider outside": {debian().Remove(debian().ProviderPath("mlx5")), func(dir string) error {
 			return os.Symlink("/proc/self/root/etc/hostname", filepath.Join(dir, debian().ProviderPath("mlx5")))
-		}, "", Unusable},
+		}, "", record.Unusable},
 		"too many names": {debian().Remove("etc/libibverbs.d/mlx5.driver"), func(dir string) error {
 			for i := range names {
 				if err := unix.Mknod(filepath.Join(dir, fmt.Sprintf("etc/libibverbs.d/%d.driver", i)), unix.S_IFREG|0o644, 0); err != nil {
@@ -106,11 +109,13 @@ func TestHostile(t *testing.T) {
 				}
 			}
 			return nil
-		}, "", NotChecked},
-		"an escape sequence":             {escape("/\x1b[2J\x07/libibverbs.d"), nil, "", Unusable},
-		"a direction mark":               {escape("/\u202e/libibverbs.d"), nil, "", Unusable},
-		"a long name":                    {escape("/" + strings.Repeat("x", 3000) + "/libibverbs.d"), nil, "", NotChecked},
-		"an LD_LIBRARY_PATH of the host": {debian(), nil, "LD_LIBRARY_PATH=" + strings.Repeat("/proc/self/root/usr/lib:", 1000), OK},
+		}, "", record.NotChecked},
+		"an escape sequence": {escape("/\x1b[2J\x07/libibverbs.d"), nil, "", record.Unusable},
+		"a direction mark":   {escape("/\u202e/libibverbs.d"), nil, "", record.Unusable},
+		"a long name": {escape("/" + strings.Repeat("x", 3000) + "/libibverbs.d"), nil, "",
+			record.NotChecked},
+		"an LD_LIBRARY_PATH of the host": {debian(), nil, "LD_LIBRARY_PATH=" + strings.Repeat("/proc/self/root/usr/lib:",
+			1000), record.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -141,7 +146,7 @@ func TestOpens(t *testing.T) {
 	dir := t.TempDir()
 	rdmaimage.Debian("mlx5", "mlx4", "efa", "irdma", "rxe").Make(t, dir)
 	c := containerOf(t, dir)
-	if got := provider(c.Check(mlx5)); got.Result != OK {
+	if got := provider(c.Check(mlx5)); got.Result != record.OK {
 		t.Errorf("%v", got)
 	}
 	test.LessEq(t, 20, maxOpens-c.Root.opens, test.Sprint("files were looked"))
@@ -158,7 +163,7 @@ func TestRemote(t *testing.T) {
 	must.NoError(t, os.Symlink("../net/../net/x", filepath.Join(dir, "etc/away")))
 	c := containerOf(t, dir)
 	c.Root.remote = []string{"/net"}
-	if got := provider(c.Check(mlx5)); got.Result != OK {
+	if got := provider(c.Check(mlx5)); got.Result != record.OK {
 		t.Errorf("beside a remote mount: %v", got)
 	}
 	for _, name := range []string{"net", "/net/x", "etc/../net/x", "etc/away"} {
@@ -167,7 +172,7 @@ func TestRemote(t *testing.T) {
 		}
 	}
 	c.Root.remote = []string{"/usr/lib"}
-	if got := provider(c.Check(mlx5)); got.Result != NotChecked {
+	if got := provider(c.Check(mlx5)); got.Result != record.NotChecked {
 		t.Errorf("libraries on a remote mount: %v", got)
 	}
 }

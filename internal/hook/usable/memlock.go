@@ -1,20 +1,23 @@
 package usable
 
-import "github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+import (
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+)
 
 // CheckMemlock checks the locked memory of a process before it starts. has is its present limit. A runtime whose
 // state is "creating" (runc) applies the limit of the OCI spec after its createRuntime hooks, others apply it before.
-func CheckMemlock(want, has args.Size, spec *uint64, status string) Check {
-	c := Check{Kind: Memlock, Result: OK, Message: "the process may lock " + has.String()}
+func CheckMemlock(want, has args.Size, spec *uint64, status string) record.Check {
+	c := record.Check{Kind: record.Memlock, Result: record.OK, Message: "the process may lock " + has.String()}
 	switch {
 	case spec != nil && status == "creating" && args.Size(*spec) < want:
-		c.Result = Unusable
+		c.Result = record.Unusable
 		c.Message = "the process may lock " + args.Size(*spec).String() + ", less than the requested " + want.String() +
 			": the container's configuration sets this limit, and the runtime applies it after the hook"
 		c.Remedy = "remove the limit: --ulimit memlock of podman and docker, default-ulimits in /etc/docker/daemon.json, " +
 			"default_ulimits in containers.conf or crio.conf"
 	case (spec == nil || status != "creating") && has < want:
-		c.Result = Unusable
+		c.Result = record.Unusable
 		c.Message = "the process may lock " + has.String() + ", less than the requested " + want.String()
 		c.Remedy = "raise the limit of the container runtime, with systemd LimitMEMLOCK=infinity"
 	}
@@ -27,22 +30,23 @@ const kernelDefault = 8 << 20
 
 // checkMemlock checks the locked memory of a running process, for which enough is sure to do. What a program needs above
 // the kernel's default is not known.
-func (p *Process) checkMemlock(enough args.Size) Check {
+func (p *Process) checkMemlock(enough args.Size) record.Check {
 	if p.IPCLock {
-		return Check{Kind: Memlock, Result: OK, Message: "the process may lock any memory, with CAP_IPC_LOCK of the host"}
+		return record.Check{Kind: record.Memlock, Result: record.OK,
+			Message: "the process may lock any memory, with CAP_IPC_LOCK of the host"}
 	}
 	if p.Memlock == nil {
-		return notChecked(Memlock, "", "the limit of the process cannot be read")
+		return notChecked(record.Memlock, "", "the limit of the process cannot be read")
 	}
 	has := args.Size(*p.Memlock)
-	c := Check{Kind: Memlock, Result: OK, Message: "the process may lock " + has.String()}
+	c := record.Check{Kind: record.Memlock, Result: record.OK, Message: "the process may lock " + has.String()}
 	switch {
 	case has >= enough:
 	case has > kernelDefault:
-		c.Result = NotChecked
+		c.Result = record.NotChecked
 		c.Message += ", and what its programs need is not known"
 	default:
-		c.Result = Unusable
+		c.Result = record.Unusable
 		c.Message += ": registering more memory fails with ENOMEM, and NCCL uses TCP"
 		c.Remedy = "give it the HCA by a CDI name, whose hook raises the limit, or start it with --ulimit memlock=-1"
 	}

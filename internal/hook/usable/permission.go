@@ -9,49 +9,50 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // overflowID is the owner of a file whose owner the reader's user namespace does not have.
 const overflowID = 65534
 
 // permission checks whether the container's user may open the node of an HCA for reading and writing.
-func (c *Container) permission(h args.HCA) Check {
+func (c *Container) permission(h args.HCA) record.Check {
 	p, at := &c.Process, "/"+nodeDir+"/"+h.Node
 	fd, err := c.Root.path(at)
 	if err != nil {
-		return notChecked(Permission, h.IBDev, at+" cannot be looked at: "+err.Error())
+		return notChecked(record.Permission, h.IBDev, at+" cannot be looked at: "+err.Error())
 	}
 	defer unix.Close(fd)
 	var node unix.Stat_t
 	if err := unix.Fstat(fd, &node); err != nil {
-		return notChecked(Permission, h.IBDev, at+" cannot be looked at: "+err.Error())
+		return notChecked(record.Permission, h.IBDev, at+" cannot be looked at: "+err.Error())
 	}
 	switch {
 	case p.Unknown != "":
-		return notChecked(Permission, h.IBDev, p.Unknown)
+		return notChecked(record.Permission, h.IBDev, p.Unknown)
 	case node.Mode&unix.S_IFMT != unix.S_IFCHR:
-		return notChecked(Permission, h.IBDev, at+" is no device")
+		return notChecked(record.Permission, h.IBDev, at+" is no device")
 	case p.may(node, readWrite):
 		if closed := c.closedDir(h); closed != nil {
 			return *closed
 		}
-		return Check{Kind: Permission, HCA: h.IBDev, Result: OK, Message: at + describe(node)}
+		return record.Check{Kind: record.Permission, HCA: h.IBDev, Result: record.OK, Message: at + describe(node)}
 	case node.Uid == overflowID || node.Gid == overflowID:
-		return notChecked(Permission, h.IBDev, "the owner of "+at+" is not known in this user namespace")
+		return notChecked(record.Permission, h.IBDev, "the owner of "+at+" is not known in this user namespace")
 	case hasACL(fd):
-		return notChecked(Permission, h.IBDev, at+" has an access control list")
+		return notChecked(record.Permission, h.IBDev, at+" has an access control list")
 	}
 	remedy := fmt.Sprintf("give the container the group %d (supplementalGroups, --group-add), or make the node readable and "+
 		"writable for all on the host: rdma-core has a udev rule with mode 0666", node.Gid)
 	if p.UIDs != nil && !has(p.GIDs, node.Gid) {
 		remedy = "make the node readable and writable for all on the host: rdma-core has a udev rule with mode 0666"
 	}
-	return Check{Kind: Permission, HCA: h.IBDev, Result: Unusable, Fails: true, Remedy: remedy,
+	return record.Check{Kind: record.Permission, HCA: h.IBDev, Result: record.Unusable, Fails: true, Remedy: remedy,
 		Message: "the container's user cannot open " + at + describe(node) + ": it runs as " + p.who()}
 }
 
 // closedDir returns the check of an HCA if the container's user cannot search a directory of its node, else nil.
-func (c *Container) closedDir(h args.HCA) *Check {
+func (c *Container) closedDir(h args.HCA) *record.Check {
 	for _, dir := range []string{path.Dir(nodeDir), nodeDir} {
 		if c.Process.Override {
 			break // this costs the hook of most containers nothing
@@ -64,10 +65,10 @@ func (c *Container) closedDir(h args.HCA) *Check {
 		}
 		switch {
 		case err != nil:
-			check := notChecked(Permission, h.IBDev, "/"+dir+" cannot be looked at: "+err.Error())
+			check := notChecked(record.Permission, h.IBDev, "/"+dir+" cannot be looked at: "+err.Error())
 			return &check
 		case !c.Process.may(st, search) && !hasACL(fd):
-			return &Check{Kind: Permission, HCA: h.IBDev, Result: Unusable, Fails: true,
+			return &record.Check{Kind: record.Permission, HCA: h.IBDev, Result: record.Unusable, Fails: true,
 				Remedy:  "make the directory searchable for all: mode 0755",
 				Message: "the container's user cannot search /" + dir + describe(st) + ": it runs as " + c.Process.who()}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // libraries are what a container has of rdma-core. They are read once, with the first HCA.
@@ -24,31 +25,31 @@ type libraries struct {
 	reason  string // why providers are not checked
 	linker  *rdmacore.Linker
 	verbs   rdmacore.Verbs
-	results map[string]Check // by provider
-	lacks   string           // a library that libibverbs needs, and the container lacks
+	results map[string]record.Check // by provider
+	lacks   string                  // a library that libibverbs needs, and the container lacks
 }
 
 // check checks the provider of an HCA.
-func (l *libraries) check(h args.HCA) Check {
+func (l *libraries) check(h args.HCA) record.Check {
 	name, known := rdmacore.ProviderOf(h.Driver)
 	if !known {
-		return notChecked(Provider, h.IBDev, "no provider is known for the kernel driver "+quote(h.Driver))
+		return notChecked(record.Provider, h.IBDev, "no provider is known for the kernel driver "+quote(h.Driver))
 	}
 	if !l.read {
 		l.read = true
 		l.reason = l.findVerbs()
 	}
 	if l.reason != "" {
-		return notChecked(Provider, h.IBDev, l.reason)
+		return notChecked(record.Provider, h.IBDev, l.reason)
 	}
 	if c, ok := l.results[name]; ok {
 		c.HCA = h.IBDev
 		return c
 	}
-	c := Check{Kind: Provider, HCA: h.IBDev}
+	c := record.Check{Kind: record.Provider, HCA: h.IBDev}
 	c.Fails = l.env.get("LD_LIBRARY_PATH")+l.env.get("IBV_DRIVERS")+l.env.get("RDMAV_DRIVERS") == ""
 	c.Result, c.Message, c.Remedy = l.provider(name)
-	if c.Result == Unusable {
+	if c.Result == record.Unusable {
 		c.Message = "libibverbs of the container cannot use HCAs of driver " + quote(h.Driver) + ": " + c.Message
 	}
 	l.results[name] = c
@@ -106,24 +107,26 @@ func (l *libraries) object(name string) (*rdmacore.Object, error) {
 }
 
 // provider checks one provider.
-func (l *libraries) provider(name string) (result Result, message, remedy string) {
+func (l *libraries) provider(name string) (result record.Result, message, remedy string) {
 	if l.lacks != "" {
-		return Unusable, "libibverbs needs " + quote(l.lacks) + ", which the container lacks", installDependency
+		return record.Unusable, "libibverbs needs " + quote(l.lacks) + ", which the container lacks", installDependency
 	}
 	configured, err := l.configured(name)
 	if err != nil {
-		return NotChecked, "the names of providers in " + quote(l.verbs.ConfigDir) + " cannot be read: " + err.Error(), ""
+		return record.NotChecked, "the names of providers in " + quote(l.verbs.ConfigDir) + " cannot be read: " +
+			err.Error(), ""
 	}
 	lib, at, err := l.find(name)
 	switch {
 	case isMissing(err) || errors.Is(err, fs.ErrNotExist):
 		return l.absent(name, configured)
 	case errors.Is(err, rdmacore.ErrOtherMachine):
-		return Unusable, "its provider " + quote(at) + " is for another machine", installProviders
+		return record.Unusable, "its provider " + quote(at) + " is for another machine", installProviders
 	case err != nil:
-		return NotChecked, "the provider " + quote(at) + " cannot be read: " + quote(err.Error()), ""
+		return record.NotChecked, "the provider " + quote(at) + " cannot be read: " + quote(err.Error()), ""
 	case !configured:
-		return Unusable, "no file in " + quote(l.verbs.ConfigDir) + " names the provider " + name + ", so libibverbs does not load " +
+		return record.Unusable, "no file in " + quote(l.verbs.ConfigDir) + " names the provider " + name +
+			", so libibverbs does not load " +
 			quote(at), `write the line "driver ` + name + `" into ` + quote(l.verbs.ConfigDir+"/"+name+".driver")
 	}
 	needs := lib.Needs[rdmacore.VerbsLibrary]
@@ -131,16 +134,17 @@ func (l *libraries) provider(name string) (result Result, message, remedy string
 	switch {
 	case slices.Contains(needs, rdmacore.PrivateVersion+l.verbs.ABI):
 	case slices.ContainsFunc(needs, private):
-		return Unusable, "its provider " + quote(at) + " is of private ABI " + quote(rdmacore.PrivateABIs(needs)) + ", but " +
+		return record.Unusable, "its provider " + quote(at) + " is of private ABI " + quote(rdmacore.PrivateABIs(needs)) +
+			", but " +
 			quote("/"+l.verbs.Path) + " has " + l.verbs.ABI, oneBuild
 	default:
-		return NotChecked, "the provider " + quote(at) + " names no private ABI", ""
+		return record.NotChecked, "the provider " + quote(at) + " names no private ABI", ""
 	}
 	if lacks := l.missing(lib); lacks != "" {
-		return Unusable, "its provider " + quote(at) + " needs " + quote(lacks) + ", which the container lacks",
+		return record.Unusable, "its provider " + quote(at) + " needs " + quote(lacks) + ", which the container lacks",
 			installDependency
 	}
-	return OK, "provider " + quote(at), ""
+	return record.OK, "provider " + quote(at), ""
 }
 
 // Remedies.
@@ -153,22 +157,24 @@ const (
 )
 
 // absent returns the result for a provider without a file.
-func (l *libraries) absent(name string, configured bool) (result Result, message, remedy string) {
+func (l *libraries) absent(name string, configured bool) (result record.Result, message, remedy string) {
 	names, err := l.root.entries(l.verbs.ProviderDir, maxProviders)
 	if err != nil && !isMissing(err) {
-		return NotChecked, "the providers in " + quote(l.verbs.ProviderDir) + " cannot be listed: " + err.Error(), ""
+		return record.NotChecked, "the providers in " + quote(l.verbs.ProviderDir) + " cannot be listed: " + err.Error(), ""
 	}
 	for _, other := range names {
 		if strings.HasPrefix(other, "lib"+name+"-rdmav") {
-			return Unusable, "its provider " + quote(other) + " is of another private ABI than " + quote("/"+l.verbs.Path) +
+			return record.Unusable, "its provider " + quote(other) + " is of another private ABI than " +
+				quote("/"+l.verbs.Path) +
 				", which has " + l.verbs.ABI, oneBuild
 		}
 	}
 	if configured {
-		return Unusable, quote(l.verbs.ConfigDir) + " names the provider " + name + ", but " + quote(l.verbs.File(name)) +
+		return record.Unusable, quote(l.verbs.ConfigDir) + " names the provider " + name + ", but " +
+			quote(l.verbs.File(name)) +
 			" does not exist", installProviders
 	}
-	return Unusable, "it has no provider " + name + " in " + quote(l.verbs.ProviderDir), installProviders
+	return record.Unusable, "it has no provider " + name + " in " + quote(l.verbs.ProviderDir), installProviders
 }
 
 // find finds the file of a provider in the same order as libibverbs: at the provider's own path, then by name through

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
@@ -67,19 +68,21 @@ func TestRunning(t *testing.T) {
 	must.NoError(t, err)
 	look, err := LookInto(pid, mlx5, args.Unlimited)
 	must.NoError(t, err)
-	var kinds []Kind
+	var kinds []record.Kind
 	for _, check := range look.Checks {
-		if check.Result == Unusable {
+		if check.Result == record.Unusable {
 			kinds = append(kinds, check.Kind)
 		}
 	}
-	if want := []Kind{Provider, Permission, Variables, Memlock}; !slices.Equal(kinds, want) || look.AllDevices {
+	if want := []record.Kind{record.Provider, record.Permission, record.Variables, record.Memlock}; !slices.Equal(kinds,
+		want) || look.AllDevices {
 		t.Errorf("found %v, want %v: %+v", kinds, want, look)
 	}
 	must.NoError(t, errors.Join(os.Chmod(node, 0o666), os.Chmod(filepath.Dir(node), 0o700)))
 	look, err = LookInto(pid, mlx5, args.Unlimited)
-	if err != nil || !slices.ContainsFunc(look.Checks, func(c Check) bool {
-		return c.Kind == Permission && c.Result == Unusable && strings.Contains(c.Message, "cannot search /dev/infiniband (mode 0700")
+	if err != nil || !slices.ContainsFunc(look.Checks, func(c record.Check) bool {
+		return c.Kind == record.Permission && c.Result == record.Unusable && strings.Contains(c.Message,
+			"cannot search /dev/infiniband (mode 0700")
 	}) {
 		t.Errorf("the directory is closed: %+v, %v", look, err)
 	}
@@ -92,21 +95,21 @@ func TestRunningMemlock(t *testing.T) {
 		limit  args.Size
 		lock   bool
 		enough args.Size
-		want   Result
+		want   record.Result
 	}{
-		{64 << 10, false, args.Unlimited, Unusable},
-		{8 << 20, false, args.Unlimited, Unusable},
-		{8 << 20, true, args.Unlimited, OK},
-		{8 << 20, false, 8 << 20, OK},
-		{1 << 30, false, args.Unlimited, NotChecked},
-		{args.Unlimited, false, args.Unlimited, OK},
+		{64 << 10, false, args.Unlimited, record.Unusable},
+		{8 << 20, false, args.Unlimited, record.Unusable},
+		{8 << 20, true, args.Unlimited, record.OK},
+		{8 << 20, false, 8 << 20, record.OK},
+		{1 << 30, false, args.Unlimited, record.NotChecked},
+		{args.Unlimited, false, args.Unlimited, record.OK},
 	} {
 		p := Process{Memlock: (*uint64)(&tt.limit), IPCLock: tt.lock}
-		if got := p.checkMemlock(tt.enough); got.Result != tt.want || (got.Remedy == "") == (tt.want == Unusable) {
+		if got := p.checkMemlock(tt.enough); got.Result != tt.want || (got.Remedy == "") == (tt.want == record.Unusable) {
 			t.Errorf("%v: %+v", tt, got)
 		}
 	}
-	if got := (&Process{}).checkMemlock(0); got.Result != NotChecked {
+	if got := (&Process{}).checkMemlock(0); got.Result != record.NotChecked {
 		t.Errorf("no limit: %+v", got)
 	}
 }

@@ -5,58 +5,8 @@ import (
 	"strconv"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
-
-// Kind is what a check looks at.
-type Kind string
-
-// The kinds.
-const (
-	Provider   Kind = "provider"   // libibverbs has a working provider for the kernel driver of the HCA
-	Permission Kind = "permission" // the container's user may open the node
-	Memlock    Kind = "memlock"    // the process gets the locked memory that was asked for
-	Variables  Kind = "variables"  // variables of libraries name HCAs that the container has
-)
-
-// Kinds are all kinds.
-var Kinds = []Kind{Provider, Permission, Memlock, Variables}
-
-// Result is the result of a check.
-type Result string
-
-// The results.
-const (
-	OK         Result = "ok"
-	Unusable   Result = "unusable"
-	NotChecked Result = "not-checked" // Message says why
-)
-
-// Results are all results.
-var Results = []Result{OK, Unusable, NotChecked}
-
-// Check is one check of a container.
-type Check struct {
-	Kind    Kind   `json:"kind"`
-	HCA     string `json:"hca,omitempty"` // the kernel's name, "" if the check concerns all HCAs
-	Result  Result `json:"result"`
-	Message string `json:"message"`          // what was looked at, and what it is
-	Remedy  string `json:"remedy,omitempty"` // what to do, of an unusable HCA
-	// Fails means that --on-unusable fail keeps the container from starting.
-	Fails bool `json:"-"`
-}
-
-// String is for people.
-func (c Check) String() string {
-	text := string(c.Kind)
-	if c.HCA != "" {
-		text += " of " + c.HCA
-	}
-	text += ": " + c.Message
-	if c.Remedy != "" {
-		text += ": " + c.Remedy
-	}
-	return text
-}
 
 // Container is a container whose use of HCAs is checked.
 type Container struct {
@@ -86,13 +36,13 @@ func (c *Container) Close() { c.Root.Close() }
 const maxHCAs = 32
 
 // Check checks those of the HCAs whose node the container has. The result has a check of each kind for each of them.
-func (c *Container) Check(hcas []args.HCA) []Check {
+func (c *Container) Check(hcas []args.HCA) []record.Check {
 	nodes, err := c.Nodes()
 	if err != nil {
 		return nil
 	}
-	libraries := &libraries{root: c.Root, env: c.Process.environment(), results: map[string]Check{}}
-	var checks []Check
+	libraries := &libraries{root: c.Root, env: c.Process.environment(), results: map[string]record.Check{}}
+	var checks []record.Check
 	for _, h := range hcas {
 		if !slices.Contains(nodes, h.Node) || len(checks) >= 2*maxHCAs {
 			continue
@@ -115,8 +65,8 @@ const (
 )
 
 // notChecked returns a check without a result.
-func notChecked(kind Kind, hca, reason string) Check {
-	return Check{Kind: kind, HCA: hca, Result: NotChecked, Message: reason}
+func notChecked(kind record.Kind, hca, reason string) record.Check {
+	return record.Check{Kind: kind, HCA: hca, Result: record.NotChecked, Message: reason}
 }
 
 // maxQuoted bounds a text of the container in a message.

@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // variables checks the variables in which libraries look for the names of HCAs. An HCA that is excluded may be missing.
-func (c *Container) variables(hcas []args.HCA, nodes []string) []Check {
-	var checks []Check
+func (c *Container) variables(hcas []args.HCA, nodes []string) []record.Check {
+	var checks []record.Check
 	var own []string
 	env := c.Process.environment()
 	for _, v := range []struct {
@@ -25,7 +26,7 @@ func (c *Container) variables(hcas []args.HCA, nodes []string) []Check {
 		if own == nil {
 			var reason string
 			if own, reason = c.ownHCAs(hcas, nodes); reason != "" {
-				return append(checks, notChecked(Variables, "", reason))
+				return append(checks, notChecked(record.Variables, "", reason))
 			}
 		}
 		var missing []string
@@ -35,9 +36,9 @@ func (c *Container) variables(hcas []args.HCA, nodes []string) []Check {
 				missing = append(missing, name)
 			}
 		}
-		check := Check{Kind: Variables, Result: OK, Message: v.name + " names HCAs of the container"}
+		check := record.Check{Kind: record.Variables, Result: record.OK, Message: v.name + " names HCAs of the container"}
 		if len(missing) > 0 {
-			check.Result = Unusable
+			check.Result = record.Unusable
 			check.Message = v.name + " names " + list(missing) + ", which the container does not have: it has " + list(own)
 			check.Remedy = "remove " + v.name + " from the manifest: the driver can set it (env: [nccl, ucx]); " +
 				"or request these HCAs"

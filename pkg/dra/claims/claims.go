@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -81,7 +81,7 @@ type Reporter interface {
 	Prepared(*resourceapi.ResourceClaim)
 	Ended(types.UID)
 	// ContainerReported is called with the hook's report about a container of a claim.
-	ContainerReported(hook.Report, *plan.Plan)
+	ContainerReported(record.Report, *plan.Plan)
 }
 
 // Claims prepares and unprepares claims. It is safe for concurrent use, and concurrently with Claims in another

@@ -7,9 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 )
 
 // reportInterval is the interval of reading the hook's reports. It may be long, because the reports are for people.
@@ -41,8 +40,8 @@ func (c *reservations) FollowHook(ctx context.Context) {
 }
 
 // logReports reads, records and removes the reports in a directory, logs them, and returns them.
-func logReports(logger klog.Logger, dir string, record func(hook.Report) error) []hook.Report {
-	found, err := reports.Take(dir, record)
+func logReports(logger klog.Logger, dir string, keep func(record.Report) error) []record.Report {
+	found, err := reports.Take(dir, keep)
 	if err != nil {
 		logger.Error(err, "Some reports of the hook are not read")
 	}
@@ -56,7 +55,7 @@ func logReports(logger klog.Logger, dir string, record func(hook.Report) error) 
 				"container", r.ID, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message)
 		}
 		for _, c := range r.Checks {
-			logOutcome(logger, c.Result != usable.Unusable, "Use of an HCA in a container",
+			logOutcome(logger, c.Result != record.Unusable, "Use of an HCA in a container",
 				"A container cannot use an HCA that it has",
 				"container", r.ID, "kind", c.Kind, "ibdev", c.HCA, "result", c.Result, "detail", c.Message, "remedy", c.Remedy)
 		}

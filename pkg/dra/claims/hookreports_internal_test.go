@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // TestLogReports: a report is logged once, a bad outcome as an error, and then it
@@ -19,20 +20,22 @@ import (
 func TestLogReports(t *testing.T) {
 	dir := t.TempDir()
 	want := args.Unlimited
-	for id, outcome := range map[string]hook.Outcome{"good": hook.Raised, "bad": hook.Clamped} {
-		r := hook.Report{ReportVersion: hook.ReportVersion, ID: id, PID: 1, Time: time.Now(), Want: &want, Outcome: outcome, Message: "words of " + id}
+	for id, outcome := range map[string]record.Outcome{"good": record.Raised, "bad": record.Clamped} {
+		r := record.Report{ReportVersion: record.Version, ID: id, PID: 1, Time: time.Now(), Want: &want, Outcome: outcome,
+			Message: "words of " + id}
 		must.NoError(t, hook.WriteReport(dir, r))
 	}
-	limits := hook.Report{ReportVersion: hook.ReportVersion, ID: "shared", Outcome: hook.Already, Limits: []hook.LimitResult{
-		{Device: "mlx5_0", Want: args.Wanted{Handles: 64}, Outcome: hook.Limited, Message: "set"},
-		{Device: "mlx5_1", Want: args.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"},
-	}}
+	limits := record.Report{ReportVersion: record.Version, ID: "shared", Outcome: record.Already,
+		Limits: []record.DeviceLimit{
+			{Device: "mlx5_0", Want: args.Wanted{Handles: 64}, Outcome: record.Limited, Message: "set"},
+			{Device: "mlx5_1", Want: args.Wanted{Objects: 9}, Outcome: record.Unenforced, Message: "no controller"},
+		}}
 	must.NoError(t, hook.WriteReport(dir, limits))
 	for name, content := range map[string]string{"garbage.json": "{", "unfinished.tmp": "{"} {
 		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
-	logReports(logger, dir, func(hook.Report) error { return nil })
+	logReports(logger, dir, func(record.Report) error { return nil })
 	text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 	for _, line := range []string{`INFO Locked memory limit of a container container="good"`, `ERROR Locked memory limit of a container is lower than its claim asks for container="bad"`, "words of bad",
 		`INFO Limit of a container on an HCA container="shared" ibdev="mlx5_0" limit="handles 64" outcome="limited" detail="set"`,

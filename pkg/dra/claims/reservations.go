@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/podresources"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -204,9 +204,9 @@ func (c *reservations) othersOf(
 // recordPods returns a function that records the pod of a claim from a report of the hook. After an error the caller
 // must keep the report. The pod is that of the container's cgroup: the pod in the report comes from annotations, which
 // users can set. A container without a cgroup has ended.
-func (c *reservations) recordPods(ctx context.Context) func(hook.Report) error {
+func (c *reservations) recordPods(ctx context.Context) func(record.Report) error {
 	read := sync.OnceValues(c.readPods)
-	return func(r hook.Report) error {
+	return func(r record.Report) error {
 		p, err := c.cfg.Store.Get(types.UID(r.Claim))
 		if r.Claim == "" || err != nil || p == nil || p.Only != "" {
 			return nil // no claim, no record, or a claim whose only pod is known

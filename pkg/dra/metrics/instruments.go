@@ -14,8 +14,7 @@ import (
 	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
@@ -137,8 +136,8 @@ func New() *Instruments {
 			i.counter(HookReports, what, string(o))
 		}
 	}
-	for _, k := range usable.Kinds {
-		for _, r := range usable.Results {
+	for _, k := range record.Kinds {
+		for _, r := range record.Results {
 			i.counter(ContainerChecks, string(k), string(r))
 		}
 	}
@@ -165,9 +164,9 @@ func (i *Instruments) count(m Metric, labels ...string) {
 }
 
 // hookOutcomes are the outcomes that the hook can report for each of its tasks.
-var hookOutcomes = map[string][]hook.Outcome{
-	"memlock": {hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed},
-	"limit":   {hook.Limited, hook.Already, hook.Unenforced, hook.Failed},
+var hookOutcomes = map[string][]record.Outcome{
+	"memlock": {record.Raised, record.Already, record.Clamped, record.Denied, record.Skipped, record.Failed},
+	"limit":   {record.Limited, record.Already, record.Unenforced, record.Failed},
 }
 
 // Watch measures one operation. It is for one goroutine.
@@ -218,8 +217,8 @@ func (i *Instruments) MoveFailed(direction Phase) { i.count(MoveErrors, string(d
 
 // HookReports counts the hook's reports. It skips outcomes that this version does not know,
 // because the hook may be of another version.
-func (i *Instruments) HookReports(list []hook.Report) {
-	count := func(what string, o hook.Outcome) {
+func (i *Instruments) HookReports(list []record.Report) {
+	count := func(what string, o record.Outcome) {
 		if slices.Contains(hookOutcomes[what], o) {
 			i.count(HookReports, what, string(o))
 		}
@@ -230,7 +229,7 @@ func (i *Instruments) HookReports(list []hook.Report) {
 			count("limit", l.Outcome)
 		}
 		for _, c := range r.Checks {
-			if slices.Contains(usable.Kinds, c.Kind) && slices.Contains(usable.Results, c.Result) {
+			if slices.Contains(record.Kinds, c.Kind) && slices.Contains(record.Results, c.Result) {
 				i.count(ContainerChecks, string(c.Kind), string(c.Result))
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -108,7 +108,7 @@ func TestInstruments(t *testing.T) {
 	i.PublishFailed()
 	i.Transitions([]health.Transition{{Condition: health.PortDown, Holds: true}, {Condition: health.PortDown},
 		{Condition: health.PortDown, Holds: true}})
-	i.HookReports([]hook.Report{{Outcome: hook.Clamped, Limits: []hook.LimitResult{{Outcome: hook.Limited}}},
+	i.HookReports([]record.Report{{Outcome: record.Clamped, Limits: []record.DeviceLimit{{Outcome: record.Limited}}},
 		{Outcome: "what a later hook says"}})
 	got := text(t, i.Registry())
 	for _, want := range []string{
@@ -164,7 +164,7 @@ func TestNothing(t *testing.T) {
 	i.Published()
 	i.PublishFailed()
 	i.Transitions([]health.Transition{{}})
-	i.HookReports([]hook.Report{{}})
+	i.HookReports([]record.Report{{}})
 	_, err := i.Call(t.Context(), &drapb.NodePrepareResourcesRequest{},
 		func(context.Context, any) (any, error) { return nil, os.ErrExist })
 	test.True(t, err == os.ErrExist, test.Sprintf("error %v", err))

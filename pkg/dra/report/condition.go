@@ -13,8 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -28,10 +27,10 @@ const (
 )
 
 // unusableReasons are the reasons of a condition Usable that is false. If several kinds of checks found an HCA
-// unusable, the first of usable.Kinds counts.
-var unusableReasons = map[usable.Kind]string{
-	usable.Provider: "ProviderUnusable", usable.Permission: "PermissionDenied",
-	usable.Memlock: "LockedMemoryLow", usable.Variables: "VariablesWrong",
+// unusable, the first of record.Kinds counts.
+var unusableReasons = map[record.Kind]string{
+	record.Provider: "ProviderUnusable", record.Permission: "PermissionDenied",
+	record.Memlock: "LockedMemoryLow", record.Variables: "VariablesWrong",
 }
 
 // container identifies a container of a claim over its restarts.
@@ -67,7 +66,7 @@ func (s start) size() int {
 // start has the checks of one start of a container. Each device with limits has a hook of its own.
 type start struct {
 	id     string // of the container at the runtime, another one after a restart
-	checks []usable.Check
+	checks []record.Check
 }
 
 // memoryChecks is the name of the checks of running containers in Memory. A container is checked once, when it starts,
@@ -80,7 +79,7 @@ type rememberedStart struct {
 	Pod       types.UID      `json:"pod,omitempty"`
 	Container string         `json:"container,omitempty"`
 	ID        string         `json:"id"`
-	Checks    []usable.Check `json:"checks,omitempty"`
+	Checks    []record.Check `json:"checks,omitempty"`
 }
 
 // checks keeps what the hook found of running containers, for the condition Usable, also of the next driver. It is safe
@@ -99,7 +98,7 @@ type checks struct {
 }
 
 // add adds what the hook found of a container of a claim.
-func (k *checks) add(uid types.UID, hooked hook.Report) {
+func (k *checks) add(uid types.UID, hooked record.Report) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := container{types.UID(hooked.PodUID), hooked.Container}
@@ -108,7 +107,7 @@ func (k *checks) add(uid types.UID, hooked hook.Report) {
 		now.checks = before.checks
 	}
 	for _, check := range hooked.Checks {
-		if check.Result != usable.NotChecked { // it has no part in a condition
+		if check.Result != record.NotChecked { // it has no part in a condition
 			now.checks = append(slices.Clip(now.checks), check)
 		}
 	}
@@ -250,7 +249,7 @@ func (k *checks) only(plans []*plan.Plan) {
 }
 
 // Checked keeps what the hook found of a container of a claim, for the condition Usable.
-func (s *ClaimStatus) Checked(uid types.UID, hooked hook.Report) {
+func (s *ClaimStatus) Checked(uid types.UID, hooked record.Report) {
 	if s != nil && len(hooked.Checks) > 0 {
 		s.checks.add(uid, hooked)
 	}
@@ -260,7 +259,7 @@ func (s *ClaimStatus) Checked(uid types.UID, hooked hook.Report) {
 func (all checked) condition(hcas []HCAData) *metav1.Condition {
 	c := metav1.Condition{Type: conditionUsable}
 	var good, bad []string
-	var kinds []usable.Kind
+	var kinds []record.Kind
 	_, lost := all[dropped]
 	for of, last := range all {
 		for _, check := range last.checks {
@@ -269,9 +268,9 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 				continue
 			}
 			switch words := "container " + of.name + ": " + check.String(); check.Result {
-			case usable.OK:
+			case record.OK:
 				good = append(good, words)
-			case usable.Unusable:
+			case record.Unusable:
 				bad = append(bad, words)
 				kinds = append(kinds, check.Kind)
 			}
@@ -279,8 +278,8 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 	}
 	switch {
 	case bad != nil:
-		first := slices.MinFunc(kinds, func(a, b usable.Kind) int {
-			return slices.Index(usable.Kinds, a) - slices.Index(usable.Kinds, b)
+		first := slices.MinFunc(kinds, func(a, b record.Kind) int {
+			return slices.Index(record.Kinds, a) - slices.Index(record.Kinds, b)
 		})
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, unusableReasons[first], joined(bad)
 	case lost:

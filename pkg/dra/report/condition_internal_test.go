@@ -13,8 +13,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 )
 
@@ -24,8 +23,8 @@ func TestUsable(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), clock, func() float64 { return 0 }), Clock: clock})
 	defer s.queue.ShutDown()
-	starts := func(id, container string, checks ...usable.Check) {
-		s.Checked("claim", hook.Report{ID: id, PodUID: "pod", Container: container, Checks: checks})
+	starts := func(id, container string, checks ...record.Check) {
+		s.Checked("claim", record.Report{ID: id, PodUID: "pod", Container: container, Checks: checks})
 	}
 	wants := func(ibdev string, status metav1.ConditionStatus, reason string, says ...string) {
 		t.Helper()
@@ -38,11 +37,12 @@ func TestUsable(t *testing.T) {
 			t.Errorf("%s has %+v", ibdev, *c)
 		}
 	}
-	good := usable.Check{Kind: usable.Provider, HCA: "mlx5_0", Result: usable.OK, Message: `provider "libmlx5.so"`}
-	bad := usable.Check{Kind: usable.Provider, HCA: "mlx5_0", Result: usable.Unusable, Message: "no provider", Remedy: "install it"}
-	denied := usable.Check{Kind: usable.Permission, HCA: "mlx5_0", Result: usable.Unusable, Message: "not for user 1000"}
-	memlock := usable.Check{Kind: usable.Memlock, Result: usable.Unusable, Message: "8 MiB\x1b[31m"}
-	unknown := usable.Check{Kind: usable.Provider, HCA: "mlx5_0", Result: usable.NotChecked, Message: "no libibverbs"}
+	good := record.Check{Kind: record.Provider, HCA: "mlx5_0", Result: record.OK, Message: `provider "libmlx5.so"`}
+	bad := record.Check{Kind: record.Provider, HCA: "mlx5_0", Result: record.Unusable, Message: "no provider",
+		Remedy: "install it"}
+	denied := record.Check{Kind: record.Permission, HCA: "mlx5_0", Result: record.Unusable, Message: "not for user 1000"}
+	memlock := record.Check{Kind: record.Memlock, Result: record.Unusable, Message: "8 MiB\x1b[31m"}
+	unknown := record.Check{Kind: record.Provider, HCA: "mlx5_0", Result: record.NotChecked, Message: "no libibverbs"}
 
 	wants("mlx5_0", "", "")
 	starts("1", "train", unknown)
@@ -67,16 +67,16 @@ func TestBytesOfChecks(t *testing.T) {
 	stored := 0
 	k := newChecks(nil)
 	k.store = func() { stored++ }
-	add := func(claim types.UID, container string, checks ...usable.Check) {
-		k.add(claim, hook.Report{ID: container, PodUID: "pod", Container: container, Checks: checks})
+	add := func(claim types.UID, container string, checks ...record.Check) {
+		k.add(claim, record.Report{ID: container, PodUID: "pod", Container: container, Checks: checks})
 	}
-	ok := usable.Check{Kind: usable.Provider, HCA: "mlx5_0", Result: usable.OK, Message: "libmlx5"}
+	ok := record.Check{Kind: record.Provider, HCA: "mlx5_0", Result: record.OK, Message: "libmlx5"}
 	add("other", "train", ok)
 	long := ok
 	long.Message = strings.Repeat("x", 600)
 	for claim := range 63 { // the shares of an HCA
 		for container := range 65 {
-			add(types.UID(fmt.Sprint(claim)), fmt.Sprint(container), slices.Repeat([]usable.Check{long}, 16)...)
+			add(types.UID(fmt.Sprint(claim)), fmt.Sprint(container), slices.Repeat([]record.Check{long}, 16)...)
 		}
 	}
 	sum := 0

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
@@ -68,7 +68,7 @@ func New(cfg Config) Reporter {
 
 // ContainerReported records the events that the hook's report about a container causes for its claim. The container has
 // its network by then.
-func (r Reporter) ContainerReported(hooked hook.Report, p *plan.Plan) {
+func (r Reporter) ContainerReported(hooked record.Report, p *plan.Plan) {
 	r.Checked(p.UID, hooked)
 	r.ContainerStarted(p.UID)
 	for _, e := range r.eventsOf(hooked, p) {
@@ -78,7 +78,7 @@ func (r Reporter) ContainerReported(hooked hook.Report, p *plan.Plan) {
 }
 
 // containerOf names the container of a report.
-func containerOf(hooked hook.Report) string {
+func containerOf(hooked record.Report) string {
 	if hooked.Container != "" {
 		return "container " + hooked.Container
 	}
@@ -86,7 +86,7 @@ func containerOf(hooked hook.Report) string {
 }
 
 // eventsOf returns the events of a claim that the report of one of its containers causes.
-func (r Reporter) eventsOf(hooked hook.Report, p *plan.Plan) (out []event.Event) {
+func (r Reporter) eventsOf(hooked record.Report, p *plan.Plan) (out []event.Event) {
 	container := containerOf(hooked)
 	if !r.Recorder.cfg.LimitsIgnored {
 		out = limitEvents(hooked, p, container)
@@ -107,7 +107,7 @@ func (r Reporter) eventsOf(hooked hook.Report, p *plan.Plan) (out []event.Event)
 	return out
 }
 
-func limitEvents(hooked hook.Report, p *plan.Plan, container string) (out []event.Event) {
+func limitEvents(hooked record.Report, p *plan.Plan, container string) (out []event.Event) {
 	if !hooked.Outcome.Well() {
 		out = append(out, event.OfClaim(p, event.MemlockNotRaised,
 			fmt.Sprintf("%s has less locked memory than claim %s asks for: %s", container, p.Name, hooked.Message)))

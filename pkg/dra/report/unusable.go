@@ -9,8 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -79,17 +78,17 @@ func (n *notices) first(of notice) bool {
 
 // unusableEvents returns an event for each kind of fault. A limit of locked memory that the hook could not raise has an
 // event of its own.
-func unusableEvents(hooked hook.Report, p *plan.Plan, container string) (events []event.Event) {
-	var faults []usable.Check
-	hcas := map[usable.Kind][]string{}
+func unusableEvents(hooked record.Report, p *plan.Plan, container string) (events []event.Event) {
+	var faults []record.Check
+	hcas := map[record.Kind][]string{}
 	for _, c := range hooked.Checks {
-		if c.Result != usable.Unusable || c.Kind == usable.Memlock && !hooked.Outcome.Well() {
+		if c.Result != record.Unusable || c.Kind == record.Memlock && !hooked.Outcome.Well() {
 			continue
 		}
 		if c.HCA != "" {
 			hcas[c.Kind] = append(hcas[c.Kind], c.HCA)
 		}
-		if !slices.ContainsFunc(faults, func(f usable.Check) bool { return f.Kind == c.Kind }) {
+		if !slices.ContainsFunc(faults, func(f record.Check) bool { return f.Kind == c.Kind }) {
 			faults = append(faults, c)
 		}
 	}

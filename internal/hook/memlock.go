@@ -7,54 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
-
-// Limit is a soft and a hard resource limit. The kernel enforces the soft limit. A process may raise its soft limit up
-// to the hard limit.
-type Limit struct {
-	Soft args.Size `json:"soft"`
-	Hard args.Size `json:"hard"`
-}
-
-func (l Limit) String() string {
-	return l.Soft.String() + " (hard limit " + l.Hard.String() + ")"
-}
 
 // Process has the limit that Raise changes. OpenProcess returns a real process.
 type Process interface {
 	// Limit reads the locked-memory limit.
-	Limit() (Limit, error)
+	Limit() (record.Rlimit, error)
 	// SetLimit replaces the limit. If it is not permitted, the error must be unix.EPERM itself.
-	SetLimit(Limit) error
-}
-
-// Outcome is the result for a limit, as one word in the report.
-type Outcome string
-
-// The outcomes.
-const (
-	Raised  Outcome = "raised"  // the soft limit is now as requested
-	Already Outcome = "already" // the limit was already as requested, or higher
-	Clamped Outcome = "clamped" // the soft limit is now the hard limit, which is lower than requested
-	Denied  Outcome = "denied"  // not permitted; the limit is unchanged
-	Skipped Outcome = "skipped" // nothing to do: no process, or no --memlock
-	Failed  Outcome = "failed"  // another error, such as a process that is gone
-
-	Limited    Outcome = "limited"   // a device's limit is now as requested
-	Unenforced Outcome = "unlimited" // the kernel cannot limit the device for this container
-)
-
-// Well reports whether a limit is as requested.
-func (o Outcome) Well() bool {
-	return o == Raised || o == Already || o == Skipped || o == Limited
+	SetLimit(record.Rlimit) error
 }
 
 // Result is the result of Raise.
 type Result struct {
-	Outcome Outcome
-	Before  *Limit // nil if it could not be read
-	After   *Limit // nil if Before is
-	Message string // the outcome in words, with numbers
+	Outcome record.Outcome
+	Before  *record.Rlimit // nil if it could not be read
+	After   *record.Rlimit // nil if Before is
+	Message string         // the outcome in words, with numbers
 }
 
 // ErrDenied is in the error of Raise if permission is missing and the policy is Fail.
@@ -67,19 +36,19 @@ func Raise(p Process, want args.Size, policy args.OnDenied) (Result, error) {
 	before, err := p.Limit()
 	if err != nil {
 		return unraised(Result{}, policy, "the locked-memory limit cannot be read: need CAP_SYS_RESOURCE for a process of "+
-			"another user, "+
-			"as in a user namespace", err)
+			"another user, as in a user namespace", err)
 	}
 	unchanged := Result{Before: &before, After: &before}
 	if before.Soft >= want {
-		unchanged.Outcome = Already
+		unchanged.Outcome = record.Already
 		unchanged.Message = fmt.Sprintf("locked-memory limit is already %v, requested %v", before, want)
 		return unchanged, nil
 	}
-	target := Limit{Soft: want, Hard: max(before.Hard, want)}
+	target := record.Rlimit{Soft: want, Hard: max(before.Hard, want)}
 	err = p.SetLimit(target)
 	if err == nil {
-		return changed(Raised, before, target, fmt.Sprintf("raised locked-memory limit from %v to %v", before, target)), nil
+		return changed(record.Raised, before, target, fmt.Sprintf("raised locked-memory limit from %v to %v", before,
+			target)), nil
 	}
 	if err == unix.EPERM && target.Hard > before.Hard {
 		return hardDenied(p, before, want, policy)
@@ -88,26 +57,26 @@ func Raise(p Process, want args.Size, policy args.OnDenied) (Result, error) {
 }
 
 // hardDenied applies the policy for a hard limit that may not be raised.
-func hardDenied(p Process, before Limit, want args.Size, policy args.OnDenied) (Result, error) {
+func hardDenied(p Process, before record.Rlimit, want args.Size, policy args.OnDenied) (Result, error) {
 	need := fmt.Sprintf("need CAP_SYS_RESOURCE to raise the hard limit of %v to %v (give it to the container runtime, or "+
 		"raise the runtime's own limit, with systemd LimitMEMLOCK=)", before.Hard, want)
 	unchanged := Result{Before: &before, After: &before}
 	if policy != args.Clamp {
 		return unraised(unchanged, policy, need+"; limit left at "+before.String(), unix.EPERM)
 	}
-	target := Limit{Soft: before.Hard, Hard: before.Hard}
+	target := record.Rlimit{Soft: before.Hard, Hard: before.Hard}
 	if target == before {
-		return changed(Clamped, before, before, need+"; the soft limit already equals the hard limit"), nil
+		return changed(record.Clamped, before, before, need+"; the soft limit already equals the hard limit"), nil
 	}
 	if err := p.SetLimit(target); err != nil {
 		need += "; the soft limit of " + before.Soft.String() + " cannot be changed either"
 		return unraised(unchanged, policy, need, err)
 	}
 	need += "; raised the soft limit from " + before.Soft.String() + " to the hard limit"
-	return changed(Clamped, before, target, need), nil
+	return changed(record.Clamped, before, target, need), nil
 }
 
-func changed(o Outcome, before, after Limit, message string) Result {
+func changed(o record.Outcome, before, after record.Rlimit, message string) Result {
 	return Result{Outcome: o, Before: &before, After: &after, Message: message}
 }
 
@@ -115,10 +84,10 @@ func changed(o Outcome, before, after Limit, message string) Result {
 func unraised(r Result, policy args.OnDenied, message string, err error) (Result, error) {
 	if err != unix.EPERM {
 		err = wrap(message, err)
-		r.Outcome, r.Message = Failed, err.Error()
+		r.Outcome, r.Message = record.Failed, err.Error()
 		return r, err
 	}
-	r.Outcome, r.Message = Denied, message
+	r.Outcome, r.Message = record.Denied, message
 	if policy == args.Fail {
 		return r, wrap(message, ErrDenied)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 func parseLimits(t *testing.T, flags string) (limits []args.Limit) {
@@ -31,24 +32,25 @@ func parseLimits(t *testing.T, flags string) (limits []args.Limit) {
 func TestSetLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name, before, limits, after string
-		outcomes                    []Outcome
+		outcomes                    []record.Outcome
 	}{
-		{"the first limit replaces max", "", "rxe0:handles=4,objects=100", "4 100", []Outcome{Limited}},
-		{"handles only", "", "rxe0:handles=4", "4 max", []Outcome{Limited}},
-		{"objects only", "", "rxe0:objects=100", "max 100", []Outcome{Limited}},
-		{"the same again", "4 100", "rxe0:handles=4,objects=100", "4 100", []Outcome{Already}},
-		{"a larger one raises", "4 100", "rxe0:handles=8,objects=200", "8 200", []Outcome{Limited}},
-		{"a smaller one never lowers", "4 100", "rxe0:handles=2,objects=50", "4 100", []Outcome{Already}},
-		{"each for itself", "4 100", "rxe0:handles=2,objects=200", "4 200", []Outcome{Limited}},
-		{"objects later", "4 max", "rxe0:objects=200", "4 200", []Outcome{Limited}},
-		{"what is not asked for stays", "4 100", "rxe0:objects=200", "4 200", []Outcome{Limited}},
-		{"a limit of nothing is raised", "0 0", "rxe0:handles=1,objects=1", "1 1", []Outcome{Limited}},
-		{"one that is no limit", "", "rxe0:handles=2147483647,objects=99999999999", "", []Outcome{Already}},
-		{"no limit for one of them", "", "rxe0:handles=1,objects=2147483648", "1 max", []Outcome{Limited}},
+		{"the first limit replaces max", "", "rxe0:handles=4,objects=100", "4 100", []record.Outcome{record.Limited}},
+		{"handles only", "", "rxe0:handles=4", "4 max", []record.Outcome{record.Limited}},
+		{"objects only", "", "rxe0:objects=100", "max 100", []record.Outcome{record.Limited}},
+		{"the same again", "4 100", "rxe0:handles=4,objects=100", "4 100", []record.Outcome{record.Already}},
+		{"a larger one raises", "4 100", "rxe0:handles=8,objects=200", "8 200", []record.Outcome{record.Limited}},
+		{"a smaller one never lowers", "4 100", "rxe0:handles=2,objects=50", "4 100", []record.Outcome{record.Already}},
+		{"each for itself", "4 100", "rxe0:handles=2,objects=200", "4 200", []record.Outcome{record.Limited}},
+		{"objects later", "4 max", "rxe0:objects=200", "4 200", []record.Outcome{record.Limited}},
+		{"what is not asked for stays", "4 100", "rxe0:objects=200", "4 200", []record.Outcome{record.Limited}},
+		{"a limit of nothing is raised", "0 0", "rxe0:handles=1,objects=1", "1 1", []record.Outcome{record.Limited}},
+		{"one that is no limit", "", "rxe0:handles=2147483647,objects=99999999999", "", []record.Outcome{record.Already}},
+		{"no limit for one of them", "", "rxe0:handles=1,objects=2147483648", "1 max", []record.Outcome{record.Limited}},
 		{"two claims in one hook", "", "rxe0:handles=1,objects=9 rxe0:handles=3,objects=2", "3 9",
-			[]Outcome{Limited, Limited}},
-		{"an unknown device beside", "", "mlx5_0:handles=1 rxe0:handles=1", "1 max", []Outcome{Unenforced, Limited}},
-		{"part of a name", "", "rxe:handles=1", "", []Outcome{Unenforced}},
+			[]record.Outcome{record.Limited, record.Limited}},
+		{"an unknown device beside", "", "mlx5_0:handles=1 rxe0:handles=1", "1 max", []record.Outcome{record.Unenforced,
+			record.Limited}},
+		{"part of a name", "", "rxe:handles=1", "", []record.Outcome{record.Unenforced}},
 	} {
 		for version, k := range map[string]*kernel{"v2": v2Kernel(t), "v1": v1Kernel(t)} {
 			const at = "/pods/web rxe0"
@@ -57,7 +59,7 @@ func TestSetLimits(t *testing.T) {
 			}
 			limits := parseLimits(t, tt.limits)
 			results, err := SetLimits(k, containerPID, limits, args.Clamp)
-			var outcomes []Outcome
+			var outcomes []record.Outcome
 			for i, r := range results {
 				outcomes = append(outcomes, r.Outcome)
 				if r.Device != limits[i].IBDev || r.Want != limits[i].Want || r.Message == "" {
@@ -76,7 +78,7 @@ func TestSetLimits(t *testing.T) {
 			}
 			again, err := SetLimits(k, containerPID, limits, args.Fail)
 			for _, r := range again {
-				if r.Outcome == Limited || r.Outcome == Unenforced && err == nil {
+				if r.Outcome == record.Limited || r.Outcome == record.Unenforced && err == nil {
 					t.Errorf("%s, %s: the second run says %+v, %v", tt.name, version, r, err)
 				}
 			}
@@ -90,58 +92,61 @@ func TestUnset(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		change  func(*kernel)
-		outcome Outcome
+		outcome record.Outcome
 		message string
 	}{
-		{"no controller in the kernel", func(k *kernel) { k.devices = nil }, Unenforced,
+		{"no controller in the kernel", func(k *kernel) { k.devices = nil }, record.Unenforced,
 			"no rdma controller (CONFIG_CGROUP_RDMA)"},
-		{"no cgroups at all", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "" }, Unenforced,
+		{"no cgroups at all", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "" }, record.Unenforced,
 			"the kernel has no cgroup with the rdma controller"},
-		{"v1 without the hierarchy", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "2:cpu,cpuacct:/x\n" }, Unenforced,
+		{"v1 without the hierarchy", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "2:cpu,cpuacct:/x\n" },
+			record.Unenforced,
 			"the kernel has no cgroup with the rdma controller"},
-		{"unknown device", func(k *kernel) { k.devices = []string{"siw0"} }, Unenforced,
+		{"unknown device", func(k *kernel) { k.devices = []string{"siw0"} }, record.Unenforced,
 			"the rdma controller does not know the device"},
-		{"with the runtime", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/runtime\n" }, Unenforced,
+		{"with the runtime", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/runtime\n" }, record.Unenforced,
 			`it shares "/runtime" with its runtime`},
-		{"above the runtime", func(k *kernel) { k.proc["/proc/self/cgroup"] = "0::/pods/web/x\n" }, Unenforced,
+		{"above the runtime", func(k *kernel) { k.proc["/proc/self/cgroup"] = "0::/pods/web/x\n" }, record.Unenforced,
 			`it shares "/pods/web" with its runtime`},
-		{"in the root", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/\n" }, Unenforced, "no cgroup of its own"},
-		{"outside of the namespace", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/../web\n" }, Unenforced,
+		{"in the root", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/\n" }, record.Unenforced,
+			"no cgroup of its own"},
+		{"outside of the namespace", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/../web\n" }, record.Unenforced,
 			"no mounted cgroup file system has the container's cgroup"},
-		{"not mounted", func(k *kernel) { k.mount = "/mnt/cgroup" }, Unenforced,
+		{"not mounted", func(k *kernel) { k.mount = "/mnt/cgroup" }, record.Unenforced,
 			"no mounted cgroup file system has the container's cgroup"},
-		{"another process's", func(k *kernel) { k.procs["/pods/web"] = []int{42420, 424} }, Unenforced,
+		{"another process's", func(k *kernel) { k.procs["/pods/web"] = []int{42420, 424} }, record.Unenforced,
 			"no mounted cgroup file system"},
 		{"processes on the way", func(k *kernel) { k.enabled = map[string]bool{"": true}; k.procs["/pods"] = []int{9} },
-			Unenforced,
+			record.Unenforced,
 			"/sys/fs/cgroup/pods/cgroup.subtree_control: device or resource busy: this cgroup has processes"},
 		{"not the hook's to enable", func(k *kernel) {
 			k.enabled = map[string]bool{}
 			k.deny = map[string]error{"/sys/fs/cgroup/cgroup.subtree_control": unix.EACCES}
-		}, Unenforced, "permission denied: only root can enable it"},
-		{"read-only", func(k *kernel) { k.deny = map[string]error{max: unix.EROFS} }, Denied, "read-only file system"},
-		{"not permitted", func(k *kernel) { k.deny = map[string]error{max: unix.EACCES} }, Denied,
+		}, record.Unenforced, "permission denied: only root can enable it"},
+		{"read-only", func(k *kernel) { k.deny = map[string]error{max: unix.EROFS} }, record.Denied, "read-only file system"},
+		{"not permitted", func(k *kernel) { k.deny = map[string]error{max: unix.EACCES} }, record.Denied,
 			`write "rxe0 hca_handle=4 hca_object=100" to ` + max + ": permission denied"},
-		{"broken", func(k *kernel) { k.deny = map[string]error{max: unix.EIO} }, Failed, "input/output error"},
-		{"device gone meanwhile", func(k *kernel) { k.deny = map[string]error{max: unix.EINVAL} }, Failed,
+		{"broken", func(k *kernel) { k.deny = map[string]error{max: unix.EIO} }, record.Failed, "input/output error"},
+		{"device gone meanwhile", func(k *kernel) { k.deny = map[string]error{max: unix.EINVAL} }, record.Failed,
 			"invalid argument"},
-		{"process gone", func(k *kernel) { delete(k.proc, "/proc/4242/cgroup") }, Failed,
+		{"process gone", func(k *kernel) { delete(k.proc, "/proc/4242/cgroup") }, record.Failed,
 			"read /proc/4242/cgroup: the process is gone"},
-		{"text of another kernel", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=4\n" }, Failed,
+		{"text of another kernel", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=4\n" }, record.Failed,
 			`parse "rxe0 hca_handle=4"`},
-		{"the kernel does not take it", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=max hca_object=max\n" }, Failed,
+		{"the kernel does not take it", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=max hca_object=max\n" },
+			record.Failed,
 			"the limit is handles max, objects max"},
 	} {
 		for _, policy := range []args.OnDenied{args.Clamp, args.Fail, args.Ignore} {
 			k := v2Kernel(t)
 			tt.change(k)
 			results, err := SetLimits(k, containerPID, parseLimits(t, "rxe0:handles=4,objects=100"), policy)
-			wantErr := tt.outcome == Failed || policy == args.Fail
+			wantErr := tt.outcome == record.Failed || policy == args.Fail
 			if len(results) != 1 || results[0].Outcome != tt.outcome || !strings.Contains(results[0].Message, tt.message) ||
 				(err != nil) != wantErr {
 				t.Errorf("%s, %s: %+v, %v; want %s with %q", tt.name, policy, results, err, tt.outcome, tt.message)
 			}
-			test.Eq(t, (tt.outcome != Failed && policy == args.Fail), errors.Is(err, ErrDenied),
+			test.Eq(t, (tt.outcome != record.Failed && policy == args.Fail), errors.Is(err, ErrDenied),
 				test.Sprintf("%s, %s: error %v", tt.name, policy, err))
 			if _, lies := k.proc[max]; len(k.max) > 0 && !lies {
 				t.Errorf("%s, %s: a limit is set: %s", tt.name, policy, k.limits())
@@ -166,7 +171,7 @@ func TestEnable(t *testing.T) {
 		k := v2Kernel(t)
 		k.enabled = tt.enabled
 		results, err := SetLimits(k, containerPID, parseLimits(t, "rxe0:handles=4,objects=100"), args.Fail)
-		if err != nil || results[0].Outcome != Limited {
+		if err != nil || results[0].Outcome != record.Limited {
 			t.Fatalf("%s: %+v, %v", name, results, err)
 		}
 		want := append(tt.writes, root+"/pods/web/rdma.max rxe0 hca_handle=4 hca_object=100")
@@ -300,14 +305,15 @@ func TestRunReportsLimits(t *testing.T) {
 			IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: v2Kernel(t),
 				Open: func(int) (Process, error) { return low(), nil }})
 	}
-	if r := readReport(t, dir+"/web.json"); r.Outcome != Raised || r.Limits != nil {
+	if r := readReport(t, dir+"/web.json"); r.Outcome != record.Raised || r.Limits != nil {
 		t.Errorf("the report of a hook without limits: %+v", r)
 	}
-	if r := readReport(t, dir+"/web.siw0.json"); len(r.Limits) != 1 || *r.Limits[0].After != (Resources{args.NoLimit, 9}) {
+	if r := readReport(t, dir+"/web.siw0.json"); len(r.Limits) != 1 || *r.Limits[0].After != (counts(args.NoLimit, 9)) {
 		t.Errorf("the report of another hook: %+v", r)
 	}
 	r := readReport(t, dir+"/web.rxe0.json")
-	if r.Outcome != Skipped || len(r.Limits) != 2 || r.Limits[0].Outcome != Limited || r.Limits[1].Outcome != Unenforced {
+	if r.Outcome != record.Skipped || len(r.Limits) != 2 || r.Limits[0].Outcome != record.Limited ||
+		r.Limits[1].Outcome != record.Unenforced {
 		t.Errorf("the report of the hook with limits: %+v", r)
 	}
 }
@@ -324,7 +330,7 @@ func TestLimitsAreBoundedInTime(t *testing.T) {
 	defer close(f.end)
 	opts := args.Options{Limits: parseLimits(t, "rxe0:handles=4 rxe1:handles=4"), OnDenied: args.Clamp}
 	results, err := setLimitsBy(time.Now().Add(20*time.Millisecond), f, containerPID, opts)
-	if !errors.Is(err, os.ErrDeadlineExceeded) || len(results) != 2 || results[1].Outcome != Failed ||
+	if !errors.Is(err, os.ErrDeadlineExceeded) || len(results) != 2 || results[1].Outcome != record.Failed ||
 		!strings.Contains(results[1].Message, "limit rxe1 to handles 4") {
 		t.Errorf("%+v, %v; want a timeout", results, err)
 	}

@@ -9,19 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
+
+type rlimit = record.Rlimit
+
+func limits(soft, hard args.Size) rlimit { return rlimit{Soft: soft, Hard: hard} }
 
 // fakeProcess keeps the kernel's rules of prlimit(2).
 type fakeProcess struct {
-	limit       Limit
+	limit       rlimit
 	capResource bool  // the caller has CAP_SYS_RESOURCE
 	getErr      error // of every Limit
 	setErr      error // of every SetLimit
 }
 
-func (p *fakeProcess) Limit() (Limit, error) { return p.limit, p.getErr }
+func (p *fakeProcess) Limit() (record.Rlimit, error) { return p.limit, p.getErr }
 
-func (p *fakeProcess) SetLimit(l Limit) error {
+func (p *fakeProcess) SetLimit(l record.Rlimit) error {
 	switch {
 	case p.setErr != nil:
 		return p.setErr
@@ -46,40 +51,45 @@ const (
 func TestRaise(t *testing.T) {
 	const needs = "need CAP_SYS_RESOURCE to raise the hard limit of 8 MiB to "
 	for _, tt := range []struct {
-		before  Limit
+		before  rlimit
 		want    args.Size
 		cap     bool
 		policy  args.OnDenied
-		outcome Outcome
-		after   Limit
+		outcome record.Outcome
+		after   rlimit
 		message string
 		denied  bool
 	}{
 		// With the capability the policy does not matter.
-		{Limit{k64, mib8}, args.Unlimited, true, args.Clamp, Raised, Limit{args.Unlimited, args.Unlimited},
+		{limits(k64, mib8), args.Unlimited, true, args.Clamp, record.Raised, limits(args.Unlimited, args.Unlimited),
 			"from 64 KiB (hard limit 8 MiB) to unlimited", false},
-		{Limit{k64, mib8}, args.Unlimited, true, args.Fail, Raised, Limit{args.Unlimited, args.Unlimited}, "raised", false},
-		{Limit{k64, mib8}, mib64, true, args.Ignore, Raised, Limit{mib64, mib64}, "raised", false},
-		{Limit{k64, k64}, mib8, true, args.Clamp, Raised, Limit{mib8, mib8}, "raised", false},
+		{limits(k64, mib8), args.Unlimited, true, args.Fail, record.Raised, limits(args.Unlimited, args.Unlimited), "raised",
+			false},
+		{limits(k64, mib8), mib64, true, args.Ignore, record.Raised, limits(mib64, mib64), "raised", false},
+		{limits(k64, k64), mib8, true, args.Clamp, record.Raised, limits(mib8, mib8), "raised", false},
 		// Below the hard limit nobody needs it, and the hard limit stays.
-		{Limit{k64, mib8}, mib4, false, args.Clamp, Raised, Limit{mib4, mib8}, "to 4 MiB (hard limit 8 MiB)", false},
-		{Limit{k64, mib8}, mib8, false, args.Fail, Raised, Limit{mib8, mib8}, "raised", false},
-		{Limit{k64, args.Unlimited}, args.Unlimited, false, args.Fail, Raised, Limit{args.Unlimited, args.Unlimited}, "raised", false},
-		{Limit{0, mib8}, 1, false, args.Clamp, Raised, Limit{1, mib8}, "from 0 bytes", false},
+		{limits(k64, mib8), mib4, false, args.Clamp, record.Raised, limits(mib4, mib8), "to 4 MiB (hard limit 8 MiB)", false},
+		{limits(k64, mib8), mib8, false, args.Fail, record.Raised, limits(mib8, mib8), "raised", false},
+		{limits(k64, args.Unlimited), args.Unlimited, false, args.Fail, record.Raised, limits(args.Unlimited,
+			args.Unlimited), "raised", false},
+		{limits(0, mib8), 1, false, args.Clamp, record.Raised, limits(1, mib8), "from 0 bytes", false},
 		// Enough already: never lowered.
-		{Limit{mib8, mib8}, mib4, true, args.Clamp, Already, Limit{mib8, mib8}, "already 8 MiB", false},
-		{Limit{mib4, mib8}, mib4, false, args.Fail, Already, Limit{mib4, mib8},
+		{limits(mib8, mib8), mib4, true, args.Clamp, record.Already, limits(mib8, mib8), "already 8 MiB", false},
+		{limits(mib4, mib8), mib4, false, args.Fail, record.Already, limits(mib4, mib8),
 			"already 4 MiB (hard limit 8 MiB), requested 4 MiB", false},
-		{Limit{args.Unlimited, args.Unlimited}, mib4, true, args.Clamp, Already, Limit{args.Unlimited, args.Unlimited}, "already unlimited", false},
-		{Limit{args.Unlimited, args.Unlimited}, args.Unlimited, false, args.Fail, Already, Limit{args.Unlimited, args.Unlimited}, "already", false},
+		{limits(args.Unlimited, args.Unlimited), mib4, true, args.Clamp, record.Already, limits(args.Unlimited,
+			args.Unlimited), "already unlimited", false},
+		{limits(args.Unlimited, args.Unlimited), args.Unlimited, false, args.Fail, record.Already, limits(args.Unlimited,
+			args.Unlimited), "already", false},
 		// Above the hard limit without the capability.
-		{Limit{k64, mib8}, args.Unlimited, false, args.Clamp, Clamped, Limit{mib8, mib8}, needs + "unlimited", false},
-		{Limit{k64, mib8}, mib64, false, args.Clamp, Clamped, Limit{mib8, mib8},
+		{limits(k64, mib8), args.Unlimited, false, args.Clamp, record.Clamped, limits(mib8, mib8), needs + "unlimited",
+			false},
+		{limits(k64, mib8), mib64, false, args.Clamp, record.Clamped, limits(mib8, mib8),
 			"raised the soft limit from 64 KiB to the hard limit", false},
-		{Limit{mib8, mib8}, args.Unlimited, false, args.Clamp, Clamped, Limit{mib8, mib8},
+		{limits(mib8, mib8), args.Unlimited, false, args.Clamp, record.Clamped, limits(mib8, mib8),
 			"the soft limit already equals the hard limit", false},
-		{Limit{k64, mib8}, args.Unlimited, false, args.Fail, Denied, Limit{k64, mib8}, needs + "unlimited", true},
-		{Limit{k64, mib8}, mib64, false, args.Ignore, Denied, Limit{k64, mib8}, "left at 64 KiB", false},
+		{limits(k64, mib8), args.Unlimited, false, args.Fail, record.Denied, limits(k64, mib8), needs + "unlimited", true},
+		{limits(k64, mib8), mib64, false, args.Ignore, record.Denied, limits(k64, mib8), "left at 64 KiB", false},
 	} {
 		p := &fakeProcess{limit: tt.before, capResource: tt.cap}
 		got, err := Raise(p, tt.want, tt.policy)
@@ -98,11 +108,11 @@ func TestRaiseForeignProcess(t *testing.T) {
 	for _, policy := range []args.OnDenied{args.Clamp, args.Fail, args.Ignore} {
 		for name, p := range map[string]*fakeProcess{
 			"unreadable":           {getErr: unix.EPERM},
-			"read-only":            {limit: Limit{k64, mib8}, setErr: unix.EPERM},
-			"read-only, unlimited": {limit: Limit{k64, args.Unlimited}, setErr: unix.EPERM},
+			"read-only":            {limit: limits(k64, mib8), setErr: unix.EPERM},
+			"read-only, unlimited": {limit: limits(k64, args.Unlimited), setErr: unix.EPERM},
 		} {
 			got, err := Raise(p, mib64, policy)
-			if got.Outcome != Denied || errors.Is(err, ErrDenied) != (policy == args.Fail) || got.Message == "" {
+			if got.Outcome != record.Denied || errors.Is(err, ErrDenied) != (policy == args.Fail) || got.Message == "" {
 				t.Errorf("%s, %s: %+v, %v; want denied, an error only for fail", name, policy, got, err)
 			}
 		}
@@ -112,10 +122,10 @@ func TestRaiseForeignProcess(t *testing.T) {
 func TestRaiseFails(t *testing.T) {
 	for name, p := range map[string]*fakeProcess{
 		"get": {getErr: ErrGone},
-		"set": {limit: Limit{k64, mib8}, setErr: ErrGone},
+		"set": {limit: limits(k64, mib8), setErr: ErrGone},
 	} {
 		got, err := Raise(p, mib64, args.Clamp)
-		if got.Outcome != Failed || !errors.Is(err, ErrGone) || got.Message != err.Error() {
+		if got.Outcome != record.Failed || !errors.Is(err, ErrGone) || got.Message != err.Error() {
 			t.Errorf("%s: %+v, %v; want failed because the process is gone", name, got, err)
 		}
 	}
@@ -128,7 +138,7 @@ func TestRaiseNeverLowersAndIsIdempotent(t *testing.T) {
 	pick := func() args.Size { return sizes[rnd.IntN(len(sizes))] }
 	for range 20000 {
 		a, b := pick(), pick()
-		before := Limit{min(a, b), max(a, b)}
+		before := limits(min(a, b), max(a, b))
 		p := &fakeProcess{limit: before, capResource: rnd.IntN(2) == 0}
 		want, policy := max(pick(), 1), []args.OnDenied{args.Clamp, args.Fail, args.Ignore}[rnd.IntN(3)]
 		first, _ := Raise(p, want, policy)
@@ -138,8 +148,8 @@ func TestRaiseNeverLowersAndIsIdempotent(t *testing.T) {
 		}
 		second, _ := Raise(p, want, policy)
 		again := first.Outcome
-		if again == Raised {
-			again = Already
+		if again == record.Raised {
+			again = record.Already
 		}
 		if p.limit != after || second.Outcome != again {
 			t.Fatalf("second Raise(%v, %v, %s): %s, limit %v; want %s, %v", before, want, policy, second.Outcome, p.limit, again,

@@ -1,0 +1,51 @@
+package hook
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
+)
+
+// checkUse returns what the container can use of the HCAs of --hca. It takes at most half of the time that is left: a
+// file system may not answer, and the report must still be written.
+func checkUse(r record.Report, opts args.Options, bundle string, deadline time.Time, std IO) []record.Check {
+	if len(opts.HCAs) == 0 || opts.OnUnusable == args.IgnoreUnusable || std.Container == nil {
+		return nil
+	}
+	var checks []record.Check // not read after the deadline
+	if doBy(deadline.Add(-time.Until(deadline)/2), func() { checks = look(r, opts, bundle, std) }) {
+		return checks
+	}
+	return unchecked("the container's files did not answer in time")
+}
+
+func look(r record.Report, opts args.Options, bundle string, std IO) []record.Check {
+	c, err := std.Container(r.PID, bundle)
+	if err != nil {
+		return unchecked(err.Error())
+	}
+	defer c.Close()
+	checks := c.Check(opts.HCAs)
+	if len(checks) == 0 || opts.Memlock == 0 {
+		return checks
+	}
+	switch {
+	case !r.Outcome.Well() && opts.OnDenied != args.Ignore:
+		checks = append(checks, record.Check{Kind: record.Memlock, Result: record.Unusable, Message: r.Message})
+	case r.After != nil && r.Outcome.Well():
+		checks = append(checks, usable.CheckMemlock(opts.Memlock, r.After.Soft, c.Process.Memlock, r.Status))
+	}
+	return checks
+}
+
+func unchecked(reason string) []record.Check {
+	return []record.Check{{Kind: record.Provider, Result: record.NotChecked, Message: reason}}
+}
+
+// keepsFromStarting reports whether a check keeps the container from starting with --on-unusable fail.
+func keepsFromStarting(checks []record.Check) bool {
+	return slices.ContainsFunc(checks, func(c record.Check) bool { return c.Result == record.Unusable && c.Fails })
+}
