@@ -21,6 +21,7 @@ var allowed = []string{
 	"github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook",
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/bytesize",
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode",
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore",

@@ -24,6 +24,9 @@ const (
 // Severities are all severities, in the order of a report.
 var Severities = []Severity{Error, Warning, Acknowledged, Info, OK, NotSeen}
 
+// Bad reports whether something is wrong.
+func (s Severity) Bad() bool { return s == Error || s == Warning }
+
 // Finding is the result of a check.
 type Finding struct {
 	// ID names the kind of finding. It must not change, because scripts filter by it.
@@ -37,6 +40,18 @@ type Finding struct {
 	// Remedy says what to do: a sentence, or one shell command per line. A line that begins with # has a command that
 	// changes nothing and shows more. Words in capitals are placeholders that the reader fills in.
 	Remedy string `json:"remedy,omitempty"`
+}
+
+// String is the finding in one line.
+func (f Finding) String() string {
+	parts := []string{f.ID, f.Message, f.Remedy}
+	if len(f.Subjects) > 0 {
+		parts[0] += " of " + strings.Join(f.Subjects, ", ")
+	}
+	if f.Remedy == "" {
+		parts = parts[:2]
+	}
+	return strings.Join(parts, ": ")
 }
 
 // About sets the subjects.

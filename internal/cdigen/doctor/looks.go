@@ -10,7 +10,7 @@ const (
 	portAddresses    = "/sys/class/infiniband/*/ports/*/gids"
 	deviceNodes      = "/dev/infiniband/*"
 	processes        = "processes*"
-	containersRead   = "*container*"
+	containersRead   = "running containers"
 	hooksRead        = "hook *"
 	hookReports      = "report of the hook*"
 	mountsRead       = "mounts of the host*"

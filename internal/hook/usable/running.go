@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 )
 
 // OpenRunning opens a running container by a process of it. The caller must close the result.
@@ -74,7 +74,7 @@ func inFirstUserNamespace(proc string) bool {
 
 // Look is what was found of a running container.
 type Look struct {
-	Checks []record.Check
+	Checks []finding.Finding
 	// AllDevices means that the container has the devices of the whole host, as a privileged one has: it was given no HCA,
 	// and may use none.
 	AllDevices bool
