@@ -10,6 +10,7 @@ import (
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/ocibundle"
@@ -37,17 +38,17 @@ nothing on an error. A second apply changes nothing.`,
   cdi-gen apply . --device rdma.dev/hca=mlx5_0 --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return usagef("name the directory of one bundle")
+				return cli.Usagef("name the directory of one bundle")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(a.devices) == 0 {
-				return usagef("name the devices with --device; cdi-gen devices -o name lists them")
+				return cli.Usagef("name the devices with --device; cdi-gen devices -o name lists them")
 			}
 			err := a.run(cmd, args[0])
 			if errors.Is(err, cdi.ErrUnresolved) {
-				return coded{exitUnresolved, fmt.Errorf("%w; cdi-gen devices shows what the specs have", err)}
+				return &cli.Coded{Code: exitUnresolved, Err: fmt.Errorf("%w; cdi-gen devices shows what the specs have", err)}
 			}
 			return err
 		},
@@ -78,7 +79,7 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 	var added string
 	text, err := ocibundle.Edit(old, func(spec *oci.Spec) error {
 		before := count(spec)
-		host := debugFS(cmd.Context(), a.root, hostfs.DirFS(a.root))
+		host := hostfs.DirFS(a.root)
 		found := cdi.ReadRegistry(host, a.dirs...)
 		err := misplaced(cmd, a.root, found, a.names()...)
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -71,7 +72,7 @@ An HCA is a name of cdi-gen list, or its PCI address, with * and ?.`,
   cdi-gen args --for enroot 'mlx5_*'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || slices.Contains(args, "") {
-				return usagef("name at least one HCA; cdi-gen list shows them")
+				return cli.Usagef("name at least one HCA; cdi-gen list shows them")
 			}
 			return nil
 		},
@@ -79,7 +80,7 @@ An HCA is a name of cdi-gen list, or its PCI address, with * and ?.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, ok := launchers[name]
 			if !ok {
-				return usagef("--for %q: want %s", name, strings.Join(known, ", "))
+				return cli.Usagef("--for %q: want %s", name, strings.Join(known, ", "))
 			}
 			host.only = args
 			return printArgs(cmd, &host, l)
@@ -96,12 +97,12 @@ An HCA is a name of cdi-gen list, or its PCI address, with * and ?.`,
 }
 
 func printArgs(cmd *cobra.Command, host *hostFlags, l launcher) error {
-	snap, _, err := host.discover(cmd.Context())
+	snap, _, err := host.discover()
 	if err != nil {
 		return err
 	}
 	if len(snap.HCAs) == 0 {
-		return coded{exitNothing, cdi.ErrNoDevices}
+		return &cli.Coded{Code: exitNothing, Err: cdi.ErrNoDevices}
 	}
 	if snap.NetnsMode == rdma.NetnsExclusive {
 		cmd.PrintErrln("note: this host is in exclusive network namespace mode: only a container in the host's network " +

@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // drift compares the existing files with the files that write would leave, and prints the differences. It writes
 // nothing. It returns an error with its own exit code if they differ.
-func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
+func drift(cmd *cobra.Command, d *outcome, t *target, format cdi.Format) error {
 	wanted := map[cdi.Format][]byte{} // no entry means that the file should not exist
 	if d.spec != nil {
 		data, err := cdi.Encode(d.spec, format)
@@ -23,7 +24,7 @@ func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 			return err
 		}
 		wanted[format] = data
-	} else if gone, why := d.absent(r); !gone {
+	} else if gone, why := d.absent(); !gone {
 		return why
 	}
 	var reasons []string
@@ -37,7 +38,7 @@ func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		}
 	}
 	if reasons != nil {
-		return coded{exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --to, or let cdi-gen watch "+
+		return &cli.Coded{Code: exitDrift, Err: fmt.Errorf("%s does not fit the host: %s; run generate --to, or let cdi-gen watch "+
 			"keep it right",
 			t.path(format), strings.Join(reasons, ", "))}
 	}

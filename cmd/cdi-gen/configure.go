@@ -16,9 +16,9 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/configure"
-	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -47,14 +47,14 @@ ending .cdi-gen-backup. A runtime without CDI is refused.`,
 		ValidArgs: configurable,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(configurable, args[0]) {
-				return usagef("name one runtime: docker, containerd, crio or podman")
+				return cli.Usagef("name one runtime: docker, containerd, crio or podman")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := c.run(cmd, args[0])
 			if errors.Is(err, configure.ErrRefused) {
-				return coded{exitRefused, fmt.Errorf("%s: %w", args[0], err)}
+				return &cli.Coded{Code: exitRefused, Err: fmt.Errorf("%s: %w", args[0], err)}
 			}
 			return err
 		},
@@ -75,7 +75,7 @@ func (c *configureFlags) run(cmd *cobra.Command, runtime string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := configure.New(c.root, target, c.user())
+	plan, err := configure.New(c.root, target, userOf(c.root))
 	if err != nil {
 		return err
 	}
@@ -100,21 +100,6 @@ func (c *configureFlags) run(cmd *cobra.Command, runtime string) error {
 	return nil
 }
 
-// user is the user whose runtime is configured. Below another root there is no user.
-func (c *configureFlags) user() runtimeconf.User {
-	if abs, err := filepath.Abs(c.root); err != nil || abs != "/" {
-		return runtimeconf.User{}
-	}
-	return thisUser()
-}
-
-// thisUser is the user of this process.
-func thisUser() runtimeconf.User {
-	home, _ := os.UserHomeDir() // without one there are no files of a user
-	return runtimeconf.User{UID: os.Geteuid(), Home: home, ConfigHome: os.Getenv("XDG_CONFIG_HOME"),
-		RuntimeDir: os.Getenv("XDG_RUNTIME_DIR")}
-}
-
 // rootOnly says what a user other than root can do about an error of permission.
 func (c *configureFlags) rootOnly(runtime, file string, err error) error {
 	if err == nil || !errors.Is(err, fs.ErrPermission) || os.Geteuid() == 0 {
@@ -124,8 +109,7 @@ func (c *configureFlags) rootOnly(runtime, file string, err error) error {
 	if runtime == runtimes.Docker {
 		rootless = "; a rootless dockerd has its own file, ~/.config/docker/daemon.json"
 	}
-	return coded{exitRefused,
-		fmt.Errorf("%w; only root can change %s: run the same command with sudo%s", err, file, rootless)}
+	return &cli.Coded{Code: exitRefused, Err: fmt.Errorf("%w; only root can change %s: run the same command with sudo%s", err, file, rootless)}
 }
 
 // next prints the commands that are left to the user. dirs are the directories that the runtime reads.
@@ -184,7 +168,7 @@ func (c *configureFlags) target(ctx context.Context, runtime string) (runtimes.T
 	if c.version != "" {
 		target, err := runtimes.Lookup(runtime + "-" + c.version)
 		if err != nil {
-			return target, usagef("--runtime-version: %w", err)
+			return target, cli.Usagef("--runtime-version: %w", err)
 		}
 		return target, nil
 	}
@@ -193,8 +177,8 @@ func (c *configureFlags) target(ctx context.Context, runtime string) (runtimes.T
 
 // localTarget asks the program of a runtime for its release. advice is what to do if it does not answer.
 func localTarget(ctx context.Context, root, runtime, advice string) (runtimes.Target, error) {
-	if root, err := filepath.Abs(root); err != nil || root != "/" {
-		return runtimes.Target{}, usagef("the version of %s below --host-root is not known: %s", runtime, advice)
+	if !isLocal(root) {
+		return runtimes.Target{}, cli.Usagef("the version of %s below --host-root is not known: %s", runtime, advice)
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -206,7 +190,7 @@ func localTarget(ctx context.Context, root, runtime, advice string) (runtimes.Ta
 	}
 	target, err := runtimes.Detect(runtime, string(out))
 	if err != nil {
-		return target, usagef("%s says %q: %w; %s", program, strings.TrimSpace(string(out)), err, advice)
+		return target, cli.Usagef("%s says %q: %w; %s", program, strings.TrimSpace(string(out)), err, advice)
 	}
 	return target, nil
 }

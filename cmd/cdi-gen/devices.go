@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -30,17 +30,17 @@ directory define, which it refuses too, and devices that give another HCA than t
 they were written for.`,
 		Example: `  cdi-gen devices
   cdi-gen devices -o json | jq -r '.conflicts[]?.files[]'`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := devicesWriters[output]
 			if !ok {
-				return usagef("--output %q: want table, json, yaml or name", output)
+				return cli.Usagef("--output %q: want table, json, yaml or name", output)
 			}
 			dirs, err := specDirs(root, dirs)
 			if err != nil {
 				return err
 			}
-			found := cdi.ReadRegistry(debugFS(cmd.Context(), root, hostfs.DirFS(root)), dirs...)
+			found := cdi.ReadRegistry(hostfs.DirFS(root), dirs...)
 			if err := write(cmd.OutOrStdout(), found); err != nil {
 				return fmt.Errorf("write devices: %w", err)
 			}
@@ -76,7 +76,7 @@ var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{
 	"yaml": func(w io.Writer, r *cdi.Registry) error { return text.YAML(w, r) },
 	"name": func(w io.Writer, r *cdi.Registry) error {
 		for _, d := range r.Devices {
-			if _, err := fmt.Fprintln(w, text.Terminal(d.Name)); err != nil {
+			if _, err := fmt.Fprintln(w, d.Name); err != nil {
 				return err
 			}
 		}
@@ -86,23 +86,23 @@ var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{
 
 // unresolved returns an error for what a runtime refuses, nil if there is nothing.
 func unresolved(r *cdi.Registry) error {
-	byFiles := map[string][]string{} // the devices of a conflict, by its files
-	for _, c := range r.Conflicts {
-		key := strings.Join(c.Files, " and ")
-		byFiles[key] = append(byFiles[key], c.Name)
-	}
-	var errs []error
-	for _, files := range slices.Sorted(maps.Keys(byFiles)) {
-		errs = append(errs, invalidf("runtimes refuse %s, which more than one file defines: %s; remove all but one",
-			text.Some(byFiles[files], ", "), files))
-	}
+	errs := []error{refused(r)}
 	for _, f := range r.Faults {
 		if f.Unread {
-			errs = append(errs,
-				invalidf("no spec of %q was read: %s; remove files that are no CDI specs", f.File, f.Reason))
+			errs = append(errs, invalidf("what %q gives is not known: %s", f.File, f.Reason))
 			continue
 		}
 		errs = append(errs, invalidf("runtimes refuse %q: %s", f.File, f.Reason))
+	}
+	return errors.Join(errs...)
+}
+
+// refused returns an error for devices that several files of one directory define.
+func refused(r *cdi.Registry) error {
+	var errs []error
+	for _, c := range r.Conflicts {
+		errs = append(errs, invalidf("runtimes refuse %s, which more than one file defines: %s; remove all but one",
+			text.Some(c.Devices, ", "), strings.Join(c.Files, " and ")))
 	}
 	return errors.Join(errs...)
 }
@@ -118,7 +118,7 @@ func misplaced(cmd *cobra.Command, root string, found *cdi.Registry, names ...st
 			continue
 		}
 		if slots == nil {
-			snap, _, err := (&hostFlags{root: root}).discover(cmd.Context())
+			snap, _, err := (&hostFlags{root: root}).discover()
 			if err != nil {
 				cmd.PrintErrf("note: whether the specs fit the host's HCAs is not known: %v\n", err)
 				return nil
@@ -150,7 +150,7 @@ func (p *purposes) end(cmd *cobra.Command) error {
 			text.Some(p.unknown, ", "))
 	}
 	if len(p.wrong) > 0 {
-		return coded{exitDrift, fmt.Errorf("the host's HCAs have changed since the spec was written: %s; write the spec "+
+		return &cli.Coded{Code: exitDrift, Err: fmt.Errorf("the host's HCAs have changed since the spec was written: %s; write the spec "+
 			"again with cdi-gen generate --to", text.Some(p.wrong, "; "))}
 	}
 	return nil
@@ -164,30 +164,25 @@ func warnRivals(t *target, format cdi.Format, spec *specs.Spec, warn func(string
 		return // the write will fail with the reason
 	}
 	dirs := []string{abs}
-	for own, other := range map[string]string{cdi.StaticDir: cdi.DynamicDir, cdi.DynamicDir: cdi.StaticDir} {
-		// The directories of a host may stand below another root, as in a container.
-		if root, ok := strings.CutSuffix(abs, own); ok {
-			dirs = append(dirs, root+other)
-		}
+	if root, standard, ok := standardDir(abs); ok {
+		other := map[string]string{cdi.StaticDir: cdi.DynamicDir, cdi.DynamicDir: cdi.StaticDir}[standard]
+		dirs = append(dirs, filepath.Join(root, other))
 	}
-	ours := map[string]bool{}
-	for _, d := range spec.Devices {
-		ours[cdi.Qualified(spec.Kind, d.Name)] = true
-	}
-	twins := []string{filepath.Base(t.path(format)), filepath.Base(t.path(cdi.Twin(format)))}
-	for i, dir := range dirs {
-		defined := cdi.ReadRegistry(hostfs.DirFS("/"), dir).Files
-		for _, file := range slices.Sorted(maps.Keys(defined)) {
-			names := slices.DeleteFunc(defined[file], func(name string) bool { return !ours[name] })
-			if len(names) == 0 || i == 0 && slices.Contains(twins, filepath.Base(file)) {
-				continue
-			}
-			slices.Sort(names)
-			what := "runtimes refuse a device that two files of one directory define; remove one of them"
-			if i > 0 {
-				what = "of one device in both directories, runtimes take the one in " + cdi.DynamicDir
-			}
-			warn(fmt.Sprintf("%s also defines %s: %s", file, text.Some(names, ", "), what))
+	written := cdi.SpecFile{Spec: spec}
+	for _, f := range cdi.ReadDirs(hostfs.DirFS("/"), dirs...) {
+		if f.Path == filepath.Join(abs, filepath.Base(t.path(cdi.JSON))) ||
+			f.Path == filepath.Join(abs, filepath.Base(t.path(cdi.YAML))) {
+			continue // format says which of the two stays
 		}
+		defined := f.Devices()
+		names := slices.DeleteFunc(written.Devices(), func(name string) bool { return !slices.Contains(defined, name) })
+		if len(names) == 0 {
+			continue
+		}
+		what := "runtimes refuse a device that two files of one directory define; remove one of them"
+		if f.Dir != abs {
+			what = "of one device in both directories, runtimes take the one in " + cdi.DynamicDir
+		}
+		warn(fmt.Sprintf("%s also defines %s: %s", f.Path, text.Some(names, ", "), what))
 	}
 }

@@ -9,29 +9,43 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
+// isLocal reports whether a root directory is the one of this system.
+func isLocal(root string) bool {
+	abs, err := filepath.Abs(root)
+	return err == nil && abs == "/"
+}
+
+// userOf returns the user whose rootless runtimes count below a root directory: the one of this process, and none below
+// another root.
+func userOf(root string) runtimeconf.User {
+	if !isLocal(root) {
+		return runtimeconf.User{}
+	}
+	home, _ := os.UserHomeDir() // without one there are no files of a user
+	return runtimeconf.User{UID: os.Geteuid(), Home: home, ConfigHome: os.Getenv("XDG_CONFIG_HOME"),
+		RuntimeDir: os.Getenv("XDG_RUNTIME_DIR")}
+}
+
 // specDirs makes directories of --spec-dir absolute. A relative one is relative to the working directory, which is no
 // place below another root.
 func specDirs(root string, dirs []string) ([]string, error) {
 	out := slices.Clone(dirs)
 	for i, dir := range dirs {
-		if filepath.IsAbs(dir) {
-			continue
-		}
-		if abs, err := filepath.Abs(root); err != nil || abs != "/" {
-			return nil, usagef("--spec-dir %q is relative: with --host-root, name a path on that host, such as %s", dir,
+		if !filepath.IsAbs(dir) && !isLocal(root) {
+			return nil, cli.Usagef("--spec-dir %q is relative: with --host-root, name a path on that host, such as %s", dir,
 				cdi.StaticDir)
 		}
-		abs, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, usagef("--spec-dir: %w", err)
+		var err error
+		if out[i], err = filepath.Abs(dir); err != nil {
+			return nil, cli.Usagef("--spec-dir: %w", err)
 		}
-		out[i] = abs
 	}
 	return out, nil
 }
@@ -52,17 +66,14 @@ func dirFault(dir runtimes.Dir) error {
 // judgeDirs returns an error for directories that runtimes do not read, and warns of runtimes that are told to read
 // others.
 func judgeDirs(cmd *cobra.Command, root string, dirs []string) error {
-	host, user := hostfs.DirFS(root), runtimeconf.User{}
-	if abs, err := filepath.Abs(root); err == nil && abs == "/" {
-		user = thisUser()
-	}
+	host := hostfs.DirFS(root)
 	var errs []error
 	for _, dir := range runtimeconf.Stat(host, dirs...) {
 		errs = append(errs, dirFault(dir))
 		if _, _, standard := standardDir(dir.Path); !standard || dir.State == runtimes.DirMissing {
 			continue
 		}
-		for _, sentence := range runtimeconf.Elsewhere(host, user, dir.Path) {
+		for _, sentence := range runtimeconf.Elsewhere(host, userOf(root), dir.Path) {
 			cmd.PrintErrln("warning:", sentence)
 		}
 	}
@@ -88,11 +99,11 @@ func judgeDirsOf(cmd *cobra.Command, args []string) error {
 
 // checkOutput warns of runtimes that do not read the directory of --to, and rejects it for a --target that does
 // not.
-func (r *recipe) checkOutput(t *target, warn func(string)) error {
+func (r *request) checkOutput(t *target, warn func(string)) error {
 	root, dir, ok := standardDir(t.store.Dir)
 	if !ok {
 		if abs, err := filepath.Abs(t.store.Dir); err == nil {
-			if sentence := runtimeconf.Unread(hostfs.DirFS("/"), thisUser(), abs); sentence != "" {
+			if sentence := runtimeconf.Unread(hostfs.DirFS("/"), userOf("/"), abs); sentence != "" {
 				warn(sentence)
 			}
 		}
@@ -105,18 +116,14 @@ func (r *recipe) checkOutput(t *target, warn func(string)) error {
 			warn(err.Error())
 		}
 	}
-	user := runtimeconf.User{}
-	if root == "/" {
-		user = thisUser()
-	}
-	for _, sentence := range runtimeconf.Elsewhere(host, user, dir) {
+	for _, sentence := range runtimeconf.Elsewhere(host, userOf(root), dir) {
 		warn(sentence)
 	}
 	if r.target == nil {
 		return nil
 	}
 	if err := r.target.CheckDir(dir, states); err != nil {
-		return usagef("--target %s: --to %s: %w", r.targetFlag, t.store.Dir, err)
+		return cli.Usagef("--target %s: --to %s: %w", r.target, t.store.Dir, err)
 	}
 	return nil
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/doctor"
@@ -27,25 +27,21 @@ Each finding has a reason and a command that fixes it.
 It writes nothing and needs no root. It lists what it could not check.`,
 		Example: `  cdi-gen doctor
   cdi-gen doctor -o json | jq -r '.findings[] | select(.severity == "error") | .remedy'`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := doctorWriters[output]
 			if !ok {
-				return usagef("--output %q: want table, json or yaml", output)
+				return cli.Usagef("--output %q: want table, json or yaml", output)
 			}
 			if err := acknowledged(cmd, config, &known); err != nil {
 				return err
 			}
 			host := doctor.Open(root)
 			if container != "" && !host.Local {
-				return usagef("--container %q: --host-root must be /: the container runs on this host", container)
+				return cli.Usagef("--container %q: --host-root must be /: the container runs on this host", container)
 			}
 			host.Container = container
-			if host.Local {
-				host.User = thisUser()
-			}
-			host.Root = debugFS(cmd.Context(), root, host.Root)
-			host.Sys = debugFS(cmd.Context(), filepath.Join(root, "sys"), host.Sys)
+			host.User = userOf(root)
 			report, err := doctor.Diagnose(cmd.Context(), host)
 			if err != nil {
 				return fmt.Errorf("%w; is the host's root directory at %q?", err, root)
@@ -69,7 +65,7 @@ It writes nothing and needs no root. It lists what it could not check.`,
 // newLooks is the child of doctor that looks into containers.
 func newLooks() *cobra.Command {
 	return &cobra.Command{
-		Use: doctor.LookCommand, Short: "Look into containers for doctor", Hidden: true, Args: noArgs,
+		Use: doctor.LookCommand, Short: "Look into containers for doctor", Hidden: true, Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return doctor.AnswerLooks(cmd.InOrStdin(), text.Unwrap(cmd.OutOrStdout()))
 		},
@@ -89,7 +85,7 @@ func acknowledged(cmd *cobra.Command, config string, known *[]string) error {
 		}
 	}
 	if err := doctor.CheckAcknowledged(*known); err != nil {
-		return usagef("%s: %w", source, err)
+		return cli.Usagef("%s: %w", source, err)
 	}
 	return nil
 }
@@ -98,9 +94,9 @@ func acknowledged(cmd *cobra.Command, config string, known *[]string) error {
 func worstFinding(r *doctor.Report) error {
 	switch r.Summary.Worst() {
 	case finding.Error:
-		return coded{exitErrors, errSaid}
+		return &cli.Coded{Code: exitErrors, Err: errSaid}
 	case finding.Warning:
-		return coded{exitWarnings, errSaid}
+		return &cli.Coded{Code: exitWarnings, Err: errSaid}
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestEmptyValues(t *testing.T) {
 			}
 		})
 	}
-	for _, want := range []string{"generate device", "generate output", "list exclude", "remove from", "userspace image",
+	for _, want := range []string{"generate device", "generate output", "list exclude", "remove from", "userspace output",
 		"doctor host-root"} {
 		test.StrContains(t, strings.Join(tried, "\n")+"\n", want+"\n", test.Sprintf("--%s was not tried", want))
 	}

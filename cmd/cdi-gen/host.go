@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
@@ -36,13 +35,16 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 
 // ownDir returns an error if the spec of another root would go to a directory that the runtimes of this system read.
 func (h *hostFlags) ownDir(out *outputFlags) error {
+	if isLocal(h.root) {
+		return nil
+	}
 	to, err := filepath.Abs(out.path)
-	if root, e := filepath.Abs(h.root); e != nil || err != nil || root == "/" {
-		return cmp.Or(e, err)
+	if err != nil {
+		return err
 	}
 	for _, dir := range []string{to, filepath.Dir(to)} {
 		if own := runtimeconf.RunDir(dir); own == cdi.StaticDir || own == runtimeconf.RunDir(cdi.DynamicDir) {
-			return usagef("%s %s is of this system, and --host-root is %s: write to %s, or mount the host's %s there", out.flag,
+			return cli.Usagef("%s %s is of this system, and --host-root is %s: write to %s, or mount the host's %s there", out.flag,
 				out.path, h.root, filepath.Join(h.root, out.path), dir)
 		}
 	}
@@ -50,9 +52,7 @@ func (h *hostFlags) ownDir(out *outputFlags) error {
 }
 
 // files returns the files of the host. Symbolic links resolve as on the host.
-func (h *hostFlags) files(ctx context.Context) fs.ReadLinkFS {
-	return debugFS(ctx, h.root, hostfs.DirFS(h.root))
-}
+func (h *hostFlags) files() fs.ReadLinkFS { return hostfs.DirFS(h.root) }
 
 // below replaces the path on the host in an error by the path on this system.
 func (h *hostFlags) below(err error) error {
@@ -65,13 +65,13 @@ func (h *hostFlags) below(err error) error {
 // discover reads the host below the root. It returns the chosen devices and the number of other devices. It marks the
 // nodes that /dev lacks: sysfs shows the kernel's devices in every container, whatever nodes the container was given.
 // Where /dev is not below the root, or a node may not be looked at, the nodes count as there.
-func (h *hostFlags) discover(ctx context.Context) (snap *rdma.Snapshot, others int, err error) {
+func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
-	snap, err = rdma.Discover(debugFS(ctx, dir, sysfs.DirFS(dir)))
+	snap, err = rdma.Discover(sysfs.DirFS(dir))
 	if err != nil {
 		return nil, 0, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
 	}
-	if files := h.files(ctx); hostfs.HasDev(files) {
+	if files := h.files(); hostfs.HasDev(files) {
 		for _, n := range snap.Nodes() {
 			_, err := hostfs.Lstat(files, n.Path())
 			n.Missing = errors.Is(err, fs.ErrNotExist)
@@ -94,7 +94,7 @@ func (h *hostFlags) filter(snap *rdma.Snapshot) (err error) {
 	var chosen []rdma.HCA
 	if len(h.only) == 0 || len(only) > 0 { // to Select, no pattern means all
 		if chosen, err = cdi.Select(snap.HCAs, only, exclude); err != nil {
-			return coded{exitUsage, err}
+			return &cli.Coded{Code: exitUsage, Err: err}
 		}
 	}
 	ours := map[string]bool{"": true}

@@ -1,16 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -29,16 +28,16 @@ devices that a CDI spec has.`,
 		Example: `  cdi-gen list
   cdi-gen list -o name
   cdi-gen list -o json | jq '.hcas[] | select(.protocol == "roce") | .ibdev'`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := listWriters[output]
 			if !ok {
-				return usagef("--output %q: want table, json, yaml or name", output)
+				return cli.Usagef("--output %q: want table, json, yaml or name", output)
 			}
 			if err := checkKind(kind); err != nil {
 				return err
 			}
-			snap, _, err := host.discover(cmd.Context())
+			snap, _, err := host.discover()
 			if err != nil {
 				return err
 			}
@@ -67,7 +66,7 @@ var listWriters = map[string]func(io.Writer, *rdma.Snapshot) error{
 // listed returns what the exit code of list says of the devices.
 func listed(snap *rdma.Snapshot) error {
 	if len(snap.Usable()) == 0 {
-		return coded{exitNothing, errors.Join(lacking(snap), cdi.ErrNoDevices)}
+		return &cli.Coded{Code: exitNothing, Err: errors.Join(lacking(snap), cdi.ErrNoDevices)}
 	}
 	return partial(snap, lacking(snap))
 }
@@ -88,11 +87,11 @@ func lacking(snap *rdma.Snapshot) error {
 
 // listNames prints the names of devices that a spec has and that give their HCA. It says which others there are.
 func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind string) error {
-	all, _, err := (&hostFlags{root: host.root}).discover(cmd.Context()) // a node may belong to an HCA that is not chosen
+	all, _, err := (&hostFlags{root: host.root}).discover() // a node may belong to an HCA that is not chosen
 	if err != nil {
 		return err
 	}
-	found := cdi.ReadRegistry(host.files(cmd.Context()), cdi.StaticDir, cdi.DynamicDir)
+	found := cdi.ReadRegistry(host.files(), cdi.StaticDir, cdi.DynamicDir)
 	slots := cdi.NewSlots(all)
 	var names, absent []string
 	var p purposes
@@ -101,7 +100,7 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 		if d, err := found.Find(name); err != nil {
 			absent = append(absent, name)
 		} else if p.fits(d, slots) {
-			names = append(names, text.Terminal(name)+"\n")
+			names = append(names, name+"\n")
 		}
 	}
 	if _, err := io.WriteString(cmd.OutOrStdout(), strings.Join(names, "")); err != nil {
@@ -113,29 +112,24 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 	err = fmt.Errorf("no spec in %s or %s has %s; cdi-gen generate --to %[1]s writes one", cdi.StaticDir, cdi.DynamicDir,
 		text.Some(absent, ", "))
 	if len(names) == 0 {
-		return coded{exitUnresolved, errors.Join(p.end(cmd), err)}
+		return &cli.Coded{Code: exitUnresolved, Err: errors.Join(p.end(cmd), err)}
 	}
 	return errors.Join(p.end(cmd), partial(snap, errors.Join(lacking(snap), err)))
 }
 
 func writeTable(w io.Writer, snap *rdma.Snapshot) error {
-	if len(snap.HCAs) == 0 {
-		return nil
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "IBDEV\tDEVICE\tPROTOCOL\tFUNCTION\tSTATE\tGBIT/S\tNETDEV\tNUMA\tNODES")
+	var rows [][]string
 	for i := range snap.HCAs {
-		h := &snap.HCAs[i]
-		fmt.Fprintln(tw, strings.Join(text.Cells(row(h, snap.NetnsMode)...), "\t"))
+		rows = append(rows, row(&snap.HCAs[i], snap.NetnsMode))
 	}
-	return tw.Flush()
+	return text.Table(w, "IBDEV\tDEVICE\tPROTOCOL\tFUNCTION\tSTATE\tGBIT/S\tNETDEV\tNUMA\tNODES", rows)
 }
 
-// row returns a line of the table. A dash stands for an unknown value.
+// row returns a line of the table, with "" for an unknown value.
 func row(h *rdma.HCA, mode rdma.NetnsMode) []string {
-	state, rate, netdev, numa := "-", "-", "-", "-"
+	var state, rate, netdev, numa string
 	if p := h.Port1(); p != nil {
-		state, netdev = dash(string(p.State)), dash(p.Netdev)
+		state, netdev = string(p.State), p.Netdev
 		if p.State == rdma.PortActive && p.RateMbps > 0 {
 			rate = strconv.FormatFloat(float64(p.RateMbps)/1000, 'f', -1, 64)
 		}
@@ -157,8 +151,6 @@ func row(h *rdma.HCA, mode rdma.NetnsMode) []string {
 	case mode == rdma.NetnsExclusive && len(nodes) > 0:
 		nodes[len(nodes)-1] += " (only with the host's network: exclusive network namespace mode)"
 	}
-	return []string{h.IBDev, h.Name, dash(string(h.Protocol)), string(h.Function), state, rate, netdev, numa,
-		dash(strings.Join(nodes, ","))}
+	return []string{h.IBDev, h.Name, string(h.Protocol), string(h.Function), state, rate, netdev, numa,
+		strings.Join(nodes, ",")}
 }
-
-func dash(s string) string { return cmp.Or(s, "-") }

@@ -8,35 +8,30 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // The exit codes are an interface for scripts and must not change. exitCodes describes them.
 const (
-	exitOK        = 0
-	exitIO        = 1
-	exitUsage     = 2
+	exitOK        = exitcode.OK
+	exitIO        = exitcode.Failed
+	exitUsage     = exitcode.Usage
 	exitNothing   = 3
 	exitPartial   = 4
 	exitExclusive = 5
 	exitInvalid   = 6
 	exitDrift     = 7
-	exitMisfit    = 8
 	exitNotChosen = 9
 
 	exitWarnings = 10
@@ -50,13 +45,12 @@ const (
 var exitCodes = exitcode.List{
 	exitOK:         "done",
 	exitIO:         "something could not be read or written",
-	exitUsage:      "bad flags or arguments",
+	exitUsage:      exitcode.BadUsage,
 	exitNothing:    "the host has no RDMA device that a container can be given",
 	exitPartial:    "done, but some devices were left out (the reasons are on standard error)",
 	exitExclusive:  "the host is in exclusive network namespace mode",
 	exitInvalid:    "validate, devices: a runtime refuses a CDI spec, or a device that two files define",
 	exitDrift:      "generate --check, devices, apply: a spec does not fit the host",
-	exitMisfit:     "userspace --image: the image does not fit the host's libraries",
 	exitNotChosen:  "the flags choose none of the host's RDMA devices, or give them no name: an existing spec stays",
 	exitWarnings:   "doctor: there are warnings",
 	exitErrors:     "doctor: there are errors",
@@ -70,21 +64,8 @@ func newExitCodes() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodes.Help()}
 }
 
-// coded is an error with an exit code.
-type coded struct {
-	code int
-	err  error
-}
-
-func (c coded) Error() string { return c.err.Error() }
-func (c coded) Unwrap() error { return c.err }
-
 // errSaid is an error that the output has said already.
 var errSaid = errors.New("the output says what is wrong")
-
-func usagef(format string, args ...any) error {
-	return coded{exitUsage, fmt.Errorf(format, args...)}
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -96,41 +77,15 @@ func main() {
 
 // run is the whole program, with its arguments and outputs as parameters.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	stdout, stderr = text.Writer(stdout), text.Writer(stderr)
-	root := newRoot()
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	strict(root)
-	complete(root)
-	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitOK
-	}
-	code := exitIO
-	if c, ok := errors.AsType[coded](err); ok {
-		code = c.code
-	}
-	said := err.Error()
-	switch {
-	case errors.Is(err, errSaid):
-		return code
-	case errors.Is(err, cdi.ErrNoDevices):
-		said += "; cdi-gen doctor says what is missing"
-	case code == exitUsage:
-		said = text.WithHint(said, cmd.CommandPath())
-	}
-	fmt.Fprintln(stderr, text.Message("cdi-gen: "+said))
-	return code
-}
-
-// help prints the help of a command. Cobra's own help does not wrap lines.
-func help(cmd *cobra.Command, _ []string) {
-	out := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n"
-	if cmd.Runnable() || cmd.HasSubCommands() {
-		out += "\n" + cmd.UsageString()
-	}
-	cmd.Print(text.Help(out))
+	return cli.Run(ctx, newRoot(), args, stdout, stderr, func(err error) string {
+		switch {
+		case errors.Is(err, errSaid):
+			return ""
+		case errors.Is(err, cdi.ErrNoDevices):
+			return "cdi-gen: " + err.Error() + "; cdi-gen doctor says what is missing"
+		}
+		return "cdi-gen: " + err.Error()
+	})
 }
 
 func newRoot() *cobra.Command {
@@ -144,35 +99,12 @@ that works without capabilities:
 
   cdi-gen generate --to /etc/cdi
   podman run --device rdma.dev/hca=mlx5_0 IMAGE`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          noArgs,
-
-		SuggestionsMinimumDistance: 2,
 	}
-	// Cobra's own flag must not be used: it needs text/template, and the linker would then keep every method.
-	wanted := root.Flags().Bool("version", false, "print the version")
-	debug := root.PersistentFlags().Bool("debug", false, "name each file that is read, and why one is skipped")
-	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if *debug {
-			cmd.SetContext(withDebug(cmd.Context(), cmd.ErrOrStderr()))
-		}
-	}
-	root.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *wanted {
-			cmd.Println(version.String("cdi-gen"))
-			return nil
-		}
-		return cmd.Help()
-	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w%s", err, suggestFlag(cmd, err))
-	})
-	root.SetHelpFunc(help)
 	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(),
 		newUserspace(), newTopology(), newDoctor(), newLooks(), newReport(), newUnpack(), newConfigure(), newApply(), newArgs(),
-		newVersion(),
 		newExitCodes())
+	cli.AddVersion(root, "cdi-gen")
 	refuseEmpty(root)
+	complete(root)
 	return root
 }

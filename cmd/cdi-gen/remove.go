@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -34,7 +34,7 @@ With --all, remove every spec of the kind in the directories that runtimes read,
 whatever its file's name. Stop cdi-gen watch first, which would write it again.`,
 		Example: `  cdi-gen remove --from /etc/cdi
   cdi-gen remove --all --dry-run`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkKind(kind); err != nil {
 				return err
@@ -42,13 +42,13 @@ whatever its file's name. Stop cdi-gen watch first, which would write it again.`
 			r := remover{cmd: cmd, kind: kind, dryRun: dryRun}
 			switch set := cmd.Flags().Changed; {
 			case all && set("from"):
-				return usagef("--all looks in the directories of --spec-dir: give it without --from")
+				return cli.Usagef("--all looks in the directories of --spec-dir: give it without --from")
 			case all:
 				return r.removeAll(dirs)
 			case set("spec-dir"):
-				return usagef("--spec-dir is for --all: name a single directory with --from")
+				return cli.Usagef("--spec-dir is for --all: name a single directory with --from")
 			case out.toStdout():
-				return usagef("remove needs a file, or its directory: name it with --from")
+				return cli.Usagef("remove needs a file, or its directory: name it with --from")
 			}
 			return r.remove(&out)
 		},
@@ -111,7 +111,7 @@ func (r *remover) remove(out *outputFlags) error {
 		return err
 	}
 	if !removed {
-		missing := coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", r.kind, out.path)}
+		missing := &cli.Coded{Code: exitNothing, Err: fmt.Errorf("no spec of kind %s in %s", r.kind, out.path)}
 		if t.named {
 			return missing
 		}
@@ -125,6 +125,10 @@ func (r *remover) remove(out *outputFlags) error {
 // other files, and names those that it cannot read and those that a missing hook would break. The removal of the package
 // calls it, so a broken file of somebody else is no error.
 func (r *remover) removeAll(dirs []string) error {
+	dirs, err := specDirs("/", dirs)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	found := false
 	kept := keptFiles{cmd: r.cmd}
@@ -148,7 +152,7 @@ func (r *remover) removeAll(dirs []string) error {
 			case !foreign && !errors.Is(err, fs.ErrNotExist) && base == cdi.SpecName(r.kind, ""): // by its name it is ours
 				errs = append(errs, err)
 			default:
-				kept.add(filepath.Join(dir, e.Name()))
+				kept.add(cdi.ReadFile(hostfs.DirFS("/"), filepath.Join(dir, e.Name())))
 			}
 			return nil
 		})
@@ -164,7 +168,7 @@ func (r *remover) removeAll(dirs []string) error {
 	if err := errors.Join(errs...); err != nil || found {
 		return err
 	}
-	return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", r.kind, strings.Join(dirs, " and "))}
+	return &cli.Coded{Code: exitNothing, Err: fmt.Errorf("no spec of kind %s in %s", r.kind, strings.Join(dirs, " and "))}
 }
 
 // specBase splits the name of a spec's file. The format of any other file is "".
@@ -185,16 +189,15 @@ type keptFiles struct {
 
 const maxNamed = 20
 
-func (k *keptFiles) add(path string) {
-	spec, err := cdi.ReadSpec(path)
+func (k *keptFiles) add(f cdi.SpecFile) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !isLink(path): // removed with its twin, or by another program
-	case err != nil:
-		if k.unreadable++; k.unreadable <= maxNamed {
-			k.cmd.PrintErrf("warning: %q stays: it cannot be read as a CDI spec: %v\n", path, reason(err))
-		}
+	case f.Spec != nil:
+		k.addSpec(f.Path, f.Spec)
+	case errors.Is(f.Err, fs.ErrNotExist): // a link to nothing, or removed with its twin
 	default:
-		k.addSpec(path, spec)
+		if k.unreadable++; k.unreadable <= maxNamed {
+			k.cmd.PrintErrf("warning: %q stays: it cannot be read as a CDI spec: %v\n", f.Path, reason(f.Err))
+		}
 	}
 }
 
@@ -215,11 +218,6 @@ func (k *keptFiles) end() {
 	if more := k.unreadable - maxNamed; more > 0 {
 		k.cmd.PrintErrf("warning: %s more that cannot be read as CDI specs stay\n", text.Count(more, "file"))
 	}
-}
-
-func isLink(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // reason returns an error without the path.

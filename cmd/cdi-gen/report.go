@@ -15,6 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/archive"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -39,7 +40,7 @@ host and its users, and what others wrote into specs. If a search finds any of t
 writes no archive. It sends nothing. Read the archive before you share it.`,
 		Example: `  sudo cdi-gen report
   tar -xzOf ` + defaultReport + ` | less`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			files, err := collect(cmd, root)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -24,12 +25,6 @@ func (o *outputFlags) register(f *pflag.FlagSet) {
 	o.flag = "--to"
 	f.StringVar(&o.path, "to", "", "`DIR|FILE` to write, .json or .yaml (default -, stdout)")
 	f.StringVarP(&o.format, "output", "o", "", "`FORMAT`: json or yaml (default by --to, else yaml)")
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "format" { // scripts with the flag's first name keep their meaning
-			name = "output"
-		}
-		return pflag.NormalizedName(name)
-	})
 }
 
 // toStdout reports whether the spec is printed.
@@ -53,7 +48,7 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	if o.format != "" {
 		var err error
 		if format, err = cdi.ParseFormat(o.format); err != nil {
-			return nil, "", usagef("--output: %w; a file or directory is for --to", err)
+			return nil, "", cli.Usagef("--output: %w; a file or directory is for --to", err)
 		}
 	}
 	if o.toStdout() {
@@ -67,17 +62,17 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	switch {
 	case err == nil && info.IsDir():
 	case ext == "" && err == nil:
-		return nil, "", usagef("%s %q is no directory, and a file ends in .json or .yaml", o.flag, o.path)
+		return nil, "", cli.Usagef("%s %q is no directory, and a file ends in .json or .yaml", o.flag, o.path)
 	case ext == "":
 	case ext == string(cdi.JSON) || ext == string(cdi.YAML):
 		if o.format != "" && o.format != ext {
-			return nil, "", usagef("%s %q ends in .%s but --output is %s: runtimes read a file by its ending",
+			return nil, "", cli.Usagef("%s %q ends in .%s but --output is %s: runtimes read a file by its ending",
 				o.flag, o.path, ext, o.format)
 		}
 		format, t.named = cdi.Format(ext), true
 		t.store.Dir, t.base = filepath.Dir(o.path), strings.TrimSuffix(filepath.Base(o.path), "."+ext)
 	default:
-		return nil, "", usagef("%s %q: runtimes read only files that end in .json or .yaml", o.flag, o.path)
+		return nil, "", cli.Usagef("%s %q: runtimes read only files that end in .json or .yaml", o.flag, o.path)
 	}
 	return t, format, nil
 }
@@ -95,7 +90,7 @@ func (t *target) spare(format cdi.Format) error {
 // foreign turns the error for a foreign file into a usage error. It returns any other error unchanged.
 func (t *target) foreign(err error) error {
 	if _, is := errors.AsType[*cdi.ForeignError](err); is {
-		return usagef("%s: %w; name another file, or remove this one yourself", t.flag, err)
+		return cli.Usagef("%s: %w; name another file, or remove this one yourself", t.flag, err)
 	}
 	return err
 }

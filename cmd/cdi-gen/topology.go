@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
@@ -37,20 +37,20 @@ their PF, which is where they sit.`,
 		Example: `  cdi-gen topology
   cdi-gen topology -o svg > topology.svg
   cdi-gen topology -o json | jq -r '.devices[] | "\(.name) \(.numaNode)"'`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := topologyWriters[output]
 			if !ok {
-				return usagef("--output %q: want tree, matrix, svg, json or yaml", output)
+				return cli.Usagef("--output %q: want tree, matrix, svg, json or yaml", output)
 			}
 			if ascii && output != "" && output != "tree" {
-				return usagef("--ascii is for the tree only, and --output is %s", output)
+				return cli.Usagef("--ascii is for the tree only, and --output is %s", output)
 			}
 			lines := topology.BoxLines
 			if ascii {
 				lines = topology.ASCIILines
 			}
-			return showTopology(cmd.Context(), &host, func(t *topology.Topology) error {
+			return showTopology(&host, func(t *topology.Topology) error {
 				return write(cmd.OutOrStdout(), t, lines)
 			})
 		},
@@ -62,8 +62,8 @@ their PF, which is where they sit.`,
 	return cmd
 }
 
-func showTopology(ctx context.Context, host *hostFlags, write func(*topology.Topology) error) error {
-	snap, _, err := host.discover(ctx)
+func showTopology(host *hostFlags, write func(*topology.Topology) error) error {
+	snap, _, err := host.discover()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func showTopology(ctx context.Context, host *hostFlags, write func(*topology.Top
 		}
 	}
 	if len(snap.HCAs) == 0 {
-		return coded{exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
+		return &cli.Coded{Code: exitNothing, Err: errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
 			"list --help")}
 	}
 	snap.Problems = append(snap.Problems, t.Problems...)

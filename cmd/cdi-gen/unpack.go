@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
@@ -37,7 +38,7 @@ a report; - is standard input.`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" {
-				return usagef("--to: want a new directory")
+				return cli.Usagef("--to: want a new directory")
 			}
 			t, err := readMachine(cmd, args[0])
 			if err != nil {
@@ -45,7 +46,7 @@ a report; - is standard input.`,
 			}
 			err = t.Extract(dir)
 			if errors.Is(err, fs.ErrExist) {
-				return usagef("--to %q: it is there already: name a new directory", dir)
+				return cli.Usagef("--to %q: it is there already: name a new directory", dir)
 			}
 			return err
 		},
@@ -56,7 +57,7 @@ a report; - is standard input.`,
 
 func oneFile(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("want one report, as %s: there are %d", defaultReport, len(args))
+		return cli.Usagef("want one report, as %s: there are %d", defaultReport, len(args))
 	}
 	return nil
 }

@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -28,10 +27,10 @@ A directory means all files in it that end in .json, .yaml or .yml; - is standar
 		Example: "  cdi-gen validate /etc/cdi /var/run/cdi",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("name at least one file or directory")
+				return cli.Usagef("name at least one file or directory")
 			}
 			if slices.Contains(args, "") { // "" would mean the working directory
-				return usagef("an empty argument; is a variable of the shell not set?")
+				return cli.Usagef("an empty argument; is a variable of the shell not set?")
 			}
 			return nil
 		},
@@ -57,105 +56,73 @@ func validateStdin(cmd *cobra.Command) error {
 	}
 	spec, err := cdi.ParseSpec(data)
 	if err != nil {
-		return fmt.Errorf("validate -: %w", coded{exitInvalid, err})
+		return fmt.Errorf("validate -: %w", &cli.Coded{Code: exitInvalid, Err: err})
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "standard input: valid, CDI %s, kind %s, %s\n", spec.Version, spec.Kind,
-		devices(spec))
-	return err
+	return printValid(cmd.OutOrStdout(), "standard input", spec)
 }
 
 // validate checks all files, and prints a line for each valid one.
 func validate(w io.Writer, args []string) error {
 	var errs []error
-	seen := map[string]string{} // the file of each device in each directory
+	var all []cdi.SpecFile
 	for _, arg := range args {
-		files, err := specFiles(filepath.Clean(arg))
+		files, err := specFiles(arg)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("validate %q: %w", arg, err))
 		}
-		for _, file := range files {
-			spec, err := validateFile(file)
-			if err == nil {
-				err = conflicts(seen, file, spec)
+		for _, f := range files {
+			if err := fault(f); err != nil {
+				errs = append(errs, fmt.Errorf("validate %q: %w", f.Path, err))
+			} else if err := printValid(w, f.Path, f.Spec); err != nil {
+				return err
 			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("validate %q: %w", file, err))
-				continue
-			}
-			if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind,
-				devices(spec)); err != nil {
-				return fmt.Errorf("write result: %w", err)
+			if !slices.ContainsFunc(all, func(other cdi.SpecFile) bool { return other.Path == f.Path }) {
+				all = append(all, f)
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, refused(cdi.Resolve(all)))...)
+}
+
+func printValid(w io.Writer, name string, spec *specs.Spec) error {
+	_, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", name, spec.Version, spec.Kind, devices(spec))
+	if err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	return nil
 }
 
 // specFiles returns the file that an argument names, or the spec files of a directory. It includes files with the wrong
 // extension .yml.
-func specFiles(arg string) ([]string, error) {
-	if info, err := os.Stat(arg); err != nil || !info.IsDir() {
-		return []string{arg}, nil
-	}
-	var files []string
-	err := hostfs.EachLocal(arg, func(e fs.DirEntry) error {
-		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".json" || ext == ".yaml" || ext == ".yml") {
-			files = append(files, filepath.Join(arg, e.Name()))
-		}
-		if len(files) > hostfs.MaxEntries {
-			return invalidf("it has more than %d files that end in .json or .yaml: remove those that are no CDI specs",
-				hostfs.MaxEntries)
-		}
-		return nil
-	})
+func specFiles(arg string) ([]cdi.SpecFile, error) {
+	host := hostfs.DirFS("/")
+	abs, err := filepath.Abs(arg)
 	if err != nil {
 		return nil, err
 	}
+	if info, err := hostfs.Stat(host, abs); err != nil || !info.IsDir() {
+		return []cdi.SpecFile{cdi.ReadFile(host, abs)}, nil
+	}
+	files := cdi.ReadDirs(host, abs)
 	if len(files) == 0 {
 		return nil, invalidf("no file in it ends in .json or .yaml")
 	}
-	slices.Sort(files)
 	return files, nil
 }
 
-func validateFile(file string) (*specs.Spec, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
+// fault returns why runtimes, also those of users, get no spec from a file.
+func fault(f cdi.SpecFile) error {
+	switch {
+	case f.Unread():
+		return f.Err
+	case f.Err != nil:
+		return &cli.Coded{Code: exitInvalid, Err: f.Err}
+	case f.Mode.Perm()&0o004 == 0:
+		return invalidf("mode %04o hides it from rootless podman: chmod 0644 it", f.Mode.Perm())
 	}
-	if ext := filepath.Ext(file); ext != ".json" && ext != ".yaml" {
-		return nil, invalidf("runtimes read only files that end in .json or .yaml; rename it")
-	}
-	if !info.Mode().IsRegular() {
-		return nil, invalidf("it is no regular file: runtimes would wait for it, or pass over it")
-	}
-	spec, err := cdi.ReadSpec(file)
-	if err != nil {
-		return nil, coded{exitInvalid, err}
-	}
-	if info.Mode().Perm()&0o004 == 0 {
-		return nil, invalidf("mode %04o hides it from rootless podman: chmod 0644 it", info.Mode().Perm())
-	}
-	return spec, nil
-}
-
-// conflicts records the devices of a file, and returns an error for devices that another file of its directory defines
-// too.
-func conflicts(seen map[string]string, file string, spec *specs.Spec) error {
-	var errs []error
-	for _, d := range spec.Devices {
-		name := cdi.Qualified(spec.Kind, d.Name)
-		key := filepath.Join(filepath.Dir(file), name)
-		if other, ok := seen[key]; ok && other != file {
-			errs = append(errs, invalidf("%s also stands in %q: runtimes refuse a device that two files of one directory define",
-				name, other))
-			continue
-		}
-		seen[key] = file
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func invalidf(format string, args ...any) error {
-	return coded{exitInvalid, fmt.Errorf(format, args...)}
+	return &cli.Coded{Code: exitInvalid, Err: fmt.Errorf(format, args...)}
 }

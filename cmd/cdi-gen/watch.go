@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 )
 
@@ -36,7 +37,7 @@ const (
 var needPerson = []int{exitUsage, exitHook}
 
 func newWatch() *cobra.Command {
-	var r recipeFlags
+	var flags specFlags
 	var out outputFlags
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -44,20 +45,20 @@ func newWatch() *cobra.Command {
 		Long: `Write the spec as generate --to does, and again each time that RDMA devices come or go.
 watch removes the spec while there is no device. A signal ends it.`,
 		Example: "  cdi-gen watch --to /var/run/cdi",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out.toStdout() {
-				return usagef("watch keeps a file right: name it, or its directory, with --to")
+				return cli.Usagef("watch keeps a file right: name it, or its directory, with --to")
 			}
-			r.host.allowAbsent, out.quiet = true, true
-			r, err := r.recipe(cmd)
+			flags.host.allowAbsent, out.quiet = true, true
+			r, err := flags.request(cmd, out)
 			if err != nil {
 				return err
 			}
-			return runWatch(cmd, &r, &out)
+			return runWatch(cmd, r)
 		},
 	}
-	r.register(cmd.Flags())
+	flags.register(cmd.Flags())
 	out.register(cmd.Flags())
 	return cmd
 }
@@ -65,7 +66,7 @@ watch removes the spec while there is no device. A signal ends it.`,
 // runWatch writes the spec at each signal until the context ends. A usage error, or a missing hook, at the first write
 // ends it. Later such errors are retried, because the file of a flag may be missing for a moment. When runWatch
 // returns, its goroutines have ended.
-func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
+func runWatch(cmd *cobra.Command, r *request) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	failures := make(chan error)
 	signals := watch.Start(ctx, watch.Config{Uevents: openUevents, Quiet: settled, Storm: settled,
@@ -84,8 +85,8 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	defer ticker.Stop()
 	last, again, warn := "", 0, warnOnce(cmd)
 	for first := true; ; first = false {
-		err := generate(cmd, r, out, false, warn)
-		if c, ok := errors.AsType[coded](err); ok && slices.Contains(needPerson, c.code) && first {
+		err := generate(cmd, r, false, warn)
+		if c, ok := errors.AsType[*cli.Coded](err); ok && slices.Contains(needPerson, c.Code) && first {
 			return err
 		}
 		// Print the same error once, not with each event.

@@ -99,7 +99,7 @@ func TestWatch(t *testing.T) {
 	put(t, filepath.Join(w.root, "dev/infiniband/uverbs0"), "", 0o666)
 	await(t, "late node", func() bool { return !w.has("") })
 	r := w.end()
-	if r.code != exitOK || r.stdout != "" || !strings.Contains(r.stderr, "removed: its devices are gone") ||
+	if r.code != exitOK || r.stdout != "" || !strings.Contains(r.stderr, ": its devices are gone") ||
 		strings.Contains(r.stderr, "up to date") {
 		t.Errorf("exit code %d, standard output %q, standard error:\n%s", r.code, r.stdout, r.stderr)
 	}

@@ -4,21 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"go.yaml.in/yaml/v3"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
-
-// ReadSpec reads a spec file of any program. It opens only a regular file. See ParseSpec.
-func ReadSpec(file string) (*specs.Spec, error) {
-	data, err := yamlread.Spec.Read(file)
-	if err != nil {
-		return nil, err
-	}
-	return ParseSpec(data)
-}
 
 // ParseSpec parses the content of a spec file of any program. It accepts what the runtimes' CDI libraries
 // accept. It also rejects files that are too large for a spec, files on which a library
@@ -32,11 +22,8 @@ func ParseSpec(data []byte) (*specs.Spec, error) {
 		return nil, fmt.Errorf("parse CDI spec: %w", err)
 	}
 	spec, err := cdiapi.ParseSpec(data)
-	if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
-		err = yamlread.JoinTexts(typed.Errors, errors.New)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("parse CDI spec: %w", err)
+		return nil, fmt.Errorf("parse CDI spec: %w", yamlread.PositionsOf(data).Explain(err))
 	}
 	if spec == nil {
 		return nil, errors.New("parse CDI spec: it is null")

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 
 	"tags.cncf.io/container-device-interface/specs-go"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
 // Registry is what a container runtime finds in the directories of CDI specs.
@@ -27,8 +23,6 @@ type Registry struct {
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// Faults are files and directories that a runtime cannot read.
 	Faults []Fault `json:"faults,omitempty"`
-	// Files are the devices that each valid file defines, by the path of the file.
-	Files map[string][]string `json:"-"`
 }
 
 // Resolved is a device with the file that defines it.
@@ -42,39 +36,36 @@ type Resolved struct {
 	device *specs.Device // of the spec
 }
 
-// Conflict is a device with all files that define it.
+// Conflict is what several files of one directory define.
 type Conflict struct {
-	Name  string   `json:"name"`
-	Files []string `json:"files"`
+	Devices []string `json:"devices"`
+	Files   []string `json:"files"`
 }
 
 // Fault is a file that a runtime cannot read, and the reason.
 type Fault struct {
 	File   string `json:"file"`
 	Reason string `json:"reason"`
-	// Unread means that a runtime may read it: it has more than this package reads.
+	// Unread means that a runtime may read it: this process could not, or it has more than this package reads.
 	Unread bool `json:"unread,omitempty"`
-}
-
-// definition is one definition of a device.
-type definition struct {
-	file   string
-	dir    int
-	spec   *specs.Spec
-	device *specs.Device
 }
 
 // ReadRegistry reads directories of specs, the one of highest priority last. A missing directory is empty.
 func ReadRegistry(host fs.ReadLinkFS, dirs ...string) *Registry {
-	r := &Registry{Devices: []Resolved{}, Files: map[string][]string{}} // devices are never nil: JSON must have a list
-	found := map[string][]definition{}
-	for i, dir := range dirs {
-		for file, spec := range r.readDir(host, dir) {
-			for k := range spec.Devices {
-				name := Qualified(spec.Kind, spec.Devices[k].Name)
-				found[name] = append(found[name], definition{file, i, spec, &spec.Devices[k]})
-				r.Files[file] = append(r.Files[file], name)
-			}
+	return Resolve(ReadDirs(host, dirs...))
+}
+
+// Resolve returns what a runtime finds in files that ReadDirs returned.
+func Resolve(files []SpecFile) *Registry {
+	r := &Registry{Devices: []Resolved{}} // never nil: JSON must have a list
+	found := map[string][]*SpecFile{}
+	for i := range files {
+		f := &files[i]
+		if f.Err != nil && !errors.Is(f.Err, ErrExtension) && !errors.Is(f.Err, fs.ErrNotExist) {
+			r.Faults = append(r.Faults, Fault{File: f.Path, Reason: f.Err.Error(), Unread: f.Unread()})
+		}
+		for _, name := range f.Devices() {
+			found[name] = append(found[name], f)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -83,53 +74,37 @@ func ReadRegistry(host fs.ReadLinkFS, dirs ...string) *Registry {
 	return r
 }
 
-// readDir returns the valid specs of a directory by their files. It adds the others to the faults.
-func (r *Registry) readDir(host fs.ReadLinkFS, dir string) map[string]*specs.Spec {
-	entries, err := hostfs.ReadDir(host, dir, hostfs.MaxEntries)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.Faults = append(r.Faults, Fault{File: dir, Reason: err.Error(), Unread: errors.Is(err, hostfs.ErrTooMany)})
+// resolve adds a device. The files are in the order of the directories.
+func (r *Registry) resolve(name string, files []*SpecFile) {
+	var paths []string
+	byDir := map[string][]string{}
+	for _, f := range files {
+		paths = append(paths, f.Path)
+		byDir[f.Dir] = append(byDir[f.Dir], f.Path)
 	}
-	valid := map[string]*specs.Spec{}
-	for _, e := range entries {
-		if ext := path.Ext(e.Name()); e.IsDir() || ext != ".json" && ext != ".yaml" {
-			continue
+	if len(byDir) < len(files) {
+		for _, dir := range slices.Sorted(maps.Keys(byDir)) {
+			r.refuse(name, byDir[dir])
 		}
-		file := path.Join(dir, e.Name())
-		data, err := hostfs.ReadFile(host, file, int64(yamlread.Spec.Size))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
-		}
-		var spec *specs.Spec
-		if err == nil {
-			spec, err = ParseSpec(data)
-		}
-		if err != nil {
-			r.Faults = append(r.Faults, Fault{File: file, Reason: err.Error()})
-			continue
-		}
-		valid[file] = spec
-	}
-	return valid
-}
-
-// resolve adds a device. The definitions are in the order of the directories.
-func (r *Registry) resolve(name string, all []definition) {
-	slices.SortFunc(all, func(a, b definition) int {
-		return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.file, b.file))
-	})
-	files := make([]string, len(all))
-	conflict := false
-	for i, d := range all {
-		files[i] = d.file
-		conflict = conflict || i > 0 && all[i-1].dir == d.dir
-	}
-	if conflict {
-		r.Conflicts = append(r.Conflicts, Conflict{name, files})
 		return
 	}
-	last := len(all) - 1
-	r.Devices = append(r.Devices, Resolved{Name: name, File: files[last], Overrides: files[:last:last],
-		spec: all[last].spec, device: all[last].device})
+	last := len(files) - 1
+	spec := files[last].Spec
+	device := slices.IndexFunc(spec.Devices, func(d specs.Device) bool { return Qualified(spec.Kind, d.Name) == name })
+	r.Devices = append(r.Devices, Resolved{Name: name, File: paths[last], Overrides: paths[:last:last],
+		spec: spec, device: &spec.Devices[device]})
+}
+
+// refuse adds a device to the conflict of the files that define it, if there are several.
+func (r *Registry) refuse(name string, files []string) {
+	if len(files) < 2 {
+		return
+	}
+	i := slices.IndexFunc(r.Conflicts, func(c Conflict) bool { return slices.Equal(c.Files, files) })
+	if i < 0 {
+		i, r.Conflicts = len(r.Conflicts), append(r.Conflicts, Conflict{Files: files})
+	}
+	r.Conflicts[i].Devices = append(r.Conflicts[i].Devices, name)
 }
 
 // Find returns a device, or an error that says why a runtime does not resolve it.
@@ -140,7 +115,7 @@ func (r *Registry) Find(name string) (*Resolved, error) {
 		return &r.Devices[i], nil
 	}
 	for _, c := range r.Conflicts {
-		if c.Name == name {
+		if slices.Contains(c.Devices, name) {
 			return nil, fmt.Errorf("%w: several files of one directory define %s: %q; remove all but one", ErrUnresolved,
 				name, c.Files)
 		}

@@ -9,6 +9,16 @@ import (
 	"strings"
 )
 
+// The exit codes that all programs share. The help of a command names its others.
+const (
+	OK     = 0
+	Failed = 1
+	Usage  = 2
+)
+
+// BadUsage is the meaning of Usage.
+const BadUsage = "bad flags or arguments"
+
 // List has the exit codes of a program, or of one of its commands, with their meanings.
 type List map[int]string
 

@@ -42,18 +42,19 @@ func number(digits string) int {
 
 // wanted describes a Go type for users.
 func wanted(goType string) string {
-	switch {
-	case goType == "int64":
+	switch goType {
+	case "int64", "int", "uint32", "fs.FileMode":
 		return "a whole number"
-	case goType == "bool":
+	case "bool":
 		return "true or false"
-	case goType == "quantity":
+	case "quantity":
 		return "a number, as 4096, or one with a suffix, as 400G"
-	case goType == "duration":
+	case "duration":
 		return "a time, as 500ms or 30s"
-	case goType == "string":
+	case "string":
 		return "a text"
-	case strings.HasPrefix(goType, "[]"):
+	}
+	if strings.HasPrefix(goType, "[]") {
 		return "a list"
 	}
 	return "fields"

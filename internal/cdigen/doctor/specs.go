@@ -1,9 +1,8 @@
 package doctor
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -45,7 +43,7 @@ type specFile struct {
 }
 
 // valid reports whether runtimes load the file.
-func (s specFile) valid() bool { return s.spec != nil && !s.ignored }
+func (s specFile) valid() bool { return s.spec != nil }
 
 func (s specFile) String() string { return s.path }
 
@@ -62,67 +60,24 @@ func (specs specFiles) rdma() []specFile {
 	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !s.valid() || !s.rdma })
 }
 
-// readSpecs reads the spec directories as a runtime would.
+// readSpecs reads the spec directories.
 func readSpecs(host *reader, dirs []string) (files specFiles) {
-	for _, dir := range dirs {
-		files = append(files, readSpecsIn(host, dir)...)
+	for _, f := range cdi.ReadDirs(host.Root, dirs...) {
+		if f.Unread() || errors.Is(f.Err, hostfs.ErrTooMany) {
+			host.addUnseen("spec "+f.Path, f.Err)
+			f.Err = nil
+		}
+		if f.Path == f.Dir || f.Mode == 0 && f.Err == nil {
+			continue // checkSpecDirs checks directories
+		}
+		s := specFile{dir: f.Dir, path: f.Path, ignored: errors.Is(f.Err, cdi.ErrExtension), spec: f.Spec, err: f.Err}
+		s.rdma = strings.HasPrefix(path.Base(s.path), "rdma") || bytes.Contains(f.Data, []byte(rdma.DevDir))
+		if s.spec != nil {
+			s.rdma = isRDMA(s.spec)
+		}
+		files = append(files, s)
 	}
 	return files
-}
-
-// readSpecsIn reads one directory.
-func readSpecsIn(host *reader, dir string) []specFile {
-	if info, err := hostfs.Stat(host.Root, dir); err == nil && !info.IsDir() {
-		return nil // checkSpecDirs reports it
-	}
-	entries, err := hostfs.ReadDir(host.Root, dir, hostfs.MaxEntries)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		host.addUnseen("specs in "+dir, err)
-	}
-	var files []specFile
-	for _, e := range entries {
-		ext := path.Ext(e.Name())
-		if ext != ".json" && ext != ".yaml" && ext != ".yml" {
-			continue
-		}
-		s := specFile{dir: dir, path: path.Join(dir, e.Name()), ignored: ext == ".yml"}
-		if s.read(host) {
-			files = append(files, s)
-		}
-	}
-	return files
-}
-
-// read fills in a specFile, and reports whether there is a file to check.
-func (s *specFile) read(host *reader) bool {
-	info, err := hostfs.Stat(host.Root, s.path)
-	if err != nil {
-		host.addUnseen("spec "+s.path, err)
-		return false
-	}
-	if info.IsDir() {
-		return false // runtimes do not read subdirectories
-	}
-	s.rdma = strings.HasPrefix(path.Base(s.path), "rdma")
-	if !info.Mode().IsRegular() {
-		s.err = errors.New("it is no regular file: runtimes would wait for it, or pass over it")
-		return true
-	}
-	if info.Size() > int64(yamlread.Spec.Size) {
-		s.err = fmt.Errorf("it is larger than %d MiB", yamlread.Spec.Size>>20)
-		return true
-	}
-	data, err := hostfs.ReadFile(host.Root, s.path, maxFile)
-	if err != nil {
-		host.addUnseen("spec "+s.path, err)
-		return true
-	}
-	s.rdma = s.rdma || strings.Contains(string(data), rdma.DevDir)
-	s.spec, s.err = cdi.ParseSpec(data)
-	if s.spec != nil {
-		s.rdma = isRDMA(s.spec)
-	}
-	return true
 }
 
 // isRDMA reports whether a spec gives RDMA devices.

@@ -2,7 +2,7 @@
 // specs, and from which directories.
 //
 // It merges the files as that release of the runtime does, because the same files mean different things to two releases
-// (docs/adr/0047). It reads nothing but files below a host root, and starts no program.
+// (docs/adr/0047). It reads nothing but files below a host root, /proc among them, and starts no program.
 package runtimeconf
 
 import (
@@ -73,6 +73,8 @@ type Host struct {
 	fs.ReadLinkFS
 	// Instead has the content of files that are to be written, by path.
 	Instead map[string][]byte
+
+	daemons []daemon // that run
 }
 
 // maxFile bounds the size of a configuration file. Real ones have less than 64 KiB. go-toml takes time quadratic in the
@@ -124,8 +126,15 @@ func decode(name string, text []byte, into any) error {
 }
 
 // Read returns what a release of a runtime does on a host. The error has ErrBroken for a configuration that the runtime
-// refuses; then the result still has the files.
+// refuses; then the result still has the files. The arguments and the environment of a running daemon count before its
+// unit.
 func Read(host Host, target runtimes.Target, user User) (*Config, error) {
+	host.daemons = findDaemons(host, user.UID)
+	return readWith(host, target, user)
+}
+
+// readWith is Read with the daemons that run.
+func readWith(host Host, target runtimes.Target, user User) (*Config, error) {
 	c := &Config{On: target.OnByDefault, Dirs: target.Dirs}
 	var err error
 	switch target.Runtime {

@@ -193,6 +193,12 @@ func TestDirs(t *testing.T) {
 	user := runtimeconf.User{UID: 1000, Home: "/home/u", RuntimeDir: "/run/user/1000"}
 	root := runtimeconf.User{}
 	const cio = "[crio.runtime]\ncdi_spec_dirs = ['/opt/cdi']\n"
+	const unit = "[Service]\nExecStart=/usr/bin/dockerd --cdi-spec-dir /unit\n"
+	proc := func(uid, nspid, args string) map[string]string {
+		return map[string]string{"proc/7/comm": "dockerd\n", "proc/7/status": "Uid:\t0\t" + uid + "\nNSpid:\t" + nspid + "\n",
+			"proc/7/cmdline": args, "lib/systemd/system/docker.service": unit,
+			"proc/7/environ": "XDG_CONFIG_HOME=/home/u/conf\x00", "home/u/conf/docker/daemon.json": `{"cdi-spec-dirs": ["/own"]}`}
+	}
 	for _, c := range []struct {
 		name, target string
 		user         runtimeconf.User
@@ -216,6 +222,16 @@ func TestDirs(t *testing.T) {
 		{"Docker, flag", "docker-28.3", root, map[string]string{
 			"lib/systemd/system/docker.service": "[Service]\nExecStart=/usr/bin/dockerd --cdi-spec-dir /a --cdi-spec-dir=/b\n"},
 			[]string{"/a", "/b"}, "docker.service"},
+		{"Docker that runs", "docker-28.3", root, proc("0", "7", "dockerd\x00--cdi-spec-dir\x00/run"), []string{"/run"},
+			"the running dockerd"},
+		{"Docker of a container", "docker-28.3", root, proc("0", "7\t1", "dockerd\x00--cdi-spec-dir\x00/run"),
+			[]string{"/unit"}, "docker.service"},
+		{"Docker of another user", "docker-28.3", root, proc("1000", "7", "dockerd"), []string{"/unit"}, "docker.service"},
+		{"rootless Docker that runs", "docker-28.3", user, proc("1000", "7", "dockerd"), []string{"/own"},
+			"/home/u/conf/docker/daemon.json"},
+		{"CRI-O that runs", "crio-1.31", root, map[string]string{"etc/crio/crio.conf": cio, "proc/7/comm": "crio",
+			"proc/7/status": "Uid:\t0\t0\nNSpid:\t7\n", "proc/7/cmdline": "crio",
+			"proc/7/environ": "A=b\x00CONTAINER_CDI_SPEC_DIRS=/a,/b\x00"}, []string{"/a", "/b"}, "the running crio"},
 		{"rootful Docker of a user", "docker-29", user, nil, []string{"/etc/cdi", "/var/run/cdi"}, ""},
 		{"rootless Docker 28", "docker-28", user, map[string]string{"home/u/.config/docker/daemon.json": "{}"},
 			[]string{"/etc/cdi", "/var/run/cdi"}, ""},

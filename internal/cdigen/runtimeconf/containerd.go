@@ -35,7 +35,7 @@ type containerdFile struct {
 // readContainerd merges the files of containerd as LoadConfig of that release does
 // (cmd/containerd/server/config/config.go; before 2.0, services/server/config/config.go).
 func (c *Config) readContainerd(host Host, t runtimes.Target) error {
-	args := unitArgs(host, "containerd.service")
+	args := host.started("containerd", "containerd.service").args
 	c.Main = last(args.values("--config", "-c"), "/etc/containerd/config.toml")
 	files, err := c.loadContainerd(host)
 	if err != nil {

@@ -23,13 +23,15 @@ var anyReleases = map[string][]string{
 // Elsewhere has a sentence for each runtime whose configuration names directories of specs, and not dir. It asks no
 // runtime for its version, and leaves out what it cannot read: doctor does both.
 func Elsewhere(host fs.ReadLinkFS, user User, dir string) []string {
+	h := Host{ReadLinkFS: host}
+	h.daemons = findDaemons(h, user.UID)
 	var sentences []string
 	for _, runtime := range []string{runtimes.Podman, runtimes.Docker, runtimes.Containerd, runtimes.CRIO} {
 		var c *Config
 		for _, release := range anyReleases[runtime] {
 			target, err := runtimes.Lookup(runtime + "-" + release)
 			if err == nil {
-				c, err = Read(Host{ReadLinkFS: host}, target, user)
+				c, err = readWith(h, target, user)
 			}
 			if err != nil || c.DirsFile == "" || c.Reads(dir) {
 				c = nil
@@ -52,13 +54,15 @@ func Elsewhere(host fs.ReadLinkFS, user User, dir string) []string {
 // Unread has a sentence for a directory that no runtime reads by default, unless the configuration of one names it, in
 // any release.
 func Unread(host fs.ReadLinkFS, user User, dir string) string {
+	h := Host{ReadLinkFS: host}
+	h.daemons = findDaemons(h, user.UID)
 	for runtime, releases := range anyReleases {
 		for _, release := range releases {
 			target, err := runtimes.Lookup(runtime + "-" + release)
 			if err != nil {
 				continue
 			}
-			if c, err := Read(Host{ReadLinkFS: host}, target, user); err == nil && c.Reads(dir) {
+			if c, err := readWith(h, target, user); err == nil && c.Reads(dir) {
 				return ""
 			}
 		}

@@ -1,6 +1,7 @@
 package runtimeconf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,12 +16,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
 )
 
-// readDocker reads daemon.json, and the flags of dockerd's unit (cmd/dockerd/daemon.go, loadDaemonCliConfig).
+// readDocker reads daemon.json, and the flags of dockerd (cmd/dockerd/daemon.go, loadDaemonCliConfig).
 func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
-	args := unitArgs(host, "docker.service")
-	c.Main = last(args.values("--config-file"), "/etc/docker/daemon.json")
-	if c.Rootless = rootlessDocker(host, user); c.Rootless {
-		args, c.Main = nil, path.Join(user.configHome(), "docker/daemon.json")
+	d, file := host.started("dockerd", "docker.service"), "/etc/docker/daemon.json"
+	own, runs := host.running("dockerd", user.UID)
+	if c.Rootless = user.UID != 0 && (runs || hasDockerFiles(host, user)); c.Rootless {
+		d, user = own, user.of(own)
+		file = path.Join(user.configHome(), "docker/daemon.json")
 		if t.AtLeast(29) {
 			c.Dirs = append(slices.Clone(c.Dirs), path.Join(user.configHome(), "cdi"))
 			if user.RuntimeDir != "" {
@@ -28,6 +30,7 @@ func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
 			}
 		}
 	}
+	c.Main = last(d.args.values("--config-file"), file)
 	text, err := host.read(c.Main)
 	if err != nil {
 		return err
@@ -41,13 +44,13 @@ func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
 			return brokenf("%q is no JSON of dockerd (%w)", c.Main, err)
 		}
 	}
-	features, flagDirs := args.values("--feature"), args.values("--cdi-spec-dir")
-	const both = "%q has %s, and docker.service has the flag %s: dockerd takes a setting from one of them only; "
+	features, flagDirs := d.args.values("--feature"), d.args.values("--cdi-spec-dir")
+	const both = "%q has %s, and %s has the flag %s: dockerd takes a setting from one of them only; "
 	switch { // daemon/config/config.go, findConfigurationConflicts
 	case config.Features != nil && features != nil:
-		return brokenf(both+"for CDI, add --feature cdi=true to the unit", c.Main, "features", "--feature")
+		return brokenf(both+"for CDI, add --feature cdi=true to the unit", c.Main, "features", d.from, "--feature")
 	case config.Dirs != nil && flagDirs != nil:
-		return brokenf(both+"name all directories by the flag", c.Main, "cdi-spec-dirs", "--cdi-spec-dir")
+		return brokenf(both+"name all directories by the flag", c.Main, "cdi-spec-dirs", d.from, "--cdi-spec-dir")
 	}
 	if on, ok := config.Features["cdi"]; ok {
 		c.On, c.OnFile = on, c.Main
@@ -57,11 +60,11 @@ func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
 	}
 	for _, feature := range features {
 		if name, value, _ := strings.Cut(feature, "="); name == "cdi" {
-			c.On, c.OnFile = value != "false", "docker.service"
+			c.On, c.OnFile = value != "false", d.from
 		}
 	}
 	if flagDirs != nil {
-		c.Dirs, c.DirsFile = flagDirs, "docker.service"
+		c.Dirs, c.DirsFile = flagDirs, d.from
 	}
 	if len(c.Dirs) == 1 && c.Dirs[0] == "" { // this is how dockerd is told to read none
 		c.On, c.OnFile, c.Dirs = false, c.DirsFile, nil
@@ -69,9 +72,16 @@ func (c *Config) readDocker(host Host, t runtimes.Target, user User) error {
 	return nil
 }
 
-// rootlessDocker reports whether the user runs a dockerd.
-func rootlessDocker(host Host, user User) bool {
-	if user.UID == 0 || user.configHome() == "" {
+// of returns the user with the directories that a daemon of theirs was told.
+func (u User) of(d daemon) User {
+	u.Home, u.ConfigHome = cmp.Or(d.env["HOME"], u.Home), cmp.Or(d.env["XDG_CONFIG_HOME"], u.ConfigHome)
+	u.RuntimeDir = cmp.Or(d.env["XDG_RUNTIME_DIR"], u.RuntimeDir)
+	return u
+}
+
+// hasDockerFiles reports whether the user has files of a dockerd of their own.
+func hasDockerFiles(host Host, user User) bool {
+	if user.configHome() == "" {
 		return false
 	}
 	signs := []string{path.Join(user.configHome(), "docker/daemon.json"),
@@ -207,11 +217,11 @@ const (
 	CRIODropIns = "/etc/crio/crio.conf.d"
 )
 
-// readCRIO reads crio.conf and its drop-ins, and the flags of CRI-O's unit. The last file that names directories wins.
+// readCRIO reads crio.conf and its drop-ins, and the flags and variables of CRI-O. The last file that names directories wins.
 func (c *Config) readCRIO(host Host) error {
-	args := unitArgs(host, "crio.service")
-	c.Main = last(args.values("--config", "-c"), CRIOFile)
-	dir := last(args.values("--config-dir", "-d"), CRIODropIns)
+	d := host.started("crio", "crio.service")
+	c.Main = last(d.args.values("--config", "-c"), cmp.Or(d.env["CONTAINER_CONFIG"], CRIOFile))
+	dir := last(d.args.values("--config-dir", "-d"), cmp.Or(d.env["CONTAINER_CONFIG_DIR"], CRIODropIns))
 	names, err := host.names(dir, false)
 	if err != nil {
 		return err
@@ -239,8 +249,9 @@ func (c *Config) readCRIO(host Host) error {
 			c.Dirs, c.DirsFile = dirs, name
 		}
 	}
-	if dirs := args.values("--cdi-spec-dirs"); dirs != nil {
-		c.Dirs, c.DirsFile = strings.Split(strings.Join(dirs, ","), ","), "crio.service"
+	dirs := strings.Join(d.args.values("--cdi-spec-dirs"), ",")
+	if dirs = cmp.Or(dirs, d.env["CONTAINER_CDI_SPEC_DIRS"]); dirs != "" {
+		c.Dirs, c.DirsFile = strings.Split(dirs, ","), d.from
 	}
 	return nil
 }

@@ -22,8 +22,7 @@
 //   - A bind mount replaces the image's file at the same path. The runtime follows the symbolic links of the image. So
 //     a plan contains all providers of the host: it replaces the image's rdma-core as a whole, never in part.
 //
-// A plan never mounts the host's glibc. It records what the libraries need from the image's glibc, and [CheckImage]
-// compares this with an unpacked image.
+// A plan never mounts the host's glibc. It says which glibc an image must have.
 //
 // Two other ways were rejected. LD_LIBRARY_PATH in a CDI spec replaces the image's own value, and does not apply to the
 // providers. A hook that runs ldconfig, as nvidia-ctk has, adds a program to every container start and finds nothing

@@ -40,13 +40,12 @@ var expected = []string{"libnl-3.so.200", "libnl-route-3.so.200"}
 
 // search collects the content of a plan.
 type search struct {
-	ld         *linker
-	verbs      rdmacore.Verbs
-	configDir  string // fs name on the host
-	libraries  map[string]*Library
-	configured []string // names of providers in configDir
-	drivers    []string // the configured providers that are in libraries
-	warnings   []string
+	ld        *linker
+	verbs     rdmacore.Verbs
+	configDir string // fs name on the host
+	libraries map[string]*Library
+	drivers   []string // the configured providers that are in libraries
+	warnings  []string
 }
 
 // Find looks for the RDMA user space of a host. root is the host's root directory. Find fails closed: if a library,

@@ -19,6 +19,8 @@ type host struct {
 	files   fstest.MapFS
 }
 
+const multiarchDir = "usr/lib/x86_64-linux-gnu"
+
 func debian() *host {
 	return newHost(host{machine: elf.EM_X86_64, libdir: "usr/lib/x86_64-linux-gnu", abi: "34", glibc: "GLIBC_2.34"})
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
@@ -45,9 +44,6 @@ func TestFindHost(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if problems := CheckImage(dirFS("/"), plan); len(problems) > 0 {
-		t.Errorf("this machine as an image has problems %v", problems)
-	}
 }
 
 // TestFindPackages makes plans for four hosts of Debian.
@@ -76,8 +72,7 @@ func machineOf(name string) elf.Machine {
 }
 
 // TestContainerPackages runs ibv_devices of Debian in images that have a libc and
-// no libibverbs, on a made-up sysfs, with the libraries of hosts. CheckImage must
-// foretell the result.
+// no libibverbs, on a made-up sysfs, with the libraries of hosts.
 func TestContainerPackages(t *testing.T) {
 	requirements(t)
 	dir := packagesDir(t)
@@ -88,10 +83,9 @@ func TestContainerPackages(t *testing.T) {
 		hostRoot := filepath.Join(dir, hostName)
 		plan, err := Find(dirFS(hostRoot), Options{Machine: elf.EM_X86_64, Drivers: []string{"mlx5_core", "rxe"}})
 		must.NoError(t, err)
+		tooOld := map[string]string{"trixie-amd64": "`GLIBC_2.38' not found"}[hostName]
 		for _, tt := range []struct{ image, problem string }{
-			{"bookworm-amd64", map[string]string{"trixie-amd64": "glibc 2.36 is older than 2.38"}[hostName]},
-			{"trixie-amd64", ""},
-			{"lib64-amd64", map[string]string{"trixie-amd64": "glibc 2.36 is older than 2.38"}[hostName]},
+			{"bookworm-amd64", tooOld}, {"trixie-amd64", ""}, {"lib64-amd64", tooOld},
 		} {
 			t.Run(hostName+" in "+tt.image, func(t *testing.T) {
 				image := imageOf(t, dir, tt.image)
@@ -102,10 +96,9 @@ func TestContainerPackages(t *testing.T) {
 				}
 				c.hostRoot, c.mounts = hostRoot, plan.Mounts
 				out, err := c.run(t)
-				problems := CheckImage(dirFS(image), plan)
 				if tt.problem != "" {
-					if err == nil || len(problems) != 1 || !strings.Contains(problems[0].String(), tt.problem) {
-						t.Errorf("problems %v, run %v, output %q; want %q", problems, err, out, tt.problem)
+					if err == nil || !strings.Contains(out, tt.problem) {
+						t.Errorf("run %v, output %q; want %q", err, out, tt.problem)
 					}
 					return
 				}
@@ -114,7 +107,6 @@ func TestContainerPackages(t *testing.T) {
 						t.Errorf("run %v, output %q; want %s in it", err, out, want)
 					}
 				}
-				test.Eq(t, 0, len(problems), test.Sprintf("problems %v, but it runs", problems))
 			})
 		}
 	}

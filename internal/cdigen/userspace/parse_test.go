@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/shoenig/test"
-	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 )
@@ -22,13 +21,11 @@ func TestGLIBC(t *testing.T) {
 	test.Eq(t, "2.34", newestGLIBC([]string{"GLIBC_2.4", "GLIBC_2.34", "GLIBC_2.9"}).String(), test.Sprint("newest"))
 }
 
-// FuzzFind gives Find and CheckImage a damaged libibverbs, cache and list of names.
+// FuzzFind gives Find a damaged libibverbs, cache and list of names.
 func FuzzFind(f *testing.F) {
 	h := debian()
 	f.Add(h.verbs().Build(), elftest.LDConfig([][2]string{{"libibverbs.so.1", "/lib/x"}}), "driver mlx5\n")
 	f.Add([]byte("\x7fELF"), []byte{}, " driver /x\n#\n")
-	fits, err := h.find("rxe")
-	must.NoError(f, err)
 	whole := h.files
 	f.Fuzz(func(t *testing.T, library, cache []byte, names string) {
 		h.files = maps.Clone(whole)
@@ -38,6 +35,5 @@ func FuzzFind(f *testing.F) {
 		if plan, err := h.find("rxe"); (plan == nil) == (err == nil) {
 			t.Errorf("plan %v, error %v", plan, err)
 		}
-		CheckImage(h.files, fits)
 	})
 }

@@ -2,7 +2,6 @@ package userspace
 
 import (
 	"cmp"
-	"debug/elf"
 	"path"
 	"slices"
 
@@ -15,9 +14,8 @@ type Library struct {
 	// Name is the name that the dynamic linker or libibverbs requests: a SONAME, or the file name of a provider.
 	Name     string              `json:"name"`
 	HostPath string              `json:"hostPath"`
-	Provider bool                `json:"provider,omitempty"` // requested by path, not by SONAME
-	Needs    map[string][]string `json:"needs,omitempty"`    // symbol versions, by library
-	Defines  []string            `json:"defines,omitempty"`  // symbol versions
+	Needs    map[string][]string `json:"needs,omitempty"`   // symbol versions, by library
+	Defines  []string            `json:"defines,omitempty"` // symbol versions
 
 	mounts []string // container paths
 }
@@ -25,7 +23,6 @@ type Library struct {
 // Plan describes how a container gets the host's RDMA user space. It is valid for the host as Find saw it. Callers must
 // make a new plan after an upgrade of rdma-core.
 type Plan struct {
-	Machine elf.Machine `json:"-"`
 	// Mounts are sorted by container path, which is unique. A host path may be a symbolic link on the host; mounting
 	// follows it.
 	Mounts []cdi.Mount `json:"mounts"`
@@ -40,16 +37,12 @@ type Plan struct {
 	Libraries []Library `json:"libraries"`
 	// Warnings name what the containers will lack, or receive in addition. They are sorted.
 	Warnings []string `json:"warnings,omitempty"`
-
-	providerDir string
-	configured  []string // names of providers, with and without a file
 }
 
 // newPlan makes a plan from the result of a search.
 func newPlan(s *search) *Plan {
 	p := &Plan{
-		Machine: s.ld.Machine, ABI: s.verbs.ABI, Drivers: s.drivers, configured: s.configured,
-		Warnings: s.warnings, providerDir: s.verbs.ProviderDir,
+		ABI: s.verbs.ABI, Drivers: s.drivers, Warnings: s.warnings,
 		Mounts: []cdi.Mount{{HostPath: "/" + s.configDir, ContainerPath: s.verbs.ConfigDir}},
 	}
 	var newest glibcVersion

@@ -24,7 +24,6 @@ func (s *search) addProviders(drivers []string) error {
 	for _, name := range skipped {
 		s.warn("%s is a symbolic link, which leads nowhere in a container: replace it by a copy", name)
 	}
-	s.configured = configured
 	wanted := wantedProviders(drivers)
 	installed, _ := installed(s.ld.root, &s.verbs)
 	names := slices.Concat(configured, installed, slices.Collect(maps.Keys(wanted)))
@@ -75,7 +74,7 @@ func (s *search) addProvider(name string) error {
 	if !slices.Contains(f.Needs[rdmacore.VerbsLibrary], rdmacore.PrivateVersion+s.verbs.ABI) {
 		return s.otherABI(f)
 	}
-	lib := &Library{Name: path.Base(at[0]), HostPath: "/" + f.path, Provider: true, Needs: f.Needs, Defines: f.Defines,
+	lib := &Library{Name: path.Base(at[0]), HostPath: "/" + f.path, Needs: f.Needs, Defines: f.Defines,
 		mounts: at}
 	if f.SOName != "" && f.SOName != lib.Name {
 		if err := s.addDirect(f); err != nil {

@@ -17,15 +17,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
-// TestTrees keeps hosts and images as archives, for tests of programs that use this
+// TestTrees keeps hosts as archives, for tests of programs that use this
 // package (cmd/cdi-gen). -update rewrites them.
 func TestTrees(t *testing.T) {
 	trees := map[string]*host{}
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		libdir := "usr/lib/" + rdmacore.Layouts[machine].Triplet
 		trees["host-"+arch] = newHost(host{machine: machine, libdir: libdir, abi: "34", glibc: "GLIBC_2.34"})
-		trees["image-"+arch] = newImage(machine, libdir, "2.2.5", "2.17", "2.36")
-		trees["old-image-"+arch] = newImage(machine, "usr/lib64", "2.2.5", "2.17", "2.28")
 	}
 	for name, h := range trees {
 		file := filepath.Join("testdata", "trees", name+".tar")

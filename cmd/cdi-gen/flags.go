@@ -16,36 +16,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// strict makes cobra's own commands, help and completion, reject unknown arguments. By default cobra accepts them with
-// exit status 0.
-func strict(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		switch cmd.Name() {
-		case "help":
-			cmd.Run, cmd.RunE = nil, helpOn
-		case "completion":
-			cmd.Args, cmd.RunE = noArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-			for _, shell := range cmd.Commands() {
-				shell.Args = noArgs
-			}
-		}
-	}
-}
-
-// helpOn prints the help of the command that the arguments name.
-func helpOn(cmd *cobra.Command, args []string) error {
-	root := cmd.Root()
-	named, rest, err := root.Find(args)
-	if err != nil || len(rest) > 0 {
-		return usagef("unknown command %q%s; see %s --help", strings.Join(args, " "), suggest(root, args[0]),
-			root.CommandPath())
-	}
-	named.InitDefaultHelpFlag() // so that the help shows it
-	return named.Help()
-}
-
 // complete sets the completions of flags.
 func complete(root *cobra.Command) {
 	values := map[string][]string{
@@ -87,7 +57,7 @@ func completeDevice(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.S
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	snap, _, err := (&hostFlags{root: root}).discover(cmd.Context())
+	snap, _, err := (&hostFlags{root: root}).discover()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -96,35 +66,6 @@ func completeDevice(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.S
 		names = append(names, h.IBDev, h.Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// noArgs rejects arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unknown argument %q%s", args[0], suggest(cmd, args[0]))
-	}
-	return nil
-}
-
-// suggest returns the commands below cmd with a name like a typo.
-func suggest(cmd *cobra.Command, typo string) string {
-	if names := cmd.SuggestionsFor(typo); len(names) > 0 {
-		return ", did you mean " + strings.Join(names, " or ") + "?"
-	}
-	return ""
-}
-
-// suggestFlag returns the flags of a command with a name like the unknown one of an error.
-func suggestFlag(cmd *cobra.Command, err error) string {
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok {
-		return ""
-	}
-	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands only
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		flags.AddCommand(&cobra.Command{Use: "--" + f.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	return suggest(flags, "--"+unknown.GetSpecifiedName())
 }
 
 // refuseEmpty makes the flags of all commands reject an empty value, which an unset variable in a script causes. An
