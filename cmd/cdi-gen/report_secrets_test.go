@@ -131,7 +131,8 @@ func TestReportOfContainers(t *testing.T) {
 		{Severity: finding.NotSeen, Message: "provider in container 0123: " + text}}}
 	hideQuotes(&r, []reportSpec{{path: "/etc/cdi/x.yaml"}})
 	for _, f := range r.Findings {
-		if got := strings.TrimPrefix(f.Message, "provider in container 0123: "); got != "the container's library is in (hidden): set (hidden) there" {
+		got := strings.TrimPrefix(f.Message, "provider in container 0123: ")
+		if got != "the container's library is in (hidden): set (hidden) there" {
 			t.Errorf("it says %s", got)
 		}
 	}

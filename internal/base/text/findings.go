@@ -35,8 +35,8 @@ func (s Summary) Worst() finding.Severity {
 
 // String is the summary in one line.
 func (s Summary) String() string {
-	line := fmt.Sprintf("%s, %s, %s, %d ok",
-		Count(s[finding.Error], "error"), Count(s[finding.Warning], "warning"), Count(s[finding.Info], "note"), s[finding.OK])
+	line := fmt.Sprintf("%s, %s, %s, %d ok", Count(s[finding.Error], "error"), Count(s[finding.Warning], "warning"),
+		Count(s[finding.Info], "note"), s[finding.OK])
 	if n := s[finding.Acknowledged]; n > 0 {
 		line += fmt.Sprintf(", %d acknowledged", n)
 	}
@@ -56,8 +56,8 @@ var sections = map[finding.Severity]struct{ heading, colour string }{
 	finding.NotSeen:      {"NOT SEEN", "\x1b[36m"},
 }
 
-// findingWidth is the length at which lines of findings are wrapped. Commands are never wrapped.
-const findingWidth = 100
+// findingWidth is the length at which lines of findings are wrapped, with an indent. Commands are never wrapped.
+const findingWidth, findingIndent = 100, "         "
 
 // maxCommand is the length of a command that people read. One with the names of a thousand devices is for programs.
 const maxCommand = 500
@@ -94,26 +94,32 @@ func (t *findingWriter) finding(f finding.Finding) {
 	}
 	what, why, _ := strings.Cut(f.Message, "\n")
 	t.line(fmt.Sprintf("  %-20s %s", f.ID, what))
-	const indent = "         "
 	if len(f.Subjects) > 0 {
-		t.wrap("    on:  ", indent, Some(f.Subjects, ", "))
+		t.wrap("    on:  ", findingIndent, Some(f.Subjects, ", "))
 	}
 	if why != "" {
-		t.wrap("    why: ", indent, why)
+		t.wrap("    why: ", findingIndent, why)
 	}
-	for _, isFix := range []bool{false, true} {
-		label := map[bool]string{false: "    see: ", true: "    fix: "}[isFix]
-		for command := range strings.Lines(f.Remedy) {
-			look, isLook := strings.CutPrefix(command, "# ")
-			if isLook == isFix {
-				continue
-			}
-			if len(look) > maxCommand {
-				look = fmt.Sprintf("(%d characters; remedy of %s in -o json)", len(look), f.ID)
-			}
-			t.line(label + strings.TrimSpace(look))
-			label = indent
+	var looks, fixes []string
+	for command := range strings.Lines(f.Remedy) {
+		if look, ok := strings.CutPrefix(command, "# "); ok {
+			looks = append(looks, look)
+		} else {
+			fixes = append(fixes, command)
 		}
+	}
+	t.commands("    see: ", f.ID, looks)
+	t.commands("    fix: ", f.ID, fixes)
+}
+
+// commands writes the commands of a finding, one per line.
+func (t *findingWriter) commands(label, id string, commands []string) {
+	for _, command := range commands {
+		if len(command) > maxCommand {
+			command = fmt.Sprintf("(%d characters; remedy of %s in -o json)", len(command), id)
+		}
+		t.line(label + strings.TrimSpace(command))
+		label = findingIndent
 	}
 }
 

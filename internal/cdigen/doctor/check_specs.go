@@ -288,7 +288,8 @@ func checkCoverage(f *facts, out *findings) {
 		_, err := hostfs.Stat(f.host.Root, driverDir)
 		switch {
 		case err == nil && !out.troubled():
-			out.add(specsOK.Found(finding.OK, "the Kubernetes driver's directory is here: a running driver writes a spec for each claim"))
+			out.add(specsOK.Found(finding.OK,
+				"the Kubernetes driver's directory is here: a running driver writes a spec for each claim"))
 		case err != nil && !f.host.blind(specsRead): // else it may be in what could not be read
 			out.add(specNone.Found(finding.Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
 				" of this host").
