@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/doctor"
 )
@@ -25,7 +26,7 @@ Each finding has a reason and a command that fixes it.
 
 It writes nothing and needs no root. It lists what it could not check.`,
 		Example: `  cdi-gen doctor
-  cdi-gen doctor -o json | jq -r '.findings[] | select(.severity == "error") | .fix'`,
+  cdi-gen doctor -o json | jq -r '.findings[] | select(.severity == "error") | .remedy'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := doctorWriters[output]
@@ -91,11 +92,11 @@ func acknowledged(cmd *cobra.Command, config string, known *[]string) error {
 
 // worstFinding returns an error with the exit code of the worst finding, nil if there is no warning or error.
 func worstFinding(r *doctor.Report) error {
-	switch r.Worst() {
-	case doctor.Error:
-		return coded(exitErrors, errSaid)
-	case doctor.Warning:
-		return coded(exitWarnings, errSaid)
+	switch r.Summary.Worst() {
+	case finding.Error:
+		return &cli.Coded{Code: exitErrors, Err: errSaid}
+	case finding.Warning:
+		return &cli.Coded{Code: exitWarnings, Err: errSaid}
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func worstFinding(r *doctor.Report) error {
 var doctorWriters = map[string]func(io.Writer, *doctor.Report) error{
 	// The report escapes names itself, because the escaping writer would also escape its colours.
 	"table": func(w io.Writer, r *doctor.Report) error {
-		return r.WriteText(text.Unwrap(w), isTerminal(text.Unwrap(w)))
+		return text.WriteFindings(text.Unwrap(w), r.Findings, isTerminal(text.Unwrap(w)))
 	},
 	"json": func(w io.Writer, r *doctor.Report) error { return text.JSON(w, r) },
 	"yaml": func(w io.Writer, r *doctor.Report) error { return text.YAML(w, r) },

@@ -124,15 +124,15 @@ func TestHostileNames(t *testing.T) {
 // TestHostileFix: in the commands of doctor each name is one word.
 func TestHostileFix(t *testing.T) {
 	r := cdigen(t, "doctor", "-o", "json", "--host-root", hostileHost(t))
-	var report struct{ Findings []struct{ ID, Fix string } }
+	var report struct{ Findings []struct{ ID, Remedy string } }
 	must.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 	named := 0
 	for _, f := range report.Findings {
-		if strings.Contains(f.Fix, "reboot") {
+		if strings.Contains(f.Remedy, "reboot") {
 			named++
 		}
-		if outside := unquoted(f.Fix); strings.Contains(outside, "reboot)") || strings.Contains(outside, "`") {
-			t.Errorf("%s: a shell runs a part of %q: %q", f.ID, f.Fix, outside)
+		if outside := unquoted(f.Remedy); strings.Contains(outside, "reboot)") || strings.Contains(outside, "`") {
+			t.Errorf("%s: a shell runs a part of %q: %q", f.ID, f.Remedy, outside)
 		}
 	}
 	test.GreaterEq(t, 3, named, test.Sprintf("%d commands have a hostile name: the test looks at nothing", named))

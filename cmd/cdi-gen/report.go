@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
@@ -162,15 +163,10 @@ func hideQuotes(report *doctor.Report, list []reportSpec) {
 		f := &report.Findings[i]
 		invalid := func(s reportSpec) bool { return s.outline == nil && slices.Contains(f.Subjects, s.path) }
 		if slices.ContainsFunc(list, invalid) {
-			f.Reason = otherQuoted.ReplaceAllString(goQuoted.ReplaceAllString(f.Reason, support.Hidden), support.Hidden)
+			f.Message = otherQuoted.ReplaceAllString(goQuoted.ReplaceAllString(f.Message, support.Hidden), support.Hidden)
 		}
-		if f.ID == "container-unusable" {
-			f.Reason = goQuoted.ReplaceAllString(f.Reason, support.Hidden)
-		}
-	}
-	for i := range report.Unseen {
-		if u := &report.Unseen[i]; strings.Contains(u.What, "container ") {
-			u.Reason = goQuoted.ReplaceAllString(u.Reason, support.Hidden)
+		if f.ID == "container-unusable" || f.Severity == finding.NotSeen && strings.Contains(f.Message, "container ") {
+			f.Message = goQuoted.ReplaceAllString(f.Message, support.Hidden)
 		}
 	}
 }

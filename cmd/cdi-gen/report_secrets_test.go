@@ -8,6 +8,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/doctor"
@@ -124,10 +125,12 @@ func TestReportSecrets(t *testing.T) {
 // TestReportOfContainers: what a report repeats of a running container is hidden, wherever a quote stands in it.
 func TestReportOfContainers(t *testing.T) {
 	const text = `the container's library is in "/opt/geheim'01": set "geheim\"02" there`
-	r := doctor.Report{Findings: []doctor.Finding{{ID: "container-unusable", Reason: text}, {ID: "spec-invalid", Reason: text,
-		Subjects: []string{"/etc/cdi/x.yaml"}}}, Unseen: []doctor.Unseen{{What: "provider in container 0123", Reason: text}}}
+	r := doctor.Report{Findings: []finding.Finding{{ID: "container-unusable", Message: text},
+		{ID: "spec-invalid", Message: text, Subjects: []string{"/etc/cdi/x.yaml"}},
+		{Severity: finding.NotSeen, Message: "provider in container 0123: " + text}}}
 	hideQuotes(&r, []reportSpec{{path: "/etc/cdi/x.yaml"}})
-	for _, got := range []string{r.Findings[0].Reason, r.Findings[1].Reason, r.Unseen[0].Reason} {
+	for _, f := range r.Findings {
+		got := strings.TrimPrefix(f.Message, "provider in container 0123: ")
 		if got != "the container's library is in (hidden): set (hidden) there" {
 			t.Errorf("it says %s", got)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/mounttest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -96,8 +97,8 @@ func TestDeadFUSE(t *testing.T) {
 		return
 	}
 	path := build(t, ".")
-	for at, want := range map[string]record.Result{
-		"usr": record.NotChecked, "etc": record.NotChecked, "data": record.OK, "": record.NotChecked,
+	for at, want := range map[string]finding.Severity{
+		"usr": finding.NotSeen, "etc": finding.NotSeen, "data": finding.OK, "": finding.NotSeen,
 	} {
 		t.Run("on /"+at, func(t *testing.T) {
 			bundle, reports := t.TempDir(), t.TempDir()
@@ -121,14 +122,14 @@ func TestDeadFUSE(t *testing.T) {
 			var r record.Report
 			text, err := os.ReadFile(filepath.Join(reports, "dead.json"))
 			must(t, err, json.Unmarshal(text, &r))
-			got := record.Check{}
+			got := finding.Finding{}
 			for _, c := range r.Checks {
-				if c.Kind == record.Provider {
+				if c.ID == record.Provider {
 					got = c
 				}
 			}
-			if got.Result != want || want == record.NotChecked && !strings.Contains(got.Message, "FUSE") {
-				t.Errorf("the check of the provider is %v (%s), want %s", got, got.Result, want)
+			if got.Severity != want || want == finding.NotSeen && !strings.Contains(got.Message, "FUSE") {
+				t.Errorf("the check of the provider is %v (%s), want %s", got, got.Severity, want)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/shoenig/test"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/userspace"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -32,7 +33,7 @@ const verdict = `/usr/bin/ibv_devices; (: <>/dev/infiniband/uverbs0) && echo ope
 type packaged struct {
 	use
 	without func(t *testing.T, root string) // changes the packages' files
-	kind    record.Kind                     // of the only fault, "" for none
+	kind    string                          // of the only fault, "" for none
 	text    string                          // in its message
 }
 
@@ -256,12 +257,12 @@ func (p packaged) check(t *testing.T, suite, runtime, path string) {
 	switch {
 	case p.kind == "" && len(found) > 0:
 		t.Errorf("found %v in a healthy container", found)
-	case p.kind != "" && (len(found) != 1 || found[0].Kind != p.kind || !strings.Contains(found[0].Message, p.text)):
+	case p.kind != "" && (len(found) != 1 || found[0].ID != p.kind || !strings.Contains(found[0].Message, p.text)):
 		t.Errorf("found %v; want %s with %q; all %v", found, p.kind, p.text, r.Checks)
 	}
-	good := func(c record.Check) bool { return c.Result == record.OK }
-	if p.kind == "" && !slices.ContainsFunc(r.Checks, func(c record.Check) bool {
-		return c.Kind == record.Provider &&
+	good := func(c finding.Finding) bool { return c.Severity == finding.OK }
+	if p.kind == "" && !slices.ContainsFunc(r.Checks, func(c finding.Finding) bool {
+		return c.ID == record.Provider &&
 			good(c)
 	}) {
 		t.Errorf("the provider was not checked: %v", r.Checks)

@@ -14,6 +14,7 @@ import (
 	"github.com/shoenig/test"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -160,12 +161,12 @@ var unknown = []string{
 // faults are containers with one fault each; the value is its kind and words of it.
 func faults() map[string]struct {
 	use
-	kind record.Kind
+	kind string
 	text string
 } {
 	type fault = struct {
 		use
-		kind record.Kind
+		kind string
 		text string
 	}
 	debian := func() *rdmaimage.Image { return rdmaimage.Debian(all...) }
@@ -230,7 +231,7 @@ func TestUsable(t *testing.T) {
 				if found := unusable(r); len(found) > 0 || code != 0 {
 					t.Errorf("exit code %d, found %v", code, found)
 				}
-				isOK := func(c record.Check) bool { return c.Kind == record.Provider && c.Result == record.OK }
+				isOK := func(c finding.Finding) bool { return c.ID == record.Provider && c.Severity == finding.OK }
 				test.NotEq(t, slices.Contains(unknown, name), slices.ContainsFunc(r.Checks, isOK),
 					test.Sprintf("checks %v: silent by what is found, or by what is not known?", r.Checks))
 			})
@@ -245,7 +246,7 @@ func TestUsable(t *testing.T) {
 				}
 				r, code := tt.start(t, runtime, path)
 				found := unusable(r)
-				if len(found) != 1 || found[0].Kind != tt.kind || !strings.Contains(found[0].Message, tt.text) || code != 0 {
+				if len(found) != 1 || found[0].ID != tt.kind || !strings.Contains(found[0].Message, tt.text) || code != 0 {
 					t.Errorf("exit code %d, found %v; want %s with %q; all %v", code, found, tt.kind, tt.text, r.Checks)
 				}
 			})
@@ -280,9 +281,9 @@ func TestUsableFails(t *testing.T) {
 	}
 }
 
-func unusable(r record.Report) (out []record.Check) {
+func unusable(r record.Report) (out []finding.Finding) {
 	for _, c := range r.Checks {
-		if c.Result == record.Unusable {
+		if c.Severity.Bad() {
 			out = append(out, c)
 		}
 	}

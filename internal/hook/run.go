@@ -213,7 +213,7 @@ func printReport(r record.Report, opts args.Options, stderr io.Writer) {
 		}
 	}
 	for _, c := range r.Checks {
-		if c.Result == record.Unusable {
+		if c.Severity.Bad() {
 			printLines(stderr, c.String())
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
@@ -256,11 +257,11 @@ func TestEventsOfUnusable(t *testing.T) {
 		n.AddClaim(claim)
 		prepare(t, n, claim)
 	}
-	checks := []record.Check{
-		{Kind: record.Provider, HCA: "mlx5_4", Result: record.Unusable, Message: "no provider mlx5", Remedy: "install it"},
-		{Kind: record.Permission, HCA: "mlx5_4", Result: record.OK},
-		{Kind: record.Variables, Result: record.NotChecked, Message: "unknown"},
-		{Kind: record.Memlock, Result: record.Unusable, Message: "need CAP_SYS_RESOURCE"},
+	checks := []finding.Finding{
+		{ID: record.Provider, Subjects: []string{"mlx5_4"}, Severity: finding.Warning, Message: "no provider mlx5", Remedy: "install it"},
+		{ID: record.Permission, Subjects: []string{"mlx5_4"}, Severity: finding.OK},
+		{ID: record.Variables, Severity: finding.NotSeen, Message: "unknown"},
+		{ID: record.Memlock, Severity: finding.Warning, Message: "need CAP_SYS_RESOURCE"},
 	}
 	unusable := func(id, pod string) func(*record.Report) {
 		return func(r *record.Report) {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -25,10 +26,10 @@ func TestUsableRestart(t *testing.T) {
 	reports := func(c *dra.Config) { c.Hook.ReportDir = dir }
 	c := usedBy(drivertest.Claim(1, vf0), "a")
 	n.AddClaim(c)
-	starts := func(id, container string, result record.Result) {
+	starts := func(id, container string, result finding.Severity) {
 		leaveReport(t, dir, c, func(r *record.Report) {
 			r.ID, r.PodUID, r.Container = id, "uid-a", container
-			r.Checks = []record.Check{{Kind: record.Provider, HCA: "mlx5_4", Result: result, Message: "the check of " +
+			r.Checks = []finding.Finding{{ID: record.Provider, Subjects: []string{"mlx5_4"}, Severity: result, Message: "the check of " +
 				container}}
 		})
 	}
@@ -50,8 +51,8 @@ func TestUsableRestart(t *testing.T) {
 	const bad = "False container train: provider of mlx5_4: the check of train"
 	d := start(t, n, withStatus, reports)
 	prepare(t, n, c)
-	starts("1", "train", record.Unusable)
-	starts("2", "beside", record.NotChecked)
+	starts("1", "train", finding.Warning)
+	starts("2", "beside", finding.NotSeen)
 	wants(bad)
 
 	d.stop()
@@ -61,9 +62,9 @@ func TestUsableRestart(t *testing.T) {
 
 	d.stop()
 	d = start(t, n, withStatus, reports)
-	starts("3", "beside", record.OK)
+	starts("3", "beside", finding.OK)
 	drivertest.Eventually(t, func() error { return emptied(dir) })
-	starts("4", "beside", record.Unusable)
+	starts("4", "beside", finding.Warning)
 	wants("False container beside: provider of mlx5_4: the check of beside; " + strings.TrimPrefix(bad, "False "))
 
 	unprepare(t, n, c)

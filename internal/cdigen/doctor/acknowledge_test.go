@@ -4,39 +4,43 @@ import (
 	"testing"
 
 	"github.com/shoenig/test"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 )
 
 func TestAcknowledge(t *testing.T) {
-	r := newReport([]Finding{
-		found("no-active-port", Error, "no port of this host is ACTIVE"),
-		found("port-down", Warning, "2 ports down").about("mlx5_1/1", "mlx5_2/1"),
-		found("umad-module", Info, "the module ib_umad is not loaded"),
-		found("nodes-ok", OK, "nodes are well"),
-	}, []Unseen{{"the sea", "no window"}})
+	r := newReport([]finding.Finding{
+		noActivePort.Found(finding.Error, "no port of this host is ACTIVE"),
+		portDown.Found(finding.Warning, "2 ports down").About("mlx5_1/1", "mlx5_2/1"),
+		umadModule.Found(finding.Info, "the module ib_umad is not loaded"),
+		nodesOK.Found(finding.OK, "nodes are well"),
+		notSeen.Found(finding.NotSeen, "the sea: no window").About("the sea"),
+	})
 	r.Runtimes = []string{"podman 4.3.1"}
 	for _, c := range []struct {
 		entries []string
-		worst   Severity
+		worst   finding.Severity
 		summary string
 	}{
-		{nil, Error, "1 error, 1 warning, 1 note, 1 ok"},
-		{[]string{"port-down"}, Error, "1 error, 0 warnings, 1 note, 1 ok, 1 acknowledged"},
-		{[]string{"port-down", "no-active-port"}, Acknowledged, "0 errors, 0 warnings, 1 note, 1 ok, 2 acknowledged"},
-		{[]string{"no-active-port", "port-down=mlx5_1/1"}, Warning, "0 errors, 1 warning, 1 note, 1 ok, 1 acknowledged"},
-		{[]string{"no-active-port", "port-down=mlx5_1/1", "port-down=mlx5_2/1"}, Acknowledged,
+		{nil, finding.Error, "1 error, 1 warning, 1 note, 1 ok"},
+		{[]string{"port-down"}, finding.Error, "1 error, 0 warnings, 1 note, 1 ok, 1 acknowledged"},
+		{[]string{"port-down", "no-active-port"}, finding.Acknowledged,
 			"0 errors, 0 warnings, 1 note, 1 ok, 2 acknowledged"},
-		{[]string{"no-active-port=mlx5_1/1"}, Error, "1 error, 1 warning, 1 note, 1 ok"},
-		{[]string{"umad-module", "nodes-ok"}, Error, "1 error, 1 warning, 1 note, 1 ok"}, // no problems
+		{[]string{"no-active-port", "port-down=mlx5_1/1"}, finding.Warning, "0 errors, 1 warning, 1 note, 1 ok, 1 acknowledged"},
+		{[]string{"no-active-port", "port-down=mlx5_1/1", "port-down=mlx5_2/1"}, finding.Acknowledged,
+			"0 errors, 0 warnings, 1 note, 1 ok, 2 acknowledged"},
+		{[]string{"no-active-port=mlx5_1/1"}, finding.Error, "1 error, 1 warning, 1 note, 1 ok"},
+		{[]string{"umad-module", "nodes-ok"}, finding.Error, "1 error, 1 warning, 1 note, 1 ok"}, // no problems
 	} {
 		got := r.Acknowledge(c.entries)
-		if got.Worst() != c.worst || got.Summary.String() != c.summary || len(got.Findings) != 4 || len(got.Unseen) != 1 ||
+		if got.Summary.Worst() != c.worst || got.Summary.String() != c.summary+", 1 not seen" || len(got.Findings) != 5 ||
 			len(got.Runtimes) != 1 {
-			t.Errorf("%q: worst %s, %s", c.entries, got.Worst(), got.Summary)
+			t.Errorf("%q: worst %s, %s", c.entries, got.Summary.Worst(), got.Summary)
 		}
 	}
 	text := render(t, r.Acknowledge([]string{"port-down"}))
 	test.StrContains(t, text, "\nACKNOWLEDGED\n  port-down            2 ports down\n    on:  mlx5_1/1, mlx5_2/1\n")
-	if r.Worst() != Error || r.Findings[1].Severity != Warning {
+	if r.Summary.Worst() != finding.Error || r.Findings[1].Severity != finding.Warning {
 		t.Error("the report itself has changed")
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
@@ -40,11 +42,11 @@ func newCase(t *testing.T, c *golden.Archive) (f *fake, healthy *Report) {
 func TestFindings(t *testing.T) {
 	files, err := filepath.Glob("testdata/cases/*/*.txtar")
 	must.NoError(t, err)
-	seen := map[ID][]Severity{}
+	seen := map[string][]finding.Severity{}
 	diagnosed := func(t *testing.T, r *Report) {
-		for _, finding := range r.Findings {
-			checkWhole(t, finding)
-			seen[finding.ID] = append(seen[finding.ID], finding.Severity)
+		for _, f := range r.Findings {
+			checkWhole(t, f)
+			seen[f.ID] = append(seen[f.ID], f.Severity)
 		}
 	}
 	for _, machine := range fixture.Names() {
@@ -90,7 +92,7 @@ func checkMachine(t *testing.T, machine string) *Report {
 	r := f.diagnose()
 	golden.Bytes(t, "machines/"+machine+".txt", []byte(render(t, r)))
 	test.Eq(t, unhealthy[machine], troubles(r), test.Sprint(render(t, r)))
-	test.Len(t, 0, r.Unseen)
+	test.Eq(t, 0, r.Summary[finding.NotSeen])
 	f.remove(modulesAlias)
 	for _, id := range troubles(f.diagnose()) {
 		test.False(t, id == "hca-lost" || id == "driver-missing", test.Sprint(id))
@@ -106,10 +108,10 @@ func changes(t *testing.T, healthy, r *Report) string {
 }
 
 // troubles lists the IDs of errors and warnings, each once.
-func troubles(r *Report) []ID {
-	var ids []ID
+func troubles(r *Report) []string {
+	var ids []string
 	for _, f := range r.Findings {
-		if f.Severity == Error || f.Severity == Warning {
+		if f.Severity == finding.Error || f.Severity == finding.Warning {
 			ids = append(ids, f.ID)
 		}
 	}
@@ -119,7 +121,7 @@ func troubles(r *Report) []ID {
 func render(t *testing.T, r *Report) string {
 	t.Helper()
 	var b strings.Builder
-	must.NoError(t, r.WriteText(&b, false))
+	must.NoError(t, text.WriteFindings(&b, r.Findings, false))
 	return b.String()
 }
 
@@ -128,15 +130,13 @@ var onlyLooks = regexp.MustCompile(`^(dmesg|grep|ibstat|sminfo|ethtool|file|diff
 	`ip( -details)? link( show|$)|rdma link( show|$)|systemctl status|` +
 	`cdi-gen (list|validate|devices)|podman inspect|find|\S+ --version)`)
 
-func checkWhole(t *testing.T, f Finding) {
+func checkWhole(t *testing.T, f finding.Finding) {
 	t.Helper()
-	if _, group := lookup(f.ID); f.Group != group {
-		t.Errorf("%s has group %q, not that of the catalogue", f.ID, f.Group)
+	if what, why, _ := strings.Cut(f.Message, "\n"); what == "" ||
+		f.Severity != finding.OK && f.Severity != finding.NotSeen && (why == "" || f.Remedy == "") {
+		t.Errorf("%s does not say what was found, why it matters or what to do: %+v", f.ID, f)
 	}
-	if f.Title == "" || f.Severity != OK && (f.Reason == "" || f.Fix+f.Look == "") {
-		t.Errorf("%s has no title, reason or command: %+v", f.ID, f)
-	}
-	for command := range strings.Lines(f.Fix) {
+	for command := range strings.Lines(f.Remedy) {
 		if onlyLooks.MatchString(command) || strings.Contains(command, "reboot") {
 			t.Errorf("%s: the fix %q changes nothing, or reboots the host", f.ID, command)
 		}
@@ -144,7 +144,7 @@ func checkWhole(t *testing.T, f Finding) {
 }
 
 // unhealthy are the machines that model trouble, or have no HCA, with what is wrong there.
-var unhealthy = map[string][]ID{
+var unhealthy = map[string][]string{
 	"dgx-h100-ib":     {"port-down"}, // a port without a cable
 	"empty-classes":   {"no-hca"},
 	"exclusive-netns": {"netns-exclusive"},

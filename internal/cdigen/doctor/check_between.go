@@ -5,11 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// The kinds of findings, with their looks.
+var (
+	selinuxDevices = catalogue.Kind("selinux-devices", "/sys/fs/selinux")
+	unitOrder      = catalogue.Kind("unit-order", "/etc/systemd/system", "/etc/containers/systemd", specsRead)
 )
 
 // checkSELinux finds a policy that keeps containers from devices that are bound into them. A runtime that may not
@@ -25,11 +32,11 @@ func checkSELinux(f *facts, out *findings) {
 	if f.host.Local && !f.installed(runtimes.Podman) && !f.installed(runtimes.CRIO) {
 		return
 	}
-	out.add(found("selinux-devices", Warning, "SELinux denies RDMA devices to rootless containers").
-		about("/sys/fs/selinux/booleans/" + boolean).
-		because("rootless podman, and pods with a user namespace, get the node of the host with its SELinux type; " +
+	out.add(selinuxDevices.Found(finding.Warning, "SELinux denies RDMA devices to rootless containers").
+		About("/sys/fs/selinux/booleans/" + boolean).
+		Because("rootless podman, and pods with a user namespace, get the node of the host with its SELinux type; " +
 			"opening it fails with EACCES while the boolean is off").
-		fix("setsebool -P " + boolean + " on"))
+		Fix("setsebool -P " + boolean + " on"))
 }
 
 // quadletDirs have the containers that systemd starts for root (podman-systemd.unit(5)).
@@ -75,10 +82,10 @@ func checkBoot(f *facts, out *findings) {
 	if len(files) == 0 {
 		return
 	}
-	out.add(foundIn(files, "unit-order", Warning, "unit", " may start a container before its CDI spec exists").
-		because("no After= orders it after cdi-gen, and " + cdi.DynamicDir + " is empty after a boot: then the runtime " +
+	out.add(foundIn(files, unitOrder, finding.Warning, "unit", " may start a container before its CDI spec exists").
+		Because("no After= orders it after cdi-gen, and " + cdi.DynamicDir + " is empty after a boot: then the runtime " +
 			"says that the device is unresolvable").
-		fix(append(fixes, "systemctl daemon-reload")...))
+		Fix(append(fixes, "systemctl daemon-reload")...))
 }
 
 // bootUnits lists the units that request a device of a kind, and that something starts at boot.
@@ -148,4 +155,9 @@ func (r *reader) unitWords(files []string, setting string) []string {
 		}
 	}
 	return words
+}
+
+// unitFiles lists the files of a unit in the order in which systemd applies them.
+func (r *reader) unitFiles(unit string) []string {
+	return runtimeconf.UnitFiles(r.Root, unit, r.addUnseen)
 }

@@ -10,9 +10,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
+)
+
+// The kinds of findings, with their looks.
+var (
+	runtimeTooOld  = catalogue.Kind("runtime-too-old", versionOf+"*", specsRead)
+	runtimeDirs    = catalogue.Kind("runtime-dirs", versionOf+"*", configurationOf+"*", specsRead)
+	runtimeNoCDI   = catalogue.Kind("runtime-no-cdi", versionOf+"*")
+	runtimeCDIOff  = catalogue.Kind("runtime-cdi-off", versionOf+"*", configurationOf+"*")
+	runtimeUnknown = catalogue.Kind("runtime-unknown", versionOf+"*", processes)
+	runtimeNone    = catalogue.Kind("runtime-none", versionOf+"*")
+	runtimeOK      = catalogue.Kind("runtime-ok", versionOf+"*", configurationOf+"*")
 )
 
 // checkEngines checks whether the installed runtimes can read the RDMA specs.
@@ -22,16 +34,15 @@ func checkEngines(f *facts, out *findings) {
 	}
 	for _, d := range f.daemons {
 		if f.host.Local && !f.installed(d.runtime) {
-			out.add(found("runtime-unknown", Info, d.String()+" is not in the search path").
-				because("its version and the CDI version that it reads are unknown").
-				look(d.askVersion()))
+			out.add(runtimeUnknown.Found(finding.Info, d.String()+" is not in the search path").
+				Because("its version and the CDI version that it reads are unknown").
+				See(d.askVersion()))
 		}
 	}
-	silent := func(u Unseen) bool { return strings.HasPrefix(u.What, versionOf) }
-	if f.host.Local && len(*out) == 0 && !slices.ContainsFunc(f.host.unseen, silent) {
-		out.add(found("runtime-none", Info, "no container runtime in the search path").
-			because("looked for podman, containerd, dockerd and crio").
-			look("command -v podman containerd dockerd crio"))
+	if f.host.Local && len(f.engines)+len(*out) == 0 && !f.host.blind(versionOf+"*") {
+		out.add(runtimeNone.Found(finding.Info, "no container runtime in the search path").
+			Because("looked for podman, containerd, dockerd and crio").
+			See("command -v podman containerd dockerd crio"))
 	}
 }
 
@@ -48,23 +59,23 @@ func (e engine) check(host *reader, specs specFiles) findings {
 	name := e.name()
 	switch {
 	case e.unknown != nil:
-		return findings{found("runtime-unknown", Info, name+" is unknown").
-			because("%s", e.unknown).look(e.runtime + " --version")}
+		return findings{runtimeUnknown.Found(finding.Info, name+" is unknown").
+			Because("%s", e.unknown).See(e.runtime + " --version")}
 	case e.target.MaxCDI == "":
-		return findings{found("runtime-no-cdi", Warning, name+" does not support CDI").
-			because("it %s", e.target.Note).
-			fix(upgradeCommands[e.runtime]).look(releaseCommands[e.runtime])}
+		return findings{runtimeNoCDI.Found(finding.Warning, name+" does not support CDI").
+			Because("it %s", e.target.Note).
+			Fix(upgradeCommands[e.runtime]).See(releaseCommands[e.runtime])}
 	case e.config.NoCRI && !e.target.OnByDefault:
-		return findings{found("runtime-cdi-off", Info, name+" runs without its CRI plugin").
-			about(e.config.Main).
-			because("only that plugin reads CDI specs; Docker, which comes with such a containerd, reads them itself").
-			look("grep -n disabled_plugins " + text.Shell(e.config.Main))}
+		return findings{runtimeCDIOff.Found(finding.Info, name+" runs without its CRI plugin").
+			About(e.config.Main).
+			Because("only that plugin reads CDI specs; Docker, which comes with such a containerd, reads them itself").
+			See("grep -n disabled_plugins " + text.Shell(e.config.Main))}
 	case !e.config.On:
 		off := cdiOff[e.runtime]
-		f := found("runtime-cdi-off", Warning, "CDI is disabled in the configuration of "+name).
-			because("%s", off.reason).fix(off.commands...)
+		f := runtimeCDIOff.Found(finding.Warning, "CDI is disabled in the configuration of "+name).
+			Because("%s", off.reason).Fix(off.commands...)
 		if e.config.OnFile != "" {
-			f = f.about(e.config.OnFile)
+			f = f.About(e.config.OnFile)
 		}
 		return findings{f}
 	}
@@ -74,14 +85,14 @@ func (e engine) check(host *reader, specs specFiles) findings {
 			continue
 		}
 		if err := e.target.Check(s.spec); err != nil {
-			out.add(found("runtime-too-old", Error, name+" cannot read a spec").
-				about(s.path).because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
-				fix(s.rewrite("--target", e.target.String())))
+			out.add(runtimeTooOld.Found(finding.Error, name+" cannot read a spec").
+				About(s.path).Because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
+				Fix(s.rewrite("--target", e.target.String())))
 		}
 	}
 	out.add(e.checkDirs(host, specs))
-	if len(out) == 0 && !e.unread {
-		out.add(found("runtime-ok", OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+
+	if len(out) == 0 {
+		out.add(runtimeOK.Found(finding.OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+
 			strings.Join(e.config.Dirs, " and ")))
 	}
 	return out
@@ -89,7 +100,7 @@ func (e engine) check(host *reader, specs specFiles) findings {
 
 // checkDirs finds specs that the runtime does not read: in directories that it is not told to read, and in those that
 // its CDI library passes over.
-func (e engine) checkDirs(host *reader, specs specFiles) Finding {
+func (e engine) checkDirs(host *reader, specs specFiles) finding.Finding {
 	unread := map[string]string{} // reasons by directory
 	for _, u := range e.target.Unread(e.config.SpecDirs(host.Root)) {
 		unread[runtimeconf.RunDir(u.Path)] = u.Reason
@@ -111,7 +122,7 @@ func (e engine) checkDirs(host *reader, specs specFiles) Finding {
 		}
 	}
 	if len(left) == 0 || elsewhere {
-		return Finding{}
+		return finding.Finding{}
 	}
 	if reasons = unique(reasons); len(reasons) == 0 {
 		reasons = []string{"it reads " + cmp.Or(strings.Join(e.config.Dirs, " and "), "no directory") + " only"}
@@ -119,16 +130,16 @@ func (e engine) checkDirs(host *reader, specs specFiles) Finding {
 			reasons[0] += ", as " + e.config.DirsFile + " says"
 		}
 	}
-	f := found("runtime-dirs", Warning, e.name()+" does not read the directory of "+text.Count(len(left), "spec")).
-		about(left...).because("%s", strings.Join(reasons, "; "))
+	f := runtimeDirs.Found(finding.Warning, e.name()+" does not read the directory of "+text.Count(len(left), "spec")).
+		About(left...).Because("%s", strings.Join(reasons, "; "))
 	for _, dir := range e.config.SpecDirs(host.Root) {
 		switch _, skipped := unread[runtimeconf.RunDir(dir.Path)]; {
 		case dir.State == runtimes.DirMissing && len(unread) > 0:
-			return f.fix("mkdir -p " + text.Shell(dir.Path))
+			return f.Fix("mkdir -p " + text.Shell(dir.Path))
 		case !skipped:
-			return f.fix("cdi-gen generate --to " + text.Shell(dir.Path))
+			return f.Fix("cdi-gen generate --to " + text.Shell(dir.Path))
 		case dir.State != runtimes.DirMissing:
-			return f.fix(replaceDir(dir)...)
+			return f.Fix(replaceDir(dir)...)
 		}
 	}
 	return f
@@ -181,11 +192,10 @@ type engine struct {
 	target  runtimes.Target
 	unknown error // the reason why there is no target
 	config  *runtimeconf.Config
-	unread  bool // the configuration could not be read, and config is the default
 }
 
-// versionOf begins what is unseen of a runtime that is there and does not say its version.
-const versionOf = "version of "
+// What begins what is not seen of a runtime that is there.
+const versionOf, configurationOf = "version of ", "configuration of "
 
 // versionTimeout bounds a program that only prints its version.
 const versionTimeout = 5 * time.Second
@@ -244,8 +254,7 @@ func (e *engine) configure(host *reader) {
 	}
 	config, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: host.Root}, e.target, host.User)
 	if err != nil {
-		host.addUnseen(cmp.Or(config.Main, "configuration of "+e.name()), err)
-		e.unread = true
+		host.addUnseen(configurationOf+e.name(), err)
 		return
 	}
 	e.config = config

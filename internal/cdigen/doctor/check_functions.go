@@ -7,8 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	driverMissing = catalogue.Kind("driver-missing", pciFunctionsRead, moduleTables)
+	hcaLost       = catalogue.Kind("hca-lost", pciFunctionsRead, moduleTables)
+	noHCA         = catalogue.Kind("no-hca", classInfiniband)
 )
 
 // loss is a function that lacks its RDMA device.
@@ -34,7 +42,6 @@ const (
 // functions holds the inputs of the judgment of each PCI function.
 type functions struct {
 	*facts
-	all   []pciFunction
 	named map[string]bool   // addresses with an RDMA device, and so without a loss
 	alike map[string]string // driver of functions with an RDMA device, by vendor and device ID
 	busy  map[string]bool   // of these drivers, those whose functions list interrupts
@@ -44,7 +51,7 @@ type functions struct {
 // losses lists the functions that lack an RDMA device. sysfs and the kernel's own tables decide, no list of IDs. A
 // function in doubt is not listed: the second port of a bond and a function with RDMA switched off look the same.
 func (f *facts) losses() []loss {
-	s := &functions{facts: f, all: f.host.pciFunctions(), named: map[string]bool{}, alike: map[string]string{},
+	s := &functions{facts: f, named: map[string]bool{}, alike: map[string]string{},
 		busy: map[string]bool{}, aux: map[string]bool{}}
 	for i := range f.snap.HCAs {
 		h := &f.snap.HCAs[i]
@@ -55,8 +62,8 @@ func (f *facts) losses() []loss {
 			s.named[h.DataDirect.Address] = true // its HCA is that of the PF
 		}
 	}
-	for i := range s.all {
-		p := &s.all[i]
+	for i := range s.pci {
+		p := &s.pci[i]
 		if s.named[p.address] || f.host.sysHas(p.dir()+"/infiniband") {
 			driver := f.host.driver(p.dir())
 			s.named[p.address] = true
@@ -65,8 +72,8 @@ func (f *facts) losses() []loss {
 		}
 	}
 	list := s.auxiliary()
-	for i := range s.all {
-		p := &s.all[i]
+	for i := range s.pci {
+		p := &s.pci[i]
 		if s.named[p.address] || s.aux[p.address] {
 			continue
 		}
@@ -93,11 +100,7 @@ func (s *functions) interrupts(p *pciFunction) bool {
 func (s *functions) auxiliary() []loss {
 	var list []loss
 	const dir = "bus/auxiliary/devices"
-	entries, err := fs.ReadDir(s.host.Sys, dir)
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
+	for _, e := range s.host.sysList(dir) {
 		match := strings.TrimSuffix(e.Name(), path.Ext(e.Name())) // mlx5_core.rdma.2, as auxiliary_bus does
 		module := s.modules.aux[match]
 		if module == "" {
@@ -116,13 +119,13 @@ func (s *functions) auxiliary() []loss {
 		if !s.loaded(module) {
 			l.cause = notLoaded
 		}
-		l.severe = slices.ContainsFunc(s.all, func(p pciFunction) bool { return p.address == owner && p.infiniBand() })
+		l.severe = slices.ContainsFunc(s.pci, func(p pciFunction) bool { return p.address == owner && p.infiniBand() })
 		list = append(list, l)
 	}
 	return list
 }
 
-func (s *functions) loaded(module string) bool { return s.host.sysHas("module/" + module) }
+func (s *functions) loaded(module string) bool { return !s.host.sysLacks("module/" + module) }
 
 // judge returns the loss of a function without an RDMA device, if it must have one.
 func (s *functions) judge(p *pciFunction) (l loss, lost bool) {
@@ -178,7 +181,7 @@ func (s *functions) bonded(p *pciFunction) bool {
 }
 
 // lossFindings has a finding for each cause and driver.
-func lossFindings(losses []loss) (list []Finding) {
+func lossFindings(losses []loss) (list []finding.Finding) {
 	for len(losses) > 0 {
 		first := losses[0]
 		same := func(l loss) bool {
@@ -197,14 +200,14 @@ func lossFindings(losses []loss) (list []Finding) {
 }
 
 // lossFinding is the finding for functions with the same cause and driver.
-func lossFinding(group []loss) Finding {
+func lossFinding(group []loss) finding.Finding {
 	first := group[0]
-	id, severity := ID("hca-lost"), Warning
+	kind, severity := hcaLost, finding.Warning
 	if first.cause == notLoaded {
-		id = "driver-missing"
+		kind = driverMissing
 	}
 	if first.severe {
-		severity = Error
+		severity = finding.Error
 	}
 	var subjects []string
 	for _, l := range group {
@@ -212,58 +215,60 @@ func lossFinding(group []loss) Finding {
 	}
 	address := text.Shell(first.subject)
 	log := "dmesg | grep -F " + address
-	f := foundIn(unique(subjects), id, severity, "function", " without an RDMA device")
+	f := foundIn(unique(subjects), kind, severity, "function", " without an RDMA device")
 	switch first.cause {
 	case notLoaded:
 		if first.module == "" {
-			return f.because("no driver holds the function, and it has no other use than RDMA").
-				fix("modprobe \"$(cat " + text.Shell("/sys/"+pciDevices+"/"+first.subject+"/modalias") + ")\"").look(log)
+			return f.Because("no driver holds the function, and it has no other use than RDMA").
+				Fix("modprobe \"$(cat " + text.Shell("/sys/"+pciDevices+"/"+first.subject+"/modalias") + ")\"").See(log)
 		}
-		return f.because("the driver %s creates the RDMA device; it is not loaded", first.module).
-			fix("modprobe " + text.Shell(first.module)).look("dmesg | grep -F " + text.Shell(first.module))
+		return f.Because("the driver %s creates the RDMA device; it is not loaded", first.module).
+			Fix("modprobe " + text.Shell(first.module)).See("dmesg | grep -F " + text.Shell(first.module))
 	case unbound:
-		return f.because("no driver holds the function, although the driver is loaded: the driver rejected the function, or " +
+		return f.Because("no driver holds the function, although the driver is loaded: the driver rejected the function, or " +
 			"somebody unbound it").
-			fix("echo " + address + " > /sys/bus/pci/drivers_probe").look(log)
+			Fix("echo " + address + " > /sys/bus/pci/drivers_probe").See(log)
 	case auxUnbound:
-		return f.because("the driver %s is loaded, and does not hold %s: it rejected the device, or somebody unbound it",
+		return f.Because("the driver %s is loaded, and does not hold %s: it rejected the device, or somebody unbound it",
 			first.module, first.device).
-			fix("echo " + text.Shell(first.device) + " > /sys/bus/auxiliary/drivers_probe").look(log)
+			Fix("echo " + text.Shell(first.device) + " > /sys/bus/auxiliary/drivers_probe").See(log)
 	}
-	return f.because("the driver holds the function, but there is no RDMA device: the driver gave up after an error of " +
+	return f.Because("the driver holds the function, but there is no RDMA device: the driver gave up after an error of " +
 		"firmware or hardware").
-		look(log).fix(fmt.Sprintf("echo %[1]s > %[2]s && echo %[1]s > /sys/bus/pci/drivers_probe", address,
+		See(log).Fix(fmt.Sprintf("echo %[1]s > %[2]s && echo %[1]s > /sys/bus/pci/drivers_probe", address,
 		text.Shell("/sys/"+pciDevices+"/"+first.subject+"/driver/unbind")))
 }
 
 // noHCA says that there is no RDMA device, and what is known of the hardware.
-func (f *facts) noHCA() Finding {
+func (f *facts) noHCA() finding.Finding {
 	reason := "no PCI or auxiliary device belongs to an RDMA driver of this kernel. Hardware whose driver the kernel " +
 		"lacks is not seen"
 	var fix []string
 	if f.modules.unknown != nil {
 		reason = fmt.Sprintf("whether the host has RDMA hardware is not known: %v", f.modules.unknown)
+	} else if f.host.blind(pciFunctionsRead) {
+		reason = "whether the host has RDMA hardware is not known: its PCI functions cannot be read"
 	} else if address, module := f.maybeHCA(); module != "" {
 		reason = fmt.Sprintf("whether %s can do RDMA is not known: the module %s for its driver is not loaded", address,
 			module)
 		fix = []string{"modprobe " + text.Shell(module)}
 	}
-	return found("no-hca", Warning, "/sys/class/infiniband has no RDMA device").
-		because("%s. For tests without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device "+
+	return noHCA.Found(finding.Warning, "/sys/class/infiniband has no RDMA device").
+		Because("%s. For tests without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device "+
 			"to a network interface", reason).
-		fix(append(fix, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "+text.Shell(f.host.anyNetdev()))...)
+		Fix(append(fix, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "+text.Shell(f.anyNetdev()))...)
 }
 
 // maybeHCA returns a function whose driver has an RDMA driver beside it that is not loaded. Drivers with auxiliary
 // devices are left out: they say themselves whether a function can do RDMA.
 func (f *facts) maybeHCA() (address, module string) {
-	for _, p := range f.host.pciFunctions() {
+	for _, p := range f.pci {
 		driver := f.host.driver(p.dir())
 		if !strings.HasPrefix(p.class, classNetwork) || driver == "" || f.modules.byAux(driver) != "" {
 			continue
 		}
 		for _, module := range f.modules.users[driver] {
-			if !f.host.sysHas("module/" + module) {
+			if f.host.sysLacks("module/" + module) {
 				return p.address, module
 			}
 		}

@@ -9,8 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+)
+
+// The kinds of findings, with their looks.
+var (
+	gpuPeerMissing = catalogue.Kind("gpu-peer-missing", "/sys/module", "peer memory of *")
+	gpuPeerOK      = catalogue.Kind("gpu-peer-ok", "/sys/module", "peer memory of *")
 )
 
 // PCI vendors of GPUs.
@@ -31,7 +38,7 @@ func checkGPUs(f *facts, out *findings) {
 	if len(f.snap.Usable()) == 0 {
 		return
 	}
-	for _, p := range f.host.pciFunctions() {
+	for _, p := range f.pci {
 		loaded := p.vendor == vendorNVIDIA && f.host.sysHas("module/nvidia") ||
 			p.vendor == vendorAMD && f.host.sysHas("module/amdgpu")
 		switch {
@@ -56,39 +63,39 @@ func checkGPUs(f *facts, out *findings) {
 	}
 }
 
-func nvidiaPeer(host *reader, gpus []string) Finding {
+func nvidiaPeer(host *reader, gpus []string) finding.Finding {
 	title := text.Count(len(gpus), "NVIDIA GPU")
 	driver, _ := host.optional("/proc/driver/nvidia/version")
 	switch {
 	case host.sysHas("module/nvidia_peermem"):
-		return found("gpu-peer-ok", OK, title+" with peer memory (nvidia_peermem)")
+		return gpuPeerOK.Found(finding.OK, title+" with peer memory (nvidia_peermem)")
 	case host.sysHas("kernel/mm/memory_peers/nv_mem"), host.sysHas("kernel/mm/memory_peers/nv_mem_nc"):
-		return found("gpu-peer-ok", OK, title+" with peer memory (nv_peer_mem)")
+		return gpuPeerOK.Found(finding.OK, title+" with peer memory (nv_peer_mem)")
 	case strings.Contains(driver, "Open Kernel Module"):
 		return dmaBufPeer(host, gpus, title, "the open kernel module", load("nvidia_peermem")...)
 	}
 	return noPeer(gpus, title, "nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports "+
-		"dma-buf").fix(load("nvidia_peermem")...)
+		"dma-buf").Fix(load("nvidia_peermem")...)
 }
 
-func noPeer(gpus []string, title, reason string) Finding {
-	return found("gpu-peer-missing", Warning, title+" without peer memory").about(gpus...).
-		because("%s. HCAs copy through host memory, at a fraction of the rate", reason)
+func noPeer(gpus []string, title, reason string) finding.Finding {
+	return gpuPeerMissing.Found(finding.Warning, title+" without peer memory").About(gpus...).
+		Because("%s. HCAs copy through host memory, at a fraction of the rate", reason)
 }
 
 // dmaBufPeer checks GPUs whose driver exports dma-buf. An HCA gets host memory by it in a kernel without
 // CONFIG_PCI_P2PDMA: pci_p2pdma_distance of include/linux/pci-p2pdma.h returns -1 then.
-func dmaBufPeer(host *reader, gpus []string, title, driver string, fix ...string) Finding {
+func dmaBufPeer(host *reader, gpus []string, title, driver string, fix ...string) finding.Finding {
 	has, err := host.kernelHas("CONFIG_PCI_P2PDMA")
 	switch {
 	case err != nil:
 		host.addUnseen("peer memory of "+title, err)
-		return Finding{}
+		return finding.Finding{}
 	case !has:
 		return noPeer(gpus, title, "the running kernel is built without CONFIG_PCI_P2PDMA, which dma-buf of "+driver+
-			" needs").fix(fix...)
+			" needs").Fix(fix...)
 	}
-	return found("gpu-peer-ok", OK, title+" with peer memory (dma-buf of "+driver+")")
+	return gpuPeerOK.Found(finding.OK, title+" with peer memory (dma-buf of "+driver+")")
 }
 
 // kernelHas reports whether the running kernel was built with an option of dma-buf for HCAs, which Linux has since 5.12.

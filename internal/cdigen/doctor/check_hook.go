@@ -10,12 +10,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
+)
+
+// The kinds of findings, with their looks.
+var (
+	hookMissing       = catalogue.Kind("hook-missing", hooksRead, specsRead)
+	hookNotExecutable = catalogue.Kind("hook-not-executable", hooksRead, specsRead)
+	hookNoexec        = catalogue.Kind("hook-noexec", hooksRead, mountsRead)
+	hookReplaceable   = catalogue.Kind("hook-replaceable", hooksRead, specsRead)
+	hookArch          = catalogue.Kind("hook-arch", hooksRead, specsRead)
+	hookDynamic       = catalogue.Kind("hook-dynamic", hooksRead, specsRead)
+	hookAbsent        = catalogue.Kind("hook-absent", specsRead)
+	hookOK            = catalogue.Kind("hook-ok", hooksRead, mountsRead)
 )
 
 // hookUse is a hook in a spec.
@@ -69,45 +82,45 @@ func checkHooks(f *facts, out *findings) {
 	}
 	if len(*out) == 0 && len(seen) > 0 {
 		paths := slices.Sorted(maps.Keys(seen))
-		out.add(found("hook-ok", OK,
+		out.add(hookOK.Found(finding.OK,
 			text.Count(len(seen), "hook")+" present and executable: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
 		raises := func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) }
 		if s.valid() && s.spec.Kind == cdi.KindHCA && !slices.ContainsFunc(f.specs.hooks(), raises) {
-			out.add(found("hook-absent", Info, "a spec without the hook that raises locked memory").
-				about(s.path).
-				because("its containers keep the inherited limit of locked memory").
-				fix(s.rewrite()))
+			out.add(hookAbsent.Found(finding.Info, "a spec without the hook that raises locked memory").
+				About(s.path).
+				Because("its containers keep the inherited limit of locked memory").
+				Fix(s.rewrite()))
 		}
 	}
 }
 
 // fault returns the first fault of a hook.
-func (h hookUse) fault(host *reader) Finding {
+func (h hookUse) fault(host *reader) finding.Finding {
 	const consequence = "every container that requests a device of the spec fails to start"
 	about := append([]string{h.path}, h.specs...)
 	info, err := hostfs.Stat(host.Root, h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return found("hook-missing", Error, "the hook of a spec does not exist").about(about...).because("%s", consequence).
-			fix("install -m 0755 RDMA_HOOK "+text.Shell(h.path), h.spec.rewrite())
+		return hookMissing.Found(finding.Error, "the hook of a spec does not exist").About(about...).Because("%s", consequence).
+			Fix("install -m 0755 RDMA_HOOK "+text.Shell(h.path), h.spec.rewrite())
 	case err != nil:
-		host.addUnseen(h.path, err)
-		return Finding{}
+		host.addUnseen("hook "+h.path, err)
+		return finding.Finding{}
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		return found("hook-not-executable", Error, "the hook of a spec is not executable").about(about...).
-			because("its mode is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + text.Shell(h.path))
+		return hookNotExecutable.Found(finding.Error, "the hook of a spec is not executable").About(about...).
+			Because("its mode is %s; %s", info.Mode(), consequence).Fix("chmod 0755 " + text.Shell(h.path))
 	}
 	if mount := host.noexecMount(h.path); mount != "" {
-		return found("hook-noexec", Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
-			because("%s is mounted noexec; %s", mount, consequence).
-			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
+		return hookNoexec.Found(finding.Error, "the hook of a spec is on a file system that is mounted noexec").About(about...).
+			Because("%s is mounted noexec; %s", mount, consequence).
+			Fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
 				"cdi-gen generate --hook-path /usr/bin/rdma-hook --to "+text.Shell(h.spec.path))
 	}
 	weak, err := hostfs.Weaknesses(host.Root, h.path)
 	if err != nil {
-		host.addUnseen(h.path, err)
+		host.addUnseen("hook "+h.path, err)
 	}
 	if len(weak) == 0 {
 		return h.binaryFault(host, about, consequence)
@@ -116,32 +129,32 @@ func (h hookUse) fault(host *reader) Finding {
 	for _, w := range weak {
 		reasons, fixes = append(reasons, w.Path+" "+w.Reason), append(fixes, w.Remedy())
 	}
-	return found("hook-replaceable", Error, "users other than root can replace the hook of a spec").about(about...).
-		because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).fix(fixes...)
+	return hookReplaceable.Found(finding.Error, "users other than root can replace the hook of a spec").About(about...).
+		Because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).Fix(fixes...)
 }
 
 // binaryFault checks the program itself. It does not check scripts.
-func (h hookUse) binaryFault(host *reader, about []string, consequence string) Finding {
+func (h hookUse) binaryFault(host *reader, about []string, consequence string) finding.Finding {
 	data, err := hostfs.ReadFile(host.Root, h.path, maxFile)
 	if err != nil {
-		host.addUnseen(h.path, err)
-		return Finding{}
+		host.addUnseen("hook "+h.path, err)
+		return finding.Finding{}
 	}
 	machine, dynamic, err := rdmacore.ParseProgram(bytes.NewReader(data))
 	if err != nil {
-		return Finding{}
+		return finding.Finding{}
 	}
 	if want, ok := machines[host.Arch]; ok && machine != want {
-		return found("hook-arch", Error, "the hook of a spec is built for another processor").about(about...).
-			because("it is built for %s, this host is %s; %s", machine, want, consequence).
-			fix("install -m 0755 RDMA_HOOK " + text.Shell(h.path)).look("file " + text.Shell(h.path))
+		return hookArch.Found(finding.Error, "the hook of a spec is built for another processor").About(about...).
+			Because("it is built for %s, this host is %s; %s", machine, want, consequence).
+			Fix("install -m 0755 RDMA_HOOK " + text.Shell(h.path)).See("file " + text.Shell(h.path))
 	}
 	if dynamic && h.ours {
-		return found("hook-dynamic", Warning, "the hook of a spec needs shared libraries").about(about...).
-			because("if the host's C library does not fit, the hook and every container with it fails; it also starts slower").
-			fix("CGO_ENABLED=0 go install github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook@latest")
+		return hookDynamic.Found(finding.Warning, "the hook of a spec needs shared libraries").About(about...).
+			Because("if the host's C library does not fit, the hook and every container with it fails; it also starts slower").
+			Fix("CGO_ENABLED=0 go install github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook@latest")
 	}
-	return Finding{}
+	return finding.Finding{}
 }
 
 // machines are the processors that the project builds for.

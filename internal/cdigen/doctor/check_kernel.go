@@ -4,20 +4,36 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	uverbsModule      = catalogue.Kind("uverbs-module", "/sys/class/infiniband_verbs")
+	rdmaCMModule      = catalogue.Kind("rdma-cm-module", "/sys/class/misc")
+	umadModule        = catalogue.Kind("umad-module", "/sys/class/infiniband_mad")
+	modulesOK         = catalogue.Kind("modules-ok", "/sys/class/infiniband_verbs", "/sys/class/misc", "/sys/class/infiniband_mad")
+	hcaUnreadable     = catalogue.Kind("hca-unreadable", classInfiniband)
+	hcaUnusable       = catalogue.Kind("hca-unusable", "/sys/class/infiniband_verbs")
+	vpdUnreadable     = catalogue.Kind("vpd-unreadable", classInfiniband)
+	netnsExclusive    = catalogue.Kind("netns-exclusive", netnsMode)
+	netnsOK           = catalogue.Kind("netns-ok", netnsMode)
+	rdmaCgroupMissing = catalogue.Kind("rdma-cgroup-missing", "/sys/fs/cgroup")
+	rdmaCgroupOK      = catalogue.Kind("rdma-cgroup-ok", "/sys/fs/cgroup")
 )
 
 // checkDrivers finds functions that lost their RDMA device, and hosts without any RDMA device.
 func checkDrivers(f *facts, out *findings) {
 	losses := f.losses()
 	out.add(lossFindings(losses)...)
-	if len(losses) == 0 && len(f.snap.HCAs) == 0 {
+	f.host.sysList("class/infiniband")
+	if len(losses) == 0 && len(f.snap.HCAs) == 0 && !f.host.blind(classInfiniband) {
 		out.add(f.noHCA())
 	}
 	if f.modules.unknown != nil {
@@ -26,10 +42,9 @@ func checkDrivers(f *facts, out *findings) {
 }
 
 // anyNetdev returns a network interface of real hardware, or a placeholder.
-func (r *reader) anyNetdev() string {
-	entries, _ := fs.ReadDir(r.Sys, "class/net")
-	for _, e := range entries {
-		if r.sysHas("class/net/" + e.Name() + "/device") {
+func (f *facts) anyNetdev() string {
+	for _, e := range f.host.sysList("class/net") {
+		if f.host.sysHas("class/net/" + e.Name() + "/device") {
 			return e.Name()
 		}
 	}
@@ -42,33 +57,32 @@ func checkModules(f *facts, out *findings) {
 	if len(f.snap.HCAs) == 0 {
 		return
 	}
-	if !f.host.sysHas("class/infiniband_verbs") {
-		out.add(found("uverbs-module", Error, "the module ib_uverbs is not loaded").
-			because("without it no HCA has a uverbs node, so no program can use an HCA").loading("ib_uverbs", f.modules))
+	if f.host.sysLacks("class/infiniband_verbs") {
+		out.add(f.modules.loading("ib_uverbs", uverbsModule.Found(finding.Error, "the module ib_uverbs is not loaded").
+			Because("without it no HCA has a uverbs node, so no program can use an HCA")))
 	}
-	if f.snap.RDMACM == nil && !f.host.sysHas("class/misc/rdma_cm") { // else checkDevices says what cannot be read
+	if f.snap.RDMACM == nil && f.host.sysLacks("class/misc/rdma_cm") { // else checkDevices says what cannot be read
 		out.add(f.noCM())
 	}
-	if !f.host.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
-		out.add(found("umad-module", Info, "the module ib_umad is not loaded").
-			because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not").
-			loading("ib_umad", f.modules))
+	if f.host.sysLacks("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
+		out.add(f.modules.loading("ib_umad", umadModule.Found(finding.Info, "the module ib_umad is not loaded").
+			Because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not")))
 	}
-	if !slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity != Info }) {
-		out.add(found("modules-ok", OK, "the modules that containers need are loaded"))
+	if !out.troubled() {
+		out.add(modulesOK.Found(finding.OK, "the modules that containers need are loaded"))
 	}
 }
 
-func (f *facts) noCM() Finding {
-	severity, reason := Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail; "+
+func (f *facts) noCM() finding.Finding {
+	severity, reason := finding.Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail; "+
 		"others, such as NCCL and UCX, do without"
 	if slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolIWARP }) {
-		severity, reason = Error, "iWARP has no other way to connect"
+		severity, reason = finding.Error, "iWARP has no other way to connect"
 	} else if !f.needsCM() {
-		severity, reason = Info, "programs do not need it for EFA"
+		severity, reason = finding.Info, "programs do not need it for EFA"
 	}
-	return found("rdma-cm-module", severity, "the module rdma_ucm is not loaded").
-		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).loading("rdma_ucm", f.modules)
+	return f.modules.loading("rdma_ucm", rdmaCMModule.Found(severity, "the module rdma_ucm is not loaded").
+		Because("without it there is no /dev/infiniband/rdma_cm: %s", reason))
 }
 
 // needsCM reports whether programs use rdma_cm for any device of the host.
@@ -77,13 +91,13 @@ func (f *facts) needsCM() bool {
 }
 
 // loading adds the commands that load a module of RDMA, or what to do where the kernel comes without it.
-func (f Finding) loading(module string, m *modules) Finding {
+func (m *modules) loading(module string, f finding.Finding) finding.Finding {
 	if m.unknown != nil || m.rdma[module] {
-		return f.fix(load(module)...)
+		return f.Fix(load(module)...)
 	}
-	f.Reason += ". This kernel comes without it: some distributions have it in a package of its own"
-	return f.fix("apt-get install linux-modules-extra-$(uname -r) || dnf install kernel-modules-extra").
-		look("find /lib/modules/$(uname -r) -name '" + module + ".ko*'")
+	f.Message += ". This kernel comes without it: some distributions have it in a package of its own"
+	return f.Fix("apt-get install linux-modules-extra-$(uname -r) || dnf install kernel-modules-extra").
+		See("find /lib/modules/$(uname -r) -name '" + module + ".ko*'")
 }
 
 // load returns the commands that load a module now and at each boot.
@@ -113,19 +127,19 @@ func checkDevices(f *facts, out *findings) {
 	if len(unreadable) > 0 {
 		unreadable = unique(unreadable)
 		count := text.Count(len(unreadable), "RDMA device")
-		out.add(found("hca-unreadable", Warning, "attributes of "+count+" cannot be read").
-			about(unreadable...).because("%s", text.Some(readErrors, "; ")).
-			look("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
+		out.add(hcaUnreadable.Found(finding.Warning, "attributes of "+count+" cannot be read").
+			About(unreadable...).Because("%s", text.Some(readErrors, "; ")).
+			See("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
-	out.add(foundIn(unusable, "hca-unusable", Info, "RDMA device", " that no container can use").
-		because("%s", text.Some(useErrors, "; ")).
-		look("cdi-gen list"))
-	out.add(foundIn(functionsOf(f.snap.VPDProblems), "vpd-unreadable", Info, "PCI function",
+	out.add(foundIn(unusable, hcaUnusable, finding.Info, "RDMA device", " that no container can use").
+		Because("%s", text.Some(useErrors, "; ")).
+		See("cdi-gen list"))
+	out.add(foundIn(functionsOf(f.snap.VPDProblems), vpdUnreadable, finding.Info, "PCI function",
 		" whose VPD cannot be read").
-		because("only VPD says whether a function manages NVSwitches, and where a card with Data Direct moves data. So this "+
+		Because("only VPD says whether a function manages NVSwitches, and where a card with Data Direct moves data. So this "+
 			"is not known: these count as network HCAs at their own place. Exclude managers by name. %s",
 			text.Some(f.snap.VPDProblems, "; ")).
-		look("dmesg | grep -i vpd"))
+		See("dmesg | grep -i vpd"))
 }
 
 // functionsOf returns the PCI addresses before the problems of a snapshot with VPD.
@@ -143,18 +157,18 @@ func checkNetns(f *facts, out *findings) {
 	const shared = "RDMA devices are shared by all network namespaces"
 	switch {
 	case f.snap.NetnsMode == rdma.NetnsExclusive:
-		out.add(found("netns-exclusive", Error, "RDMA devices are bound to network namespaces (exclusive mode)").
-			because("a container with its own network gets the node but cannot open it: the kernel returns EPERM outside the " +
+		out.add(netnsExclusive.Found(finding.Error, "RDMA devices are bound to network namespaces (exclusive mode)").
+			Because("a container with its own network gets the node but cannot open it: the kernel returns EPERM outside the " +
 				"device's namespace. The fix takes effect with the next boot: the mode cannot change while other namespaces exist").
-			fix("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf"))
+			Fix("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf"))
 	case len(f.snap.HCAs) == 0:
 	case f.snap.NetnsMode == rdma.NetnsUnknown && f.host.before52():
-		out.add(found("netns-ok", OK, shared+" (always before kernel 5.2)"))
+		out.add(netnsOK.Found(finding.OK, shared+" (always before kernel 5.2)"))
 	case f.snap.NetnsMode == rdma.NetnsUnknown:
-		f.host.addUnseen("network namespace mode of RDMA devices",
+		f.host.addUnseen(netnsMode,
 			errors.New("the kernel does not report it in /sys/module/ib_core/parameters/netns_mode"))
 	default:
-		out.add(found("netns-ok", OK, shared))
+		out.add(netnsOK.Found(finding.OK, shared))
 	}
 }
 
@@ -179,14 +193,15 @@ func checkRDMACgroup(f *facts, out *findings) {
 	controllers := strings.Fields(f.host.sysRead(cgroupV2) + " " + f.host.sysRead(cgroupHybrid))
 	switch {
 	case slices.Contains(controllers, "rdma"):
-		out.add(found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v2)"))
+		out.add(rdmaCgroupOK.Found(finding.OK, "the rdma cgroup controller is available (cgroup v2)"))
 	case f.host.sysHas(cgroupV1):
-		out.add(found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v1)"))
+		out.add(rdmaCgroupOK.Found(finding.OK, "the rdma cgroup controller is available (cgroup v1)"))
+	case f.host.blind("/sys/fs/cgroup"):
 	case len(controllers) == 0 && !f.host.sysHas("fs/cgroup/cpu") && !f.host.sysHas("fs/cgroup/memory"):
 		// no cgroup file system can be seen here
 	default:
-		out.add(found("rdma-cgroup-missing", Info, "the rdma cgroup controller is not available").
-			because("limits on the handles and objects of a container have no effect; nothing else depends on it").
-			look("grep CGROUP_RDMA /boot/config-$(uname -r); cat /proc/cgroups"))
+		out.add(rdmaCgroupMissing.Found(finding.Info, "the rdma cgroup controller is not available").
+			Because("limits on the handles and objects of a container have no effect; nothing else depends on it").
+			See("grep CGROUP_RDMA /boot/config-$(uname -r); cat /proc/cgroups"))
 	}
 }

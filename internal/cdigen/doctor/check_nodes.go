@@ -11,10 +11,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	nodeMissing     = catalogue.Kind("node-missing", deviceNodes)
+	nodeWrongDevice = catalogue.Kind("node-wrong-device", deviceNodes)
+	nodeMode        = catalogue.Kind("node-mode", deviceNodes)
+	nodeStale       = catalogue.Kind("node-stale", "/dev/infiniband", "/sys/class/infiniband_verbs")
+	nodesOK         = catalogue.Kind("nodes-ok", deviceNodes)
+	psmNode         = catalogue.Kind("psm-node", "/sys/class/hfi1_user", specsRead)
 )
 
 // nodesOf lists the device nodes of an HCA.
@@ -33,7 +44,7 @@ type nodeState struct {
 // checkNodes compares /dev/infiniband with sysfs.
 func checkNodes(f *facts, out *findings) {
 	if !hostfs.HasDev(f.host.Root) {
-		f.host.addUnseen("device nodes", errors.New("the host's /dev is not below the host root"))
+		f.host.addUnseen("/dev", errors.New("it is not below the host root"))
 		return
 	}
 	var nodes []rdma.Node // of the kernel
@@ -50,29 +61,29 @@ func checkNodes(f *facts, out *findings) {
 		s.check(f.host, n)
 	}
 	stale := staleNodes(f.host, known)
-	out.add(foundIn(s.missing, "node-missing", Error, "node", " of the kernel missing in /dev/infiniband").
-		because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
-		fix(trigger))
-	out.add(foundIn(s.missingMAD, "node-missing", Warning, "management node", " of the kernel missing in /dev/infiniband").
-		because("fabric tools cannot use these ports; applications can").
-		fix(trigger))
-	out.add(foundIn(s.wrong, "node-wrong-device", Error, "node", " in /dev/infiniband with the wrong device number").
-		because("libibverbs compares the number, waits five seconds and gives up; a container gets another device, or " +
+	out.add(foundIn(s.missing, nodeMissing, finding.Error, "node", " of the kernel missing in /dev/infiniband").
+		Because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
+		Fix(trigger))
+	out.add(foundIn(s.missingMAD, nodeMissing, finding.Warning, "management node", " of the kernel missing in /dev/infiniband").
+		Because("fabric tools cannot use these ports; applications can").
+		Fix(trigger))
+	out.add(foundIn(s.wrong, nodeWrongDevice, finding.Error, "node", " in /dev/infiniband with the wrong device number").
+		Because("libibverbs compares the number, waits five seconds and gives up; a container gets another device, or " +
 			"none. Nodes that were copied or made by hand become stale when a driver is reloaded").
-		fix("rm " + pathsOf(s.wrong) + " && " + trigger))
-	out.add(foundIn(s.closed, "node-mode", Warning, "node", " not open to every user").
-		because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless " +
+		Fix("rm " + pathsOf(s.wrong) + " && " + trigger))
+	out.add(foundIn(s.closed, nodeMode, finding.Warning, "node", " not open to every user").
+		Because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless " +
 			"containers, which get it with this mode").
-		fix("chmod 0666 " + pathsOf(s.closed)).look("grep -r infiniband /etc/udev/rules.d"))
-	out.add(foundIn(s.closedDirs, "node-mode", Warning, "directory", " of nodes not open to every user").
-		because("users other than root cannot open nodes below it, nor can rootless containers").
-		fix("chmod 0755 " + pathsOf(s.closedDirs)))
-	out.add(foundIn(stale, "node-stale", Warning, "node", " in /dev/infiniband without a device").
-		because("the kernel has no device of that name; a container with the node cannot open it, or opens another device " +
+		Fix("chmod 0666 " + pathsOf(s.closed)).See("grep -r infiniband /etc/udev/rules.d"))
+	out.add(foundIn(s.closedDirs, nodeMode, finding.Warning, "directory", " of nodes not open to every user").
+		Because("users other than root cannot open nodes below it, nor can rootless containers").
+		Fix("chmod 0755 " + pathsOf(s.closedDirs)))
+	out.add(foundIn(stale, nodeStale, finding.Warning, "node", " in /dev/infiniband without a device").
+		Because("the kernel has no device of that name; a container with the node cannot open it, or opens another device " +
 			"that has its number").
-		fix("rm " + text.Shells(stale...)))
+		Fix("rm " + text.Shells(stale...)))
 	if len(*out) == 0 && len(nodes) > 0 {
-		out.add(found("nodes-ok", OK, text.Count(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
+		out.add(nodesOK.Found(finding.OK, text.Count(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
 	}
 }
 
@@ -89,17 +100,16 @@ func checkPSM(f *facts, out *findings) {
 		}
 	}
 	var nodes []string
-	entries, _ := fs.ReadDir(f.host.Sys, "class/hfi1_user") // only the driver hfi1 has it
-	for _, e := range entries {
+	for _, e := range f.host.sysList("class/hfi1_user") { // only the driver hfi1 has it
 		if node := "/dev/" + e.Name(); !given[node] {
 			nodes = append(nodes, node)
 		}
 	}
 	if len(nodes) > 0 {
-		out.add(foundIn(nodes, "psm-node", Info, "node", " of an Omni-Path HCA in no spec").
-			because("PSM2 and OPX, which MPI uses on Omni-Path, open this node. Without it, programs use verbs, which are " +
+		out.add(foundIn(nodes, psmNode, finding.Info, "node", " of an Omni-Path HCA in no spec").
+			Because("PSM2 and OPX, which MPI uses on Omni-Path, open this node. Without it, programs use verbs, which are " +
 				"slower. Limits do not bound what a container holds of it").
-			fix("cdi-gen generate --nodes verbs,cm,psm --to " + cdi.StaticDir))
+			Fix("cdi-gen generate --nodes verbs,cm,psm --to " + cdi.StaticDir))
 	}
 }
 
@@ -161,14 +171,11 @@ func staleNodes(host *reader, known map[string]bool) []string {
 	for _, e := range host.list(rdma.DevDir) {
 		class := strings.TrimRight(e.Name(), "0123456789")
 		ours := slices.Contains([]string{"uverbs", "umad", "issm", "rdma_cm"}, class)
-		if ours && !known[e.Name()] && !host.sysHasNode(e.Name()) {
+		// The snapshot omits nodes that it could not read completely.
+		gone := host.sysLacks("class/infiniband_verbs/"+e.Name()) && host.sysLacks("class/infiniband_mad/"+e.Name())
+		if ours && !known[e.Name()] && gone {
 			stale = append(stale, path.Join(rdma.DevDir, e.Name()))
 		}
 	}
 	return stale
-}
-
-// sysHasNode reports whether sysfs has a node. The snapshot omits nodes that it could not read completely.
-func (r *reader) sysHasNode(name string) bool {
-	return r.sysHas("class/infiniband_verbs/"+name) || r.sysHas("class/infiniband_mad/"+name)
 }

@@ -10,8 +10,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	noActivePort = catalogue.Kind("no-active-port", portState)
+	portDown     = catalogue.Kind("port-down", portState, "/sys/class/net/*/flags")
+	portInit     = catalogue.Kind("port-init", portState)
+	portsOK      = catalogue.Kind("ports-ok", portState)
+	guidZero     = catalogue.Kind("guid-zero", "/sys/class/infiniband/*/node_guid")
+	roceNoGID    = catalogue.Kind("roce-no-gid", portAddresses, "addresses (GIDs) of *")
+	roceGIDsOK   = catalogue.Kind("roce-gids-ok", portAddresses, "addresses (GIDs) of *")
 )
 
 // portRef is a port with its HCA.
@@ -70,33 +82,33 @@ func checkPorts(f *facts, out *findings) {
 	}
 	unknown := f.unknownPorts()
 	if len(ports) > 0 && active == 0 && !unknown {
-		out.add(found("no-active-port", Error, "no port of this host is ACTIVE").
-			because("no RDMA traffic leaves this host").
-			look("cdi-gen list", "rdma link"))
+		out.add(noActivePort.Found(finding.Error, "no port of this host is ACTIVE").
+			Because("no RDMA traffic leaves this host").
+			See("cdi-gen list", "rdma link"))
 	}
 	for _, cause := range slices.SortedFunc(maps.Keys(down), downCause.compare) {
 		first := down[cause][0]
-		out.add(foundIn(texts(down[cause]), "port-down", Warning, "port",
+		out.add(foundIn(texts(down[cause]), portDown, finding.Warning, "port",
 			" down ("+cmp.Or(cause.phys, "physical state unknown")+")").
-			because("%s", cause.reason).fix(strings.ReplaceAll(cause.fix, "NETDEV", text.Shell(first.port.Netdev))).
-			look(strings.ReplaceAll(cause.look, "NETDEV", text.Shell(first.port.Netdev)),
+			Because("%s", cause.reason).Fix(strings.ReplaceAll(cause.fix, "NETDEV", text.Shell(first.port.Netdev))).
+			See(strings.ReplaceAll(cause.look, "NETDEV", text.Shell(first.port.Netdev)),
 				"rdma link show "+text.Shell(first.String())))
 	}
 	const notActive = " that no subnet manager has made ACTIVE"
 	if len(starting) > 0 {
-		out.add(foundIn(texts(starting), "port-init", Warning, "port", notActive).
-			because("the link is up, and the port has no address (LID) yet: no subnet manager runs, does not reach it or "+
+		out.add(foundIn(texts(starting), portInit, finding.Warning, "port", notActive).
+			Because("the link is up, and the port has no address (LID) yet: no subnet manager runs, does not reach it or "+
 				"does not know it; a VF without a GUID stays in this state").
-			look("sminfo -C "+text.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
+			See("sminfo -C "+text.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
 	if len(vfs) > 0 {
-		out.add(foundIn(texts(vfs), "port-init", Warning, "VF port", notActive).
-			because("its PF's port is ACTIVE, so the fabric has a subnet manager: the VF has no GUID, its state does not " +
+		out.add(foundIn(texts(vfs), portInit, finding.Warning, "VF port", notActive).
+			Because("its PF's port is ACTIVE, so the fabric has a subnet manager: the VF has no GUID, its state does not " +
 				"follow the PF's, or the subnet manager does not serve VFs (opensm: virt_enabled 2)").
-			fix(f.guidCommands(vfs[0].hca)...).look("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
+			Fix(f.guidCommands(vfs[0].hca)...).See("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
 	}
 	if len(ports) > 0 && active == len(ports) && !unknown {
-		out.add(found("ports-ok", OK, text.Count(len(ports), "port")+" ACTIVE"))
+		out.add(portsOK.Found(finding.OK, text.Count(len(ports), "port")+" ACTIVE"))
 	}
 }
 
@@ -160,10 +172,10 @@ func checkGUIDs(f *facts, out *findings) {
 		}
 	}
 	if len(zero) > 0 {
-		out.add(foundIn(names, "guid-zero", Warning, "HCA", " without a node GUID").
-			because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
+		out.add(foundIn(names, guidZero, finding.Warning, "HCA", " without a node GUID").
+			Because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
 				"stays down, and rdma_cm does not work on RoCE").
-			fix(f.guidCommands(zero[0])...).look("ibstat " + text.Shell(names[0])))
+			Fix(f.guidCommands(zero[0])...).See("ibstat " + text.Shell(names[0])))
 	}
 }
 
@@ -214,25 +226,25 @@ func checkRoCEGIDs(f *facts, out *findings) {
 	}
 	const noGID = " without an assigned RoCE v2 address"
 	if len(local) > 0 {
-		out.add(foundIn(texts(local), "roce-no-gid", Warning, "RoCE port", noGID).
-			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has none " +
+		out.add(foundIn(texts(local), roceNoGID, finding.Warning, "RoCE port", noGID).
+			Because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has none " +
 				"but the kernel's own (fe80::). A container with its own network needs an interface on the same port").
-			fix("ip address add ADDRESS/PREFIX dev " + text.Shell(cmp.Or(local[0].port.Netdev, "NETDEV"))))
+			Fix("ip address add ADDRESS/PREFIX dev " + text.Shell(cmp.Or(local[0].port.Netdev, "NETDEV"))))
 	}
 	if len(old) > 0 {
-		out.add(foundIn(texts(old), "roce-no-gid", Warning, "RoCE port", noGID).
-			because("its addresses (GIDs) are of RoCE v1 only, which no router forwards: the card or its driver is set to it").
-			look("grep . " + text.Shell("/sys/class/infiniband/"+old[0].hca.IBDev+"/ports/"+
+		out.add(foundIn(texts(old), roceNoGID, finding.Warning, "RoCE port", noGID).
+			Because("its addresses (GIDs) are of RoCE v1 only, which no router forwards: the card or its driver is set to it").
+			See("grep . " + text.Shell("/sys/class/infiniband/"+old[0].hca.IBDev+"/ports/"+
 				strconv.Itoa(old[0].port.Number)+"/gid_attrs/types/0") + "; modinfo -p mlx4_core | grep roce_mode"))
 	}
 	if len(hidden) > 0 {
-		out.add(foundIn(texts(hidden), "roce-no-gid", Warning, "RoCE port", noGID).
-			because("it has no address (GID) at all, and none of the network interfaces here is its own: it may be in the " +
+		out.add(foundIn(texts(hidden), roceNoGID, finding.Warning, "RoCE port", noGID).
+			Because("it has no address (GID) at all, and none of the network interfaces here is its own: it may be in the " +
 				"network namespace of a container").
-			look("rdma link show " + text.Shell(hidden[0].String())))
+			See("rdma link show " + text.Shell(hidden[0].String())))
 	}
 	if seen > 0 && len(local)+len(old)+len(hidden) == 0 {
-		out.add(found("roce-gids-ok", OK, text.Count(seen, "RoCE port")+" with an assigned RoCE v2 address"))
+		out.add(roceGIDsOK.Found(finding.OK, text.Count(seen, "RoCE port")+" with an assigned RoCE v2 address"))
 	}
 }
 

@@ -9,9 +9,18 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	madNodeOpen  = catalogue.Kind("mad-node-open", deviceNodes)
+	specGivesMAD = catalogue.Kind("spec-gives-mad", specsRead)
+	specGivesAll = catalogue.Kind("spec-gives-all", specsRead)
+	privilegeOK  = catalogue.Kind("privilege-ok", deviceNodes, specsRead)
 )
 
 // checkMADNodes checks who can use the management interface of the fabric.
@@ -27,15 +36,15 @@ func checkMADNodes(f *facts, out *findings) {
 			}
 		}
 	}
-	out.add(foundIn(open, "mad-node-open", Warning, "management node", " open to users other than root").
-		because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. " +
+	out.add(foundIn(open, madNodeOpen, finding.Warning, "management node", " open to users other than root").
+		Because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. " +
 			"The kernel's default mode is 0600").
-		fix("chmod 0600 " + pathsOf(open)).look("grep -rE 'umad|issm|infiniband' /etc/udev/rules.d"))
+		Fix("chmod 0600 " + pathsOf(open)).See("grep -rE 'umad|issm|infiniband' /etc/udev/rules.d"))
 	for _, s := range f.specs.rdma() {
 		specPrivilege(s, out)
 	}
-	if len(*out) == 0 && len(f.snap.HCAs) > 0 && hostfs.HasDev(f.host.Root) && f.whole {
-		out.add(found("privilege-ok", OK, "the fabric's management nodes are closed to containers"))
+	if len(*out) == 0 && len(f.snap.HCAs) > 0 {
+		out.add(privilegeOK.Found(finding.OK, "the fabric's management nodes are closed to containers"))
 	}
 }
 
@@ -59,17 +68,17 @@ func specPrivilege(s specFile, out *findings) {
 		}
 	}
 	if all {
-		out.add(found("spec-gives-all", Warning, "a spec gives containers all of "+rdma.DevDir).
-			about(s.path).
-			because("a container gets every HCA and the nodes that manage the fabric").
-			fix(s.rewrite()))
+		out.add(specGivesAll.Found(finding.Warning, "a spec gives containers all of "+rdma.DevDir).
+			About(s.path).
+			Because("a container gets every HCA and the nodes that manage the fabric").
+			Fix(s.rewrite()))
 	}
 	const reason = "a container with umad or issm can read and change the fabric; " +
 		"the runtime gives the node to the container's user, whatever its mode on the host"
-	out.add(foundIn(wide, "spec-gives-mad", Warning, "CDI device", " with management nodes").
-		about(append([]string{s.path}, wide...)...).because("%s", reason).fix(s.rewrite()))
-	out.add(foundIn(named, "spec-gives-mad", Info, "CDI device", " with management nodes, as the name says").
-		about(append([]string{s.path}, named...)...).because("%s", reason).look("cdi-gen list"))
+	out.add(foundIn(wide, specGivesMAD, finding.Warning, "CDI device", " with management nodes").
+		About(append([]string{s.path}, wide...)...).Because("%s", reason).Fix(s.rewrite()))
+	out.add(foundIn(named, specGivesMAD, finding.Info, "CDI device", " with management nodes, as the name says").
+		About(append([]string{s.path}, named...)...).Because("%s", reason).See("cdi-gen list"))
 }
 
 // saysMAD reports whether a device's name indicates management nodes. A claim counts too, because an administrator

@@ -5,8 +5,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	rdmamapDiffers = catalogue.Kind("rdmamap-differs", "rdmamap*")
+	rdmamapAgrees  = catalogue.Kind("rdmamap-agrees", "rdmamap*")
 )
 
 // toCompare returns how many of n devices doctor compares: all of up to 64 devices, fewer of more, but at least 8.
@@ -42,11 +49,11 @@ func checkSecondOpinion(f *facts, out *findings) {
 	}
 	switch {
 	case len(differences) > 0:
-		out.add(found("rdmamap-differs", Warning, "rdmamap finds other devices or nodes than cdi-gen").
-			because("%s. Device plugins that use rdmamap give containers other devices", text.Some(differences, "; ")).
-			look("cdi-gen list -o json"))
+		out.add(rdmamapDiffers.Found(finding.Warning, "rdmamap finds other devices or nodes than cdi-gen").
+			Because("%s. Device plugins that use rdmamap give containers other devices", text.Some(differences, "; ")).
+			See("cdi-gen list -o json"))
 	case len(ours) > 0:
-		out.add(found("rdmamap-agrees", OK, "rdmamap finds the same "+text.Count(len(ours), "device")+" and nodes"))
+		out.add(rdmamapAgrees.Found(finding.OK, "rdmamap finds the same "+text.Count(len(ours), "device")+" and nodes"))
 	}
 }
 

@@ -12,12 +12,29 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	specDir         = catalogue.Kind("spec-dir", specsRead)
+	specInvalid     = catalogue.Kind("spec-invalid", specsRead)
+	specTwins       = catalogue.Kind("spec-twins", specsRead)
+	specConflict    = catalogue.Kind("spec-conflict", specsRead)
+	specStale       = catalogue.Kind("spec-stale", specsRead, deviceNodes)
+	specWrongDevice = catalogue.Kind("spec-wrong-device", specsRead, deviceNodes)
+	specNone        = catalogue.Kind("spec-none", specsRead)
+	specIncomplete  = catalogue.Kind("spec-incomplete", specsRead)
+	specExtension   = catalogue.Kind("spec-extension", specsRead)
+	specMode        = catalogue.Kind("spec-mode", specsRead)
+	specShadowed    = catalogue.Kind("spec-shadowed", specsRead)
+	specsOK         = catalogue.Kind("specs-ok", specsRead, deviceNodes, "slots of *")
 )
 
 // checkSpecs checks the spec directories. Specs are ok only without errors and warnings, and if they say for which HCAs
@@ -28,13 +45,8 @@ func checkSpecs(f *facts, out *findings) {
 	checkConflicts(f, out)
 	checkShadowed(f, out)
 	checkSpecNodes(f, out)
-	known := checkPurposes(f, out) && f.whole
-	var coverage findings
-	checkCoverage(f, &coverage)
-	if !known || slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
-		coverage = slices.DeleteFunc(coverage, func(f Finding) bool { return f.ID == "specs-ok" })
-	}
-	out.add(coverage...)
+	checkPurposes(f, out)
+	checkCoverage(f, out)
 }
 
 // checkSpecDirs finds a link or a file in the place of a directory of specs. Without known runtimes, all of them count.
@@ -53,18 +65,18 @@ func checkSpecDirs(f *facts, out *findings) {
 		if dir.State != runtimes.DirLink && dir.State != runtimes.DirOther || follows(dir) {
 			continue
 		}
-		finding := found("spec-dir", Warning, "a file where the directory of specs should be").about(dir.Path).
-			because("runtimes read no specs there; those with a CDI library from %s on read no other directory either",
+		dirFault := specDir.Found(finding.Warning, "a file where the directory of specs should be").About(dir.Path).
+			Because("runtimes read no specs there; those with a CDI library from %s on read no other directory either",
 				runtimes.FollowsLink)
 		if dir.State == runtimes.DirLink {
-			finding = found("spec-dir", Warning, "a directory of specs that is a symbolic link").about(dir.Path).
-				because("runtimes with a CDI library before %s do not follow it: devices of its specs are unresolvable",
+			dirFault = specDir.Found(finding.Warning, "a directory of specs that is a symbolic link").About(dir.Path).
+				Because("runtimes with a CDI library before %s do not follow it: devices of its specs are unresolvable",
 					runtimes.FollowsLink)
 		}
 		if slices.ContainsFunc(f.specs.rdma(), func(s specFile) bool { return s.dir == dir.Path }) {
-			finding.Severity = Error
+			dirFault.Severity = finding.Error
 		}
-		out.add(finding.fix(replaceDir(dir)...))
+		out.add(dirFault.Fix(replaceDir(dir)...))
 	}
 }
 
@@ -72,9 +84,9 @@ func checkSpecDirs(f *facts, out *findings) {
 func checkSpecFiles(f *facts, out *findings) {
 	for _, s := range f.specs {
 		if s.ignored {
-			out.add(found("spec-extension", Warning, "a spec with an extension that no runtime reads").
-				about(s.path).because("runtimes read only files that end in .json or .yaml").
-				fix("mv " + text.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
+			out.add(specExtension.Found(finding.Warning, "a spec with an extension that no runtime reads").
+				About(s.path).Because("runtimes read only files that end in .json or .yaml").
+				Fix("mv " + text.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
 			continue
 		}
 		if s.err != nil {
@@ -88,21 +100,21 @@ func checkSpecFiles(f *facts, out *findings) {
 		if mode.IsDir() {
 			what, subjects, right = "a spec below a directory", append(subjects, closed), "0755"
 		}
-		out.add(found("spec-mode", Warning, fmt.Sprintf("%s with mode %04o", what, mode.Perm())).about(subjects...).
-			because("rootless podman cannot read the file: it reports that the device is unresolvable").
-			fix("chmod " + right + " " + text.Shell(closed)))
+		out.add(specMode.Found(finding.Warning, fmt.Sprintf("%s with mode %04o", what, mode.Perm())).About(subjects...).
+			Because("rootless podman cannot read the file: it reports that the device is unresolvable").
+			Fix("chmod " + right + " " + text.Shell(closed)))
 	}
 }
 
-func invalid(s specFile) Finding {
-	f := found("spec-invalid", Warning, "an invalid spec").about(s.path).because("%s", text.Foreign(s.err.Error())).
-		look("cdi-gen validate " + text.Shell(s.path))
+func invalid(s specFile) finding.Finding {
+	f := specInvalid.Found(finding.Warning, "an invalid spec").About(s.path).Because("%s", text.Foreign(s.err.Error())).
+		See("cdi-gen validate " + text.Shell(s.path))
 	if s.rdma {
-		f.Severity = Error
-		f = f.fix(s.rewrite())
+		f.Severity = finding.Error
+		f = f.Fix(s.rewrite())
 	}
 	if errors.Is(s.err, cdi.ErrPanics) { // it takes all devices along
-		f.Severity = Error
+		f.Severity = finding.Error
 	}
 	return f
 }
@@ -140,24 +152,24 @@ func checkConflicts(f *facts, out *findings) {
 }
 
 // conflict returns the finding for devices that several files of one directory define.
-func conflict(files []specFile, devices []string) Finding {
+func conflict(files []specFile, devices []string) finding.Finding {
 	paths := texts(files)
 	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
 	count := text.Count(len(devices), "device")
-	f := found("spec-conflict", Warning, fmt.Sprintf("%s in %d files of one directory", count, len(files)))
+	f := specConflict.Found(finding.Warning, fmt.Sprintf("%s in %d files of one directory", count, len(files)))
 	remedy := "rm " + text.Shell(paths[len(paths)-1])
 	if len(files) == 2 && stem(paths[0]) == stem(paths[1]) {
-		f = found("spec-twins", Error, count+" both in a .json and a .yaml file")
+		f = specTwins.Found(finding.Error, count+" both in a .json and a .yaml file")
 		if files[0].spec.Kind == cdi.KindHCA {
 			remedy = files[1].rewrite() // it removes the twin
 		}
 	}
 	if slices.ContainsFunc(files, func(s specFile) bool { return s.rdma }) {
-		f.Severity = Error
+		f.Severity = finding.Error
 	}
-	return f.about(paths...).
-		because("runtimes refuse a device that two files of one directory define: %s", text.Some(devices, ", ")).
-		fix(remedy)
+	return f.About(paths...).
+		Because("runtimes refuse a device that two files of one directory define: %s", text.Some(devices, ", ")).
+		Fix(remedy)
 }
 
 // checkShadowed finds devices that both directories define. Other directories are read by one runtime only.
@@ -171,10 +183,10 @@ func checkShadowed(f *facts, out *findings) {
 		}
 	}
 	paths = unique(paths)
-	out.add(foundIn(devices, "spec-shadowed", Info, "device", " both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
-		about(paths...).
-		because("runtimes use the definition in %s: %s", cdi.DynamicDir, text.Some(devices, ", ")).
-		look("diff " + text.Shells(paths...)))
+	out.add(foundIn(devices, specShadowed, finding.Info, "device", " both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
+		About(paths...).
+		Because("runtimes use the definition in %s: %s", cdi.DynamicDir, text.Some(devices, ", ")).
+		See("diff " + text.Shells(paths...)))
 }
 
 // checkSpecNodes compares the nodes in specs with the nodes of the host.
@@ -195,25 +207,23 @@ func checkSpecNodes(f *facts, out *findings) {
 		}
 		const absent = " that this host does not have"
 		if gone = unique(gone); len(gone) > 0 {
-			out.add(found("spec-stale", Error, "a spec with "+text.Count(len(gone), "node")+absent).
-				about(append([]string{s.path}, gone...)...).
-				because("devices have changed since the spec was written; a container that requests a missing one does not start").
-				fix(s.rewrite()))
+			out.add(specStale.Found(finding.Error, "a spec with "+text.Count(len(gone), "node")+absent).
+				About(append([]string{s.path}, gone...)...).
+				Because("devices have changed since the spec was written; a container that requests a missing one does not start").
+				Fix(s.rewrite()))
 		}
 		if pinned = unique(pinned); len(pinned) > 0 {
-			out.add(found("spec-wrong-device", Error, "a spec with "+text.Count(len(pinned), "device number")+absent).
-				about(append([]string{s.path}, pinned...)...).
-				because("a runtime creates the node with the number in the spec and does not compare it with the host: " +
+			out.add(specWrongDevice.Found(finding.Error, "a spec with "+text.Count(len(pinned), "device number")+absent).
+				About(append([]string{s.path}, pinned...)...).
+				Because("a runtime creates the node with the number in the spec and does not compare it with the host: " +
 					"the container gets another device, or none").
-				fix(s.rewrite()))
+				Fix(s.rewrite()))
 		}
 	}
 }
 
-// checkPurposes compares the HCAs for which the devices of specs are with the host. It reports whether that could be
-// compared for all of them.
-func checkPurposes(f *facts, out *findings) (known bool) {
-	known = true
+// checkPurposes compares the HCAs for which the devices of specs are with the host.
+func checkPurposes(f *facts, out *findings) {
 	slots := cdi.NewSlots(f.snap)
 	for _, s := range f.specs.rdma() {
 		var reasons, devices, unknown []string
@@ -228,18 +238,16 @@ func checkPurposes(f *facts, out *findings) (known bool) {
 			}
 		}
 		if len(unknown) > 0 {
-			known = false
-			f.host.addUnseen(s.path, fmt.Errorf("for which HCA these devices are: %s; a spec that cdi-gen or the driver "+
+			f.host.addUnseen("slots of "+s.path, fmt.Errorf("for which HCA these devices are: %s; a spec that cdi-gen or the driver "+
 				"writes now says it", text.Some(unknown, ", ")))
 		}
 		if len(devices) > 0 {
-			out.add(found("spec-wrong-device", Error, "a spec with "+text.Count(len(devices), "device")+" that would give "+
-				"another HCA, or none").about(append([]string{s.path}, devices...)...).
-				because("HCAs were renamed, moved or removed since the spec was written: %s", text.Some(unique(reasons), "; ")).
-				fix(s.rewrite()))
+			out.add(specWrongDevice.Found(finding.Error, "a spec with "+text.Count(len(devices), "device")+" that would give "+
+				"another HCA, or none").About(append([]string{s.path}, devices...)...).
+				Because("HCAs were renamed, moved or removed since the spec was written: %s", text.Some(unique(reasons), "; ")).
+				Fix(s.rewrite()))
 		}
 	}
-	return known
 }
 
 const missingNode = "missing"
@@ -277,17 +285,17 @@ func checkCoverage(f *facts, out *findings) {
 	}
 	devices := text.Count(len(usable), "device")
 	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
-		if _, err := hostfs.Stat(f.host.Root, driverDir); err == nil {
-			out.add(found("specs-ok", OK, "the Kubernetes driver's directory is here: a running driver writes a spec for each claim"))
-			return
+		_, err := hostfs.Stat(f.host.Root, driverDir)
+		switch {
+		case err == nil && !out.troubled():
+			out.add(specsOK.Found(finding.OK,
+				"the Kubernetes driver's directory is here: a running driver writes a spec for each claim"))
+		case err != nil && !f.host.blind(specsRead): // else it may be in what could not be read
+			out.add(specNone.Found(finding.Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
+				" of this host").
+				Because("containers cannot request a device by name").
+				Fix("cdi-gen generate --to " + cdi.StaticDir))
 		}
-		if !f.whole {
-			return // it may be in what could not be read
-		}
-		out.add(found("spec-none", Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
-			" of this host").
-			because("containers cannot request a device by name").
-			fix("cdi-gen generate --to " + cdi.StaticDir))
 		return
 	}
 	files, given, whole := f.specs.given()
@@ -305,27 +313,27 @@ func checkCoverage(f *facts, out *findings) {
 		}
 	}
 	if len(nodeless) > 0 && !whole {
-		out.add(found("spec-stale", Warning, text.Count(len(nodeless), "RDMA device")+
-			" of this host in no spec, whose nodes are missing").about(nodeless...).
-			because("cdi-gen leaves out what %s lacks; see node-missing, then write the spec again", rdma.DevDir).
-			fix("cdi-gen generate --to " + cdi.StaticDir))
+		out.add(specStale.Found(finding.Warning, text.Count(len(nodeless), "RDMA device")+
+			" of this host in no spec, whose nodes are missing").About(nodeless...).
+			Because("cdi-gen leaves out what %s lacks; see node-missing, then write the spec again", rdma.DevDir).
+			Fix("cdi-gen generate --to " + cdi.StaticDir))
 	}
 	if len(left) > 0 && !whole {
-		out.add(incomplete(text.Count(len(left), "RDMA device") + " of this host in no spec").about(left...).
-			because("devices were added since the spec was written, or it was written for some of them"))
+		out.add(incomplete(text.Count(len(left), "RDMA device") + " of this host in no spec").About(left...).
+			Because("devices were added since the spec was written, or it was written for some of them"))
 	}
 	if cm := f.snap.RDMACM; cm != nil && !given[cm.Path()] && !whole && f.needsCM() {
-		out.add(incomplete("rdma_cm in no spec").about(cm.Path()).
-			because("rdma_ucm was loaded since the spec was written, or it was written without cm: in containers, programs " +
+		out.add(incomplete("rdma_cm in no spec").About(cm.Path()).
+			Because("rdma_ucm was loaded since the spec was written, or it was written without cm: in containers, programs " +
 				"that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))
 	}
-	if len(*out) == 0 {
-		out.add(found("specs-ok", OK, text.Count(files, "RDMA spec")+", for all "+devices+" of this host"))
+	if !out.troubled() {
+		out.add(specsOK.Found(finding.OK, text.Count(files, "RDMA spec")+", for all "+devices+" of this host"))
 	}
 }
 
-func incomplete(title string) Finding {
-	return found("spec-incomplete", Warning, title).fix("cdi-gen generate --to " + cdi.StaticDir)
+func incomplete(title string) finding.Finding {
+	return specIncomplete.Found(finding.Warning, title).Fix("cdi-gen generate --to " + cdi.StaticDir)
 }
 
 // given counts the specs that are for the host and not for a claim, and returns the nodes that they give. whole reports

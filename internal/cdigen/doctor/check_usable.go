@@ -8,10 +8,17 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of findings, with their looks.
+var (
+	containerUnusable = catalogue.Kind("container-unusable", containersRead, hookReports)
+	containerOK       = catalogue.Kind("container-ok", containersRead, hookReports)
 )
 
 // checkUsable reports what containers cannot use of their HCAs: the one that the host asks for, or all that run and the
@@ -31,7 +38,7 @@ func checkUsable(f *facts, out *findings) {
 // look is what was found of a container.
 type look struct {
 	id     string // the part that runtimes show
-	checks []record.Check
+	checks []finding.Finding
 	intro  string // who says it, if it was not this program
 }
 
@@ -78,8 +85,8 @@ func lookIntoContainers(ctx context.Context, host *reader, snap *rdma.Snapshot, 
 		case len(a.Checks) > 0 && (asked || !a.AllDevices):
 			out = append(out, look{id: short(running[i].ID), checks: a.Checks})
 			for _, c := range a.Checks {
-				if c.Result == record.NotChecked {
-					host.addUnseen(string(c.Kind)+" in container "+short(running[i].ID), errors.New(c.Message))
+				if c.Severity == finding.NotSeen {
+					host.addUnseen(c.ID+" in container "+short(running[i].ID), errors.New(c.Message))
 				}
 			}
 		}
@@ -112,11 +119,11 @@ func isEnded(err error) bool {
 
 // unusableFixes and unusableLooks are commands on the host.
 var (
-	unusableFixes = map[record.Kind]string{
+	unusableFixes = map[string]string{
 		record.Provider:   "cdi-gen generate --userspace host --to /etc/cdi",
 		record.Permission: "chmod 0666 /dev/infiniband/uverbs*",
 	}
-	unusableLooks = map[record.Kind]string{
+	unusableLooks = map[string]string{
 		record.Memlock:   "podman inspect --format '{{.HostConfig.Ulimits}}' CONTAINER",
 		record.Variables: "podman inspect --format '{{.Config.Env}}' CONTAINER",
 	}
@@ -125,46 +132,43 @@ var (
 // addTo adds a finding for each fault, with the containers and HCAs that have it, and one for the containers that can
 // use their HCAs. The hook's limit of locked memory has findings of its own.
 func (l looks) addTo(f *facts, out *findings) {
-	var faults []record.Check // without the HCA
-	subjects := map[record.Check][]string{}
+	var faults []finding.Finding
 	var good []string
 	for _, one := range l {
 		bad := false
 		for _, c := range one.checks {
-			if c.Result != record.Unusable || c.Kind == record.Memlock && c.Remedy == "" {
+			if !c.Severity.Bad() || c.ID == record.Memlock && c.Remedy == "" {
 				continue
 			}
 			bad = true
-			hca := c.HCA
-			c.HCA, c.Message = "", one.intro+c.Message
-			if subjects[c] == nil {
-				faults = append(faults, c)
+			c.Message = one.intro + c.Message
+			i := slices.IndexFunc(faults, func(f finding.Finding) bool {
+				return f.ID == c.ID && f.Message == c.Message && f.Remedy == c.Remedy
+			})
+			if i < 0 {
+				i, faults = len(faults), append(faults, c.About())
 			}
-			subjects[c] = append(subjects[c], "container "+one.id)
-			if hca != "" {
-				subjects[c] = append(subjects[c], hca)
-			}
+			faults[i].Subjects = append(append(faults[i].Subjects, c.Subjects...), "container "+one.id)
 		}
 		if !bad && one.isGood() {
 			good = append(good, "container "+one.id)
 		}
 	}
 	for _, c := range faults {
-		slices.Sort(subjects[c])
-		out.add(found("container-unusable", Warning, "a container cannot use an HCA that it has: "+string(c.Kind)).
-			about(slices.Compact(subjects[c])...).because("%s", c.Message+": "+c.Remedy).
-			fix(unusableFixes[c.Kind]).look(unusableLooks[c.Kind]))
+		out.add(containerUnusable.Found(finding.Warning, "a container cannot use an HCA that it has: "+c.ID).
+			About(unique(c.Subjects)...).Because("%s", c.Message+": "+c.Remedy).
+			Fix(unusableFixes[c.ID]).See(unusableLooks[c.ID]))
 	}
 	if good != nil {
-		out.add(found("container-ok", OK, "a container can use its HCAs: provider, node and locked memory").about(good...))
+		out.add(containerOK.Found(finding.OK, "a container can use its HCAs: provider, node and locked memory").About(good...))
 	}
 }
 
 // isGood reports whether all was looked at, and is well.
 func (l look) isGood() bool {
-	has := func(want record.Kind) bool {
-		return slices.ContainsFunc(l.checks, func(c record.Check) bool { return c.Kind == want })
+	has := func(want string) bool {
+		return slices.ContainsFunc(l.checks, func(c finding.Finding) bool { return c.ID == want })
 	}
 	return has(record.Provider) && has(record.Permission) && has(record.Memlock) &&
-		!slices.ContainsFunc(l.checks, func(c record.Check) bool { return c.Result != record.OK })
+		!slices.ContainsFunc(l.checks, func(c finding.Finding) bool { return c.Severity != finding.OK })
 }

@@ -183,8 +183,11 @@ func lastReport(host *reader, hooks []args.Options) *record.Report {
 			continue // the driver has removed it, or it is not a report
 		}
 		var r record.Report
-		text, _ := host.optional(name)
-		if json.Unmarshal([]byte(text), &r) == nil && r.Want != nil && (last == nil || r.Time.After(last.Time)) {
+		text, err := hostfs.ReadFile(host.Root, name, maxReport)
+		if err != nil {
+			host.addUnseen("report of the hook "+name, err)
+		}
+		if json.Unmarshal(text, &r) == nil && r.Want != nil && (last == nil || r.Time.After(last.Time)) {
 			last = &r
 		}
 	}

@@ -3,21 +3,44 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+// catalogue has the kinds of findings. docs/doctor.md says what each one means and what to do; what each one has looked
+// at is in docs/dev/findings.md.
+var catalogue finding.Catalogue
+
+// notSeen is what could not be looked at.
+var notSeen = catalogue.Kind("not-seen")
+
+// Report has the findings of all checks.
+type Report struct {
+	Summary text.Summary `json:"summary"`
+	// Findings are sorted by severity, worst first.
+	Findings []finding.Finding `json:"findings"`
+
+	// Runtimes are the installed container runtimes with their versions. Tables and JSON leave them out.
+	Runtimes []string `json:"-"`
+}
+
+// newReport sorts findings and counts them. It removes what is good of kinds whose looks failed.
+func newReport(list []finding.Finding) *Report {
+	list = catalogue.Settle(append([]finding.Finding{}, list...)) // never nil: JSON must have a list
+	return &Report{Summary: text.Summarize(list), Findings: list}
+}
 
 // facts holds what all checks need. Diagnose gathers it once.
 type facts struct {
 	host    *reader
 	snap    *rdma.Snapshot
 	modules *modules
+	pci     []pciFunction
 	dirs    []string // of specs
 	specs   specFiles
-	whole   bool // all specs could be read
 	daemons []daemon
 	engines []engine
 	looks   looks
@@ -28,7 +51,7 @@ var checks = []func(*facts, *findings){
 	checkDrivers, checkModules, checkDevices, checkNetns, checkRDMACgroup,
 	checkNodes, checkPSM,
 	checkPorts, checkGUIDs, checkRoCEGIDs,
-	checkMemlock, checkUnits, checkUlimits,
+	checkMemlock,
 	checkHooks, checkUsable,
 	checkSpecs,
 	checkMADNodes,
@@ -46,23 +69,19 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	}
 	host := &reader{Host: h}
 	f := &facts{
-		host: host, snap: snap, modules: readModules(host), daemons: findDaemons(host), engines: findEngines(ctx, host),
+		host: host, snap: snap, modules: readModules(host), pci: host.pciFunctions(), daemons: findDaemons(host),
+		engines: findEngines(ctx, host),
 	}
 	f.dirs = dirsOf(f.engines)
-	f.specs, f.whole = readSpecs(host, f.dirs)
+	f.specs = readSpecs(host, f.dirs)
 	f.looks = lookIntoContainers(ctx, host, snap, f.specs)
 	var all findings
 	for _, check := range checks {
-		var out findings
-		before := len(host.unseen)
+		var out findings // most checks say what is good if they have found nothing else
 		check(f, &out)
-		if len(host.unseen) > before { // "ok" is a look that saw it all
-			out = out.withoutOK()
-		}
 		all = append(all, out...)
 	}
-	slices.SortFunc(host.unseen, func(a, b Unseen) int { return strings.Compare(a.What, b.What) })
-	r := newReport(all, slices.Compact(host.unseen))
+	r := newReport(append(all, host.missed()...))
 	for _, e := range f.engines {
 		r.Runtimes = append(r.Runtimes, e.runtime+" "+e.version)
 	}
@@ -70,10 +89,10 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 }
 
 // findings is a list of findings.
-type findings []Finding
+type findings []finding.Finding
 
 // add adds findings, except those without an ID.
-func (l *findings) add(list ...Finding) {
+func (l *findings) add(list ...finding.Finding) {
 	for _, f := range list {
 		if f.ID != "" {
 			*l = append(*l, f)
@@ -81,47 +100,19 @@ func (l *findings) add(list ...Finding) {
 	}
 }
 
-func (l findings) withoutOK() findings {
-	return slices.DeleteFunc(l, func(f Finding) bool { return f.Severity == OK })
-}
-
-// found makes a finding. Its group comes from the catalogue.
-func found(id ID, s Severity, title string) Finding {
-	_, group := lookup(id)
-	return Finding{ID: id, Group: group, Severity: s, Title: title}
+// troubled reports whether there is an error or a warning.
+func (l findings) troubled() bool {
+	s := text.Summarize(l)
+	return s[finding.Error]+s[finding.Warning] > 0
 }
 
 // foundIn makes a finding about subjects. Its title is their number, with the noun for one of them, and the rest. It
 // has no ID if there is no subject.
-func foundIn(subjects []string, id ID, s Severity, noun, rest string) Finding {
+func foundIn(subjects []string, kind *finding.Kind, s finding.Severity, noun, rest string) finding.Finding {
 	if len(subjects) == 0 {
-		return Finding{}
+		return finding.Finding{}
 	}
-	return found(id, s, text.Count(len(subjects), noun)+rest).about(subjects...)
-}
-
-// about sets the subjects.
-func (f Finding) about(subjects ...string) Finding {
-	f.Subjects = subjects
-	return f
-}
-
-// because sets the reason.
-func (f Finding) because(format string, args ...any) Finding {
-	f.Reason = fmt.Sprintf(format, args...)
-	return f
-}
-
-// fix sets the commands that change something, one per line.
-func (f Finding) fix(commands ...string) Finding {
-	f.Fix = strings.Join(commands, "\n")
-	return f
-}
-
-// look sets the commands that only show something, one per line.
-func (f Finding) look(commands ...string) Finding {
-	f.Look = strings.Join(commands, "\n")
-	return f
+	return kind.Found(s, text.Count(len(subjects), noun)+rest).About(subjects...)
 }
 
 // firstLine returns the first line of a text.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/doctor"
 )
 
@@ -15,11 +17,11 @@ func ExampleDiagnose() {
 		return
 	}
 	for _, f := range report.Findings {
-		if f.Severity == doctor.Error {
-			fmt.Println(f.ID, f.Title, f.Fix)
+		if f.Severity == finding.Error {
+			fmt.Println(f.ID, f.Message, f.Remedy)
 		}
 	}
-	if err := report.WriteText(os.Stdout, false); err != nil {
+	if err := text.WriteFindings(os.Stdout, report.Findings, false); err != nil {
 		fmt.Println(err)
 	}
 }

@@ -5,13 +5,16 @@ import (
 	"io/fs"
 	"maps"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/fstest"
 
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -27,6 +30,7 @@ type fake struct {
 	output  map[string]string // of programs
 	failing map[string]error
 	hidden  []string // files that only root may open
+	denied  []string // patterns of paths that cannot be looked at at all
 	opinion opinion  // what rdmamap says otherwise
 	host    Host
 }
@@ -81,9 +85,16 @@ func newFake(t testing.TB, name string) *fake {
 // diagnose reports on the host as it is now.
 func (f *fake) diagnose() *Report {
 	f.t.Helper()
+	r, err := f.tryDiagnose()
+	must.NoError(f.t, err)
+	return r
+}
+
+// tryDiagnose is diagnose of a host whose sysfs may be closed.
+func (f *fake) tryDiagnose() (*Report, error) {
+	f.t.Helper()
 	f.status("self", "cdi-gen", f.host.UID)
-	f.host.Root = hiding{f.root, f.hidden}
-	f.host.Sys = f.machine.OpenFS()
+	f.host.Root, f.host.Sys = hiding{f.root, "/", f}, hiding{f.machine.OpenFS(), "/sys/", f}
 	f.host.Run = func(_ context.Context, name string, _ ...string) (string, error) {
 		if err := f.failing[name]; err != nil {
 			return "", err
@@ -94,13 +105,11 @@ func (f *fake) diagnose() *Report {
 		return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 	}
 	if f.host.NoSecondOpinion == nil {
-		o := agreeing(f.t, f.host.Sys)
+		o := agreeing(f.t, f.machine.OpenFS())
 		maps.Copy(o.nodes, f.opinion.nodes)
 		f.host.SecondOpinion = opinion{o.nodes, f.opinion.err}
 	}
-	r, err := Diagnose(f.t.Context(), &f.host)
-	must.NoError(f.t, err)
-	return r
+	return Diagnose(f.t.Context(), &f.host)
 }
 
 // opinion is a second opinion from a table.
@@ -130,15 +139,45 @@ func agreeing(t testing.TB, sys fs.ReadLinkFS) opinion {
 	return o
 }
 
-// hiding denies some files, as to a user other than root.
+// hiding denies some files below a directory, as to a user other than root.
 type hiding struct {
 	fs.ReadLinkFS
-	names []string
+	at string
+	*fake
+}
+
+// classOf matches the path of a device to which a class has a link.
+var classOf = regexp.MustCompile("^/sys/devices/.*/(infiniband[a-z_]*|net)/")
+
+// refuse returns an error for a path that is denied.
+func (h hiding) refuse(op, name string) error {
+	at := classOf.ReplaceAllString(h.at+name, "/sys/class/$1/")
+	isIn := func(look string) bool {
+		return finding.Overlap(look, at) && strings.Count(at, "/") >= strings.Count(look, "/")
+	}
+	if slices.ContainsFunc(h.denied, isIn) || op == "open" && slices.Contains(h.hidden, at) {
+		return &fs.PathError{Op: op, Path: name, Err: syscall.EACCES}
+	}
+	return nil
 }
 
 func (h hiding) Open(name string) (fs.File, error) {
-	if slices.Contains(h.names, "/"+name) {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EACCES}
+	if err := h.refuse("open", name); err != nil {
+		return nil, err
 	}
 	return h.ReadLinkFS.Open(name)
+}
+
+func (h hiding) Lstat(name string) (fs.FileInfo, error) {
+	if err := h.refuse("lstat", name); err != nil {
+		return nil, err
+	}
+	return h.ReadLinkFS.Lstat(name)
+}
+
+func (h hiding) ReadLink(name string) (string, error) {
+	if err := h.refuse("readlink", name); err != nil {
+		return "", err
+	}
+	return h.ReadLinkFS.ReadLink(name)
 }

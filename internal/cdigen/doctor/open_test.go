@@ -30,7 +30,7 @@ func TestOpen(t *testing.T) {
 	must.NoError(t, err)
 	text := render(t, r)
 	for _, want := range []string{"spec-extension", "spec-none", "rdmamap finds the same 4 devices",
-		"/dev is not below the host root"} {
+		"/dev: it is not below the host root"} {
 		test.StrContains(t, text, want, test.Sprint("no"))
 	}
 }

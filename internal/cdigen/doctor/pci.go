@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -25,12 +24,8 @@ func (p *pciFunction) infiniBand() bool {
 
 // pciFunctions lists the PCI functions of the host. A host without PCI has none.
 func (r *reader) pciFunctions() []pciFunction {
-	entries, err := fs.ReadDir(r.Sys, pciDevices)
-	if err != nil {
-		return nil
-	}
-	functions := make([]pciFunction, 0, len(entries))
-	for _, e := range entries {
+	var functions []pciFunction
+	for _, e := range r.sysList(pciDevices) {
 		functions = append(functions, r.pciFunction(e.Name()))
 	}
 	return functions

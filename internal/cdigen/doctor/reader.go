@@ -3,15 +3,18 @@ package doctor
 import (
 	"errors"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
 // reader reads a host. It records what it cannot read.
 type reader struct {
 	*Host
-	unseen []Unseen
+	unseen map[string]string // reasons, by what could not be looked at
 }
 
 // addUnseen records that something could not be checked.
@@ -20,7 +23,28 @@ func (r *reader) addUnseen(what string, err error) {
 	if errors.Is(err, fs.ErrPermission) && r.UID != 0 {
 		reason += " (run as root to see it)"
 	}
-	r.unseen = append(r.unseen, Unseen{what, reason})
+	if r.unseen == nil {
+		r.unseen = map[string]string{}
+	}
+	r.unseen[what] = reason
+}
+
+// blind reports whether a look failed.
+func (r *reader) blind(look string) bool {
+	for what := range r.unseen {
+		if finding.Overlap(look, what) {
+			return true
+		}
+	}
+	return false
+}
+
+// missed has a finding for each thing that could not be looked at.
+func (r *reader) missed() (list findings) {
+	for _, what := range slices.Sorted(maps.Keys(r.unseen)) {
+		list.add(notSeen.Found(finding.NotSeen, what+": "+r.unseen[what]).About(what))
+	}
+	return list
 }
 
 // maxFile bounds the size of a file that is read. The longest are a host's list of mounts and specs of a thousand
@@ -57,11 +81,23 @@ func (r *reader) sysHas(name string) bool {
 	return err == nil
 }
 
-// sysRead reads an attribute of sysfs without its newline. It returns "" on an error.
+// sysLacks reports whether sysfs is known to lack a path.
+func (r *reader) sysLacks(name string) bool { return !r.sysHas(name) && !r.blind("/sys/"+name) }
+
+// sysRead reads an attribute of sysfs that may be missing, without its newline. It returns "" on an error.
 func (r *reader) sysRead(name string) string {
 	data, err := fs.ReadFile(r.Sys, name)
-	if err != nil {
-		return ""
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.addUnseen("/sys/"+name, err)
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// sysList lists a directory of sysfs that may be missing.
+func (r *reader) sysList(name string) []fs.DirEntry {
+	entries, err := fs.ReadDir(r.Sys, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.addUnseen("/sys/"+name, err)
+	}
+	return entries
 }

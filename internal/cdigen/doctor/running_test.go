@@ -20,6 +20,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/usable"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
@@ -104,7 +105,7 @@ func TestRunningContainers(t *testing.T) {
 		}, nil
 	}
 	of := func(c usable.Running) string { return "container " + c.ID[:12] }
-	var unusable, ok []Finding
+	var unusable, ok []finding.Finding
 	r := f.diagnose()
 	for _, found := range r.Findings {
 		switch found.ID {
@@ -117,20 +118,19 @@ func TestRunningContainers(t *testing.T) {
 	want := []string{of(bad), of(too), "mlx5_0"}
 	slices.Sort(want)
 	if want = slices.Compact(want); len(unusable) != 1 || !slices.Equal(unusable[0].Subjects, want) ||
-		!strings.Contains(unusable[0].Reason, "no provider mlx5") || strings.Contains(unusable[0].Reason, "the hook said") {
+		!strings.Contains(unusable[0].Message, "no provider mlx5") || strings.Contains(unusable[0].Message, "the hook said") {
 		t.Errorf("found %+v, want one finding of %q", unusable, want)
 	}
 	if len(ok) != 1 || !slices.Equal(ok[0].Subjects, []string{of(good)}) {
 		t.Errorf("well are %+v, want %s", ok, of(good))
 	}
-	for _, u := range r.Unseen {
-		test.StrNotContains(t, u.What, "container", test.Sprintf("not seen: %v", u))
+	for _, u := range r.Findings {
+		test.False(t, u.Severity == finding.NotSeen && strings.Contains(u.Message, "container"), test.Sprintf("not seen: %v", u))
 	}
 	f.host.Containers = func() ([]usable.Running, error) { return []usable.Running{good}, errors.New("no /proc") }
-	test.True(t, slices.Contains(f.diagnose().Unseen, Unseen{"running containers", "no /proc"}),
-		test.Sprint("not seen"))
+	test.StrContains(t, render(t, f.diagnose()), "running containers: no /proc", test.Sprint("not seen"))
 	f.host.Container = strconv.Itoa(bad.PID)
-	if r := f.diagnose(); !slices.ContainsFunc(r.Findings, func(f Finding) bool {
+	if r := f.diagnose(); !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 		return f.ID == "container-unusable" && slices.Contains(f.Subjects, "container "+strconv.Itoa(bad.PID))
 	}) {
 		t.Errorf("the container that was asked for: %v", r.Findings)

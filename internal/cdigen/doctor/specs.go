@@ -9,6 +9,7 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -59,13 +60,12 @@ func (specs specFiles) rdma() []specFile {
 	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !s.valid() || !s.rdma })
 }
 
-// readSpecs reads the spec directories. whole reports whether it could read all of them.
-func readSpecs(host *reader, dirs []string) (files specFiles, whole bool) {
-	whole = true
+// readSpecs reads the spec directories.
+func readSpecs(host *reader, dirs []string) (files specFiles) {
 	for _, f := range cdi.ReadDirs(host.Root, dirs...) {
-		if f.Unread() {
-			host.addUnseen(f.Path, f.Err)
-			f.Err, whole = nil, false
+		if f.Unread() || errors.Is(f.Err, hostfs.ErrTooMany) {
+			host.addUnseen("spec "+f.Path, f.Err)
+			f.Err = nil
 		}
 		if f.Path == f.Dir || f.Mode == 0 && f.Err == nil {
 			continue // checkSpecDirs checks directories
@@ -77,7 +77,7 @@ func readSpecs(host *reader, dirs []string) (files specFiles, whole bool) {
 		}
 		files = append(files, s)
 	}
-	return files, whole
+	return files
 }
 
 // isRDMA reports whether a spec gives RDMA devices.

@@ -5,6 +5,7 @@ package record
 import (
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
@@ -36,7 +37,7 @@ type Report struct {
 	Limits   []DeviceLimit `json:"limits,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
 	// Checks say what the container can use of its HCAs. A report without any has not been checked.
-	Checks []Check `json:"checks,omitempty"`
+	Checks []finding.Finding `json:"checks,omitempty"`
 }
 
 // Outcome is the result for a limit, as one word in the report.

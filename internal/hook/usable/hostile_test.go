@@ -13,6 +13,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/elftest"
@@ -35,13 +36,13 @@ func containerOf(t testing.TB, dir string, env ...string) *Container {
 	return &Container{Root: root, Process: Process{Env: env, Cwd: "/"}, Sys: t.TempDir()}
 }
 
-func provider(checks []record.Check) record.Check {
+func provider(checks []finding.Finding) finding.Finding {
 	for _, c := range checks {
-		if c.Kind == record.Provider {
+		if c.ID == record.Provider {
 			return c
 		}
 	}
-	return record.Check{}
+	return finding.Finding{}
 }
 
 func withEtc(i *rdmaimage.Image) *rdmaimage.Image {
@@ -74,35 +75,35 @@ func TestHostile(t *testing.T) {
 		image  *rdmaimage.Image
 		change func(dir string) error
 		env    string
-		want   record.Result
+		want   finding.Severity
 	}{
 		"libibverbs is a link to /": {debian().Remove(lib("libibverbs.so.1")),
 			func(dir string) error { return os.Symlink("/", filepath.Join(dir, lib("libibverbs.so.1"))) }, "",
-			record.NotChecked},
+			finding.NotSeen},
 		"libibverbs is a FIFO": {debian().Remove(lib("libibverbs.so.1")),
 			func(dir string) error { return unix.Mkfifo(filepath.Join(dir, lib("libibverbs.so.1")), 0o644) }, "",
-			record.NotChecked},
+			finding.NotSeen},
 		"libibverbs is a loop": {debian().Remove(lib("libibverbs.so.1")),
 			func(dir string) error {
 				return os.Symlink("libibverbs.so.1", filepath.Join(dir, lib("libibverbs.so.1")))
-			}, "", record.NotChecked},
+			}, "", finding.NotSeen},
 		"libibverbs is huge": {debian(), func(dir string) error {
 			return os.Truncate(filepath.Join(dir, lib("libibverbs.so.1.0")), 1<<40)
-		}, "", record.NotChecked},
+		}, "", finding.NotSeen},
 		"libibverbs is text": {debian(), func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, lib("libibverbs.so.1.0")), []byte("\x1b]0;x\x07"), 0o644)
-		}, "", record.NotChecked},
+		}, "", finding.NotSeen},
 		"the cache is a FIFO": {debian(), func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "etc/ld.so.cache"), 0o644) },
-			"", record.NotChecked},
+			"", finding.NotSeen},
 		"names outside": {withEtc(debian().Remove("etc/libibverbs.d")), func(dir string) error {
 			return os.Symlink(outside, filepath.Join(dir, "etc/libibverbs.d"))
-		}, "", record.Unusable},
+		}, "", finding.Error},
 		"names above": {withEtc(debian().Remove("etc/libibverbs.d")), func(dir string) error {
 			return os.Symlink("../../../../../../../.."+outside, filepath.Join(dir, "etc/libibverbs.d"))
-		}, "", record.Unusable},
+		}, "", finding.Error},
 		"a provider outside": {debian().Remove(debian().ProviderPath("mlx5")), func(dir string) error {
 			return os.Symlink("/proc/self/root/etc/hostname", filepath.Join(dir, debian().ProviderPath("mlx5")))
-		}, "", record.Unusable},
+		}, "", finding.Error},
 		"too many names": {debian().Remove("etc/libibverbs.d/mlx5.driver"), func(dir string) error {
 			for i := range names {
 				if err := unix.Mknod(filepath.Join(dir, fmt.Sprintf("etc/libibverbs.d/%d.driver", i)), unix.S_IFREG|0o644, 0); err != nil {
@@ -110,13 +111,13 @@ func TestHostile(t *testing.T) {
 				}
 			}
 			return nil
-		}, "", record.NotChecked},
-		"an escape sequence": {escape("/\x1b[2J\x07/libibverbs.d"), nil, "", record.Unusable},
-		"a direction mark":   {escape("/\u202e/libibverbs.d"), nil, "", record.Unusable},
+		}, "", finding.NotSeen},
+		"an escape sequence": {escape("/\x1b[2J\x07/libibverbs.d"), nil, "", finding.Error},
+		"a direction mark":   {escape("/\u202e/libibverbs.d"), nil, "", finding.Error},
 		"a long name": {escape("/" + strings.Repeat("x", 3000) + "/libibverbs.d"), nil, "",
-			record.NotChecked},
+			finding.NotSeen},
 		"an LD_LIBRARY_PATH of the host": {debian(), nil, "LD_LIBRARY_PATH=" + strings.Repeat("/proc/self/root/usr/lib:",
-			1000), record.OK},
+			1000), finding.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -126,7 +127,7 @@ func TestHostile(t *testing.T) {
 			}
 			c := containerOf(t, dir, tt.env, "NCCL_IB_HCA=\x1b[1m", "UCX_NET_DEVICES=a\x07:1")
 			checks := c.Check(mlx5)
-			if got := provider(checks); got.Result != tt.want {
+			if got := provider(checks); got.Severity != tt.want {
 				t.Errorf("%v, want %s", got, tt.want)
 			}
 			text, err := json.Marshal(checks)
@@ -147,7 +148,7 @@ func TestOpens(t *testing.T) {
 	dir := t.TempDir()
 	rdmaimage.Debian("mlx5", "mlx4", "efa", "irdma", "rxe").Make(t, dir)
 	c := containerOf(t, dir)
-	if got := provider(c.Check(mlx5)); got.Result != record.OK {
+	if got := provider(c.Check(mlx5)); got.Severity != finding.OK {
 		t.Errorf("%v", got)
 	}
 	test.LessEq(t, 20, maxOpens-c.Root.opens, test.Sprint("files were looked"))
@@ -164,7 +165,7 @@ func TestRemote(t *testing.T) {
 	must.NoError(t, os.Symlink("../net/../net/x", filepath.Join(dir, "etc/away")))
 	c := containerOf(t, dir)
 	c.Root.remote = []string{"/net"}
-	if got := provider(c.Check(mlx5)); got.Result != record.OK {
+	if got := provider(c.Check(mlx5)); got.Severity != finding.OK {
 		t.Errorf("beside a remote mount: %v", got)
 	}
 	for _, name := range []string{"net", "/net/x", "etc/../net/x", "etc/away"} {
@@ -173,7 +174,7 @@ func TestRemote(t *testing.T) {
 		}
 	}
 	c.Root.remote = []string{"/usr/lib"}
-	if got := provider(c.Check(mlx5)); got.Result != record.NotChecked {
+	if got := provider(c.Check(mlx5)); got.Severity != finding.NotSeen {
 		t.Errorf("libraries on a remote mount: %v", got)
 	}
 }

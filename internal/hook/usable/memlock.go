@@ -1,23 +1,24 @@
 package usable
 
 import (
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // CheckMemlock checks the locked memory of a process before it starts. has is its present limit. A runtime whose
 // state is "creating" (runc) applies the limit of the OCI spec after its createRuntime hooks, others apply it before.
-func CheckMemlock(want, has args.Size, spec *uint64, status string) record.Check {
-	c := record.Check{Kind: record.Memlock, Result: record.OK, Message: "the process may lock " + has.String()}
+func CheckMemlock(want, has args.Size, spec *uint64, status string) finding.Finding {
+	c := finding.Finding{ID: record.Memlock, Severity: finding.OK, Message: "the process may lock " + has.String()}
 	switch {
 	case spec != nil && status == "creating" && args.Size(*spec) < want:
-		c.Result = record.Unusable
+		c.Severity = finding.Warning
 		c.Message = "the process may lock " + args.Size(*spec).String() + ", less than the requested " + want.String() +
 			": the container's configuration sets this limit, and the runtime applies it after the hook"
 		c.Remedy = "remove the limit: --ulimit memlock of podman and docker, default-ulimits in /etc/docker/daemon.json, " +
 			"default_ulimits in containers.conf or crio.conf"
 	case (spec == nil || status != "creating") && has < want:
-		c.Result = record.Unusable
+		c.Severity = finding.Warning
 		c.Message = "the process may lock " + has.String() + ", less than the requested " + want.String()
 		c.Remedy = "raise the limit of the container runtime, with systemd LimitMEMLOCK=infinity"
 	}
@@ -30,23 +31,23 @@ const kernelDefault = 8 << 20
 
 // checkMemlock checks the locked memory of a running process, for which enough is sure to do. What a program needs above
 // the kernel's default is not known.
-func (p *Process) checkMemlock(enough args.Size) record.Check {
+func (p *Process) checkMemlock(enough args.Size) finding.Finding {
 	if p.IPCLock {
-		return record.Check{Kind: record.Memlock, Result: record.OK,
+		return finding.Finding{ID: record.Memlock, Severity: finding.OK,
 			Message: "the process may lock any memory, with CAP_IPC_LOCK of the host"}
 	}
 	if p.Memlock == nil {
-		return notChecked(record.Memlock, "", "the limit of the process cannot be read")
+		return notSeen(record.Memlock, "the limit of the process cannot be read")
 	}
 	has := args.Size(*p.Memlock)
-	c := record.Check{Kind: record.Memlock, Result: record.OK, Message: "the process may lock " + has.String()}
+	c := finding.Finding{ID: record.Memlock, Severity: finding.OK, Message: "the process may lock " + has.String()}
 	switch {
 	case has >= enough:
 	case has > kernelDefault:
-		c.Result = record.NotChecked
+		c.Severity = finding.NotSeen
 		c.Message += ", and what its programs need is not known"
 	default:
-		c.Result = record.Unusable
+		c.Severity = finding.Warning
 		c.Message += ": registering more memory fails with ENOMEM, and NCCL uses TCP"
 		c.Remedy = "give it the HCA by a CDI name, whose hook raises the limit, or start it with --ulimit memlock=-1"
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
 
@@ -31,12 +31,12 @@ func TestPackages(t *testing.T) {
 			hcas := mlx5
 			hcas = append(hcas[:0:0], hcas...)
 			hcas[0].Driver = driver
-			check := func() record.Check {
-				l := &libraries{root: c.Root, env: c.Process.environment(), results: map[string]record.Check{}}
+			check := func() finding.Finding {
+				l := &libraries{root: c.Root, env: c.Process.environment(), results: map[string]finding.Finding{}}
 				c.Root.opens = maxOpens
 				return l.check(hcas[0])
 			}
-			if got := check(); got.Result != record.OK {
+			if got := check(); got.Severity != finding.OK {
 				t.Errorf("%s: %v", name, got)
 			}
 			files, err := filepath.Glob(filepath.Join(dir, "usr/lib/x86_64-linux-gnu/libibverbs/lib"+provider+"-rdmav*.so"))
@@ -44,7 +44,7 @@ func TestPackages(t *testing.T) {
 				t.Fatalf("%s: %s has files %v", name, provider, files)
 			}
 			must.NoError(t, os.Rename(files[0], files[0]+".away"))
-			if got := check(); got.Result != record.Unusable || !strings.Contains(got.Message, provider) {
+			if got := check(); !got.Severity.Bad() || !strings.Contains(got.Message, provider) {
 				t.Errorf("%s without %s: %v", name, provider, got)
 			}
 			must.NoError(t, os.Rename(files[0]+".away", files[0]))

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
@@ -16,43 +17,43 @@ import (
 const overflowID = 65534
 
 // permission checks whether the container's user may open the node of an HCA for reading and writing.
-func (c *Container) permission(h args.HCA) record.Check {
+func (c *Container) permission(h args.HCA) finding.Finding {
 	p, at := &c.Process, "/"+nodeDir+"/"+h.Node
 	fd, err := c.Root.path(at)
 	if err != nil {
-		return notChecked(record.Permission, h.IBDev, at+" cannot be looked at: "+err.Error())
+		return notSeen(record.Permission, at+" cannot be looked at: "+err.Error(), h.IBDev)
 	}
 	defer unix.Close(fd)
 	var node unix.Stat_t
 	if err := unix.Fstat(fd, &node); err != nil {
-		return notChecked(record.Permission, h.IBDev, at+" cannot be looked at: "+err.Error())
+		return notSeen(record.Permission, at+" cannot be looked at: "+err.Error(), h.IBDev)
 	}
 	switch {
 	case p.Unknown != "":
-		return notChecked(record.Permission, h.IBDev, p.Unknown)
+		return notSeen(record.Permission, p.Unknown, h.IBDev)
 	case node.Mode&unix.S_IFMT != unix.S_IFCHR:
-		return notChecked(record.Permission, h.IBDev, at+" is no device")
+		return notSeen(record.Permission, at+" is no device", h.IBDev)
 	case p.may(node, readWrite):
 		if closed := c.closedDir(h); closed != nil {
 			return *closed
 		}
-		return record.Check{Kind: record.Permission, HCA: h.IBDev, Result: record.OK, Message: at + describe(node)}
+		return finding.Finding{ID: record.Permission, Subjects: []string{h.IBDev}, Severity: finding.OK, Message: at + describe(node)}
 	case node.Uid == overflowID || node.Gid == overflowID:
-		return notChecked(record.Permission, h.IBDev, "the owner of "+at+" is not known in this user namespace")
+		return notSeen(record.Permission, "the owner of "+at+" is not known in this user namespace", h.IBDev)
 	case hasACL(fd):
-		return notChecked(record.Permission, h.IBDev, at+" has an access control list")
+		return notSeen(record.Permission, at+" has an access control list", h.IBDev)
 	}
 	remedy := fmt.Sprintf("give the container the group %d (supplementalGroups, --group-add), or make the node readable and "+
 		"writable for all on the host: rdma-core has a udev rule with mode 0666", node.Gid)
 	if p.UIDs != nil && !has(p.GIDs, node.Gid) {
 		remedy = "make the node readable and writable for all on the host: rdma-core has a udev rule with mode 0666"
 	}
-	return record.Check{Kind: record.Permission, HCA: h.IBDev, Result: record.Unusable, Fails: true, Remedy: remedy,
+	return finding.Finding{ID: record.Permission, Subjects: []string{h.IBDev}, Severity: finding.Error, Remedy: remedy,
 		Message: "the container's user cannot open " + at + describe(node) + ": it runs as " + p.who()}
 }
 
 // closedDir returns the check of an HCA if the container's user cannot search a directory of its node, else nil.
-func (c *Container) closedDir(h args.HCA) *record.Check {
+func (c *Container) closedDir(h args.HCA) *finding.Finding {
 	for _, dir := range []string{path.Dir(nodeDir), nodeDir} {
 		if c.Process.Override {
 			break // this costs the hook of most containers nothing
@@ -65,10 +66,10 @@ func (c *Container) closedDir(h args.HCA) *record.Check {
 		}
 		switch {
 		case err != nil:
-			check := notChecked(record.Permission, h.IBDev, "/"+dir+" cannot be looked at: "+err.Error())
+			check := notSeen(record.Permission, "/"+dir+" cannot be looked at: "+err.Error(), h.IBDev)
 			return &check
 		case !c.Process.may(st, search) && !hasACL(fd):
-			return &record.Check{Kind: record.Permission, HCA: h.IBDev, Result: record.Unusable, Fails: true,
+			return &finding.Finding{ID: record.Permission, Subjects: []string{h.IBDev}, Severity: finding.Error,
 				Remedy:  "make the directory searchable for all: mode 0755",
 				Message: "the container's user cannot search /" + dir + describe(st) + ": it runs as " + c.Process.who()}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
@@ -25,32 +26,33 @@ type libraries struct {
 	reason  string // why providers are not checked
 	linker  *rdmacore.Linker
 	verbs   rdmacore.Verbs
-	results map[string]record.Check // by provider
-	lacks   string                  // a library that libibverbs needs, and the container lacks
+	results map[string]finding.Finding // by provider
+	lacks   string                     // a library that libibverbs needs, and the container lacks
 }
 
 // check checks the provider of an HCA.
-func (l *libraries) check(h args.HCA) record.Check {
+func (l *libraries) check(h args.HCA) finding.Finding {
 	name, known := rdmacore.ProviderOf(h.Driver)
 	if !known {
-		return notChecked(record.Provider, h.IBDev, "no provider is known for the kernel driver "+quote(h.Driver))
+		return notSeen(record.Provider, "no provider is known for the kernel driver "+quote(h.Driver), h.IBDev)
 	}
 	if !l.read {
 		l.read = true
 		l.reason = l.findVerbs()
 	}
 	if l.reason != "" {
-		return notChecked(record.Provider, h.IBDev, l.reason)
+		return notSeen(record.Provider, l.reason, h.IBDev)
 	}
 	if c, ok := l.results[name]; ok {
-		c.HCA = h.IBDev
-		return c
+		return c.About(h.IBDev)
 	}
-	c := record.Check{Kind: record.Provider, HCA: h.IBDev}
-	c.Fails = l.env.get("LD_LIBRARY_PATH")+l.env.get("IBV_DRIVERS")+l.env.get("RDMAV_DRIVERS") == ""
-	c.Result, c.Message, c.Remedy = l.provider(name)
-	if c.Result == record.Unusable {
+	c := finding.Finding{ID: record.Provider, Subjects: []string{h.IBDev}}
+	c.Severity, c.Message, c.Remedy = l.provider(name)
+	if c.Severity == finding.Warning {
 		c.Message = "libibverbs of the container cannot use HCAs of driver " + quote(h.Driver) + ": " + c.Message
+		if l.env.get("LD_LIBRARY_PATH")+l.env.get("IBV_DRIVERS")+l.env.get("RDMAV_DRIVERS") == "" {
+			c.Severity = finding.Error
+		}
 	}
 	l.results[name] = c
 	return c
@@ -107,13 +109,13 @@ func (l *libraries) object(name string) (*rdmacore.Object, error) {
 }
 
 // provider checks one provider.
-func (l *libraries) provider(name string) (result record.Result, message, remedy string) {
+func (l *libraries) provider(name string) (result finding.Severity, message, remedy string) {
 	if l.lacks != "" {
-		return record.Unusable, "libibverbs needs " + quote(l.lacks) + ", which the container lacks", installDependency
+		return finding.Warning, "libibverbs needs " + quote(l.lacks) + ", which the container lacks", installDependency
 	}
 	configured, err := l.configured(name)
 	if err != nil {
-		return record.NotChecked, "the names of providers in " + quote(l.verbs.ConfigDir) + " cannot be read: " +
+		return finding.NotSeen, "the names of providers in " + quote(l.verbs.ConfigDir) + " cannot be read: " +
 			err.Error(), ""
 	}
 	lib, at, err := l.find(name)
@@ -121,11 +123,11 @@ func (l *libraries) provider(name string) (result record.Result, message, remedy
 	case isMissing(err) || errors.Is(err, fs.ErrNotExist):
 		return l.absent(name, configured)
 	case errors.Is(err, rdmacore.ErrOtherMachine):
-		return record.Unusable, "its provider " + quote(at) + " is for another machine", installProviders
+		return finding.Warning, "its provider " + quote(at) + " is for another machine", installProviders
 	case err != nil:
-		return record.NotChecked, "the provider " + quote(at) + " cannot be read: " + quote(err.Error()), ""
+		return finding.NotSeen, "the provider " + quote(at) + " cannot be read: " + quote(err.Error()), ""
 	case !configured:
-		return record.Unusable, "no file in " + quote(l.verbs.ConfigDir) + " names the provider " + name +
+		return finding.Warning, "no file in " + quote(l.verbs.ConfigDir) + " names the provider " + name +
 			", so libibverbs does not load " +
 			quote(at), `write the line "driver ` + name + `" into ` + quote(l.verbs.ConfigDir+"/"+name+".driver")
 	}
@@ -134,17 +136,17 @@ func (l *libraries) provider(name string) (result record.Result, message, remedy
 	switch {
 	case slices.Contains(needs, rdmacore.PrivateVersion+l.verbs.ABI):
 	case slices.ContainsFunc(needs, private):
-		return record.Unusable, "its provider " + quote(at) + " is of private ABI " + quote(rdmacore.PrivateABIs(needs)) +
+		return finding.Warning, "its provider " + quote(at) + " is of private ABI " + quote(rdmacore.PrivateABIs(needs)) +
 			", but " +
 			quote("/"+l.verbs.Path) + " has " + l.verbs.ABI, oneBuild
 	default:
-		return record.NotChecked, "the provider " + quote(at) + " names no private ABI", ""
+		return finding.NotSeen, "the provider " + quote(at) + " names no private ABI", ""
 	}
 	if lacks := l.missing(lib); lacks != "" {
-		return record.Unusable, "its provider " + quote(at) + " needs " + quote(lacks) + ", which the container lacks",
+		return finding.Warning, "its provider " + quote(at) + " needs " + quote(lacks) + ", which the container lacks",
 			installDependency
 	}
-	return record.OK, "provider " + quote(at), ""
+	return finding.OK, "provider " + quote(at), ""
 }
 
 // Remedies.
@@ -157,24 +159,24 @@ const (
 )
 
 // absent returns the result for a provider without a file.
-func (l *libraries) absent(name string, configured bool) (result record.Result, message, remedy string) {
+func (l *libraries) absent(name string, configured bool) (result finding.Severity, message, remedy string) {
 	names, err := l.root.entries(l.verbs.ProviderDir, maxProviders)
 	if err != nil && !isMissing(err) {
-		return record.NotChecked, "the providers in " + quote(l.verbs.ProviderDir) + " cannot be listed: " + err.Error(), ""
+		return finding.NotSeen, "the providers in " + quote(l.verbs.ProviderDir) + " cannot be listed: " + err.Error(), ""
 	}
 	for _, other := range names {
 		if strings.HasPrefix(other, "lib"+name+"-rdmav") {
-			return record.Unusable, "its provider " + quote(other) + " is of another private ABI than " +
+			return finding.Warning, "its provider " + quote(other) + " is of another private ABI than " +
 				quote("/"+l.verbs.Path) +
 				", which has " + l.verbs.ABI, oneBuild
 		}
 	}
 	if configured {
-		return record.Unusable, quote(l.verbs.ConfigDir) + " names the provider " + name + ", but " +
+		return finding.Warning, quote(l.verbs.ConfigDir) + " names the provider " + name + ", but " +
 			quote(l.verbs.File(name)) +
 			" does not exist", installProviders
 	}
-	return record.Unusable, "it has no provider " + name + " in " + quote(l.verbs.ProviderDir), installProviders
+	return finding.Warning, "it has no provider " + name + " in " + quote(l.verbs.ProviderDir), installProviders
 }
 
 // find finds the file of a provider in the same order as libibverbs: at the provider's own path, then by name through

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
@@ -74,7 +74,7 @@ func inFirstUserNamespace(proc string) bool {
 
 // Look is what was found of a running container.
 type Look struct {
-	Checks []record.Check
+	Checks []finding.Finding
 	// AllDevices means that the container has the devices of the whole host, as a privileged one has: it was given no HCA,
 	// and may use none.
 	AllDevices bool

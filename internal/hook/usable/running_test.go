@@ -16,6 +16,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
@@ -68,20 +69,20 @@ func TestRunning(t *testing.T) {
 	must.NoError(t, err)
 	look, err := LookInto(pid, mlx5, args.Unlimited)
 	must.NoError(t, err)
-	var kinds []record.Kind
+	var kinds []string
 	for _, check := range look.Checks {
-		if check.Result == record.Unusable {
-			kinds = append(kinds, check.Kind)
+		if check.Severity.Bad() {
+			kinds = append(kinds, check.ID)
 		}
 	}
-	if want := []record.Kind{record.Provider, record.Permission, record.Variables, record.Memlock}; !slices.Equal(kinds,
+	if want := []string{record.Provider, record.Permission, record.Variables, record.Memlock}; !slices.Equal(kinds,
 		want) || look.AllDevices {
 		t.Errorf("found %v, want %v: %+v", kinds, want, look)
 	}
 	must.NoError(t, errors.Join(os.Chmod(node, 0o666), os.Chmod(filepath.Dir(node), 0o700)))
 	look, err = LookInto(pid, mlx5, args.Unlimited)
-	if err != nil || !slices.ContainsFunc(look.Checks, func(c record.Check) bool {
-		return c.Kind == record.Permission && c.Result == record.Unusable && strings.Contains(c.Message,
+	if err != nil || !slices.ContainsFunc(look.Checks, func(c finding.Finding) bool {
+		return c.ID == record.Permission && c.Severity.Bad() && strings.Contains(c.Message,
 			"cannot search /dev/infiniband (mode 0700")
 	}) {
 		t.Errorf("the directory is closed: %+v, %v", look, err)
@@ -95,21 +96,21 @@ func TestRunningMemlock(t *testing.T) {
 		limit  args.Size
 		lock   bool
 		enough args.Size
-		want   record.Result
+		want   finding.Severity
 	}{
-		{64 << 10, false, args.Unlimited, record.Unusable},
-		{8 << 20, false, args.Unlimited, record.Unusable},
-		{8 << 20, true, args.Unlimited, record.OK},
-		{8 << 20, false, 8 << 20, record.OK},
-		{1 << 30, false, args.Unlimited, record.NotChecked},
-		{args.Unlimited, false, args.Unlimited, record.OK},
+		{64 << 10, false, args.Unlimited, finding.Warning},
+		{8 << 20, false, args.Unlimited, finding.Warning},
+		{8 << 20, true, args.Unlimited, finding.OK},
+		{8 << 20, false, 8 << 20, finding.OK},
+		{1 << 30, false, args.Unlimited, finding.NotSeen},
+		{args.Unlimited, false, args.Unlimited, finding.OK},
 	} {
 		p := Process{Memlock: (*uint64)(&tt.limit), IPCLock: tt.lock}
-		if got := p.checkMemlock(tt.enough); got.Result != tt.want || (got.Remedy == "") == (tt.want == record.Unusable) {
+		if got := p.checkMemlock(tt.enough); got.Severity != tt.want || (got.Remedy == "") == (tt.want == finding.Warning) {
 			t.Errorf("%v: %+v", tt, got)
 		}
 	}
-	if got := (&Process{}).checkMemlock(0); got.Result != record.NotChecked {
+	if got := (&Process{}).checkMemlock(0); got.Severity != finding.NotSeen {
 		t.Errorf("no limit: %+v", got)
 	}
 }

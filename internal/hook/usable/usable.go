@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
@@ -36,13 +36,13 @@ func (c *Container) Close() { c.Root.Close() }
 const maxHCAs = 32
 
 // Check checks those of the HCAs whose node the container has. The result has a check of each kind for each of them.
-func (c *Container) Check(hcas []args.HCA) []record.Check {
+func (c *Container) Check(hcas []args.HCA) []finding.Finding {
 	nodes, err := c.Nodes()
 	if err != nil {
 		return nil
 	}
-	libraries := &libraries{root: c.Root, env: c.Process.environment(), results: map[string]record.Check{}}
-	var checks []record.Check
+	libraries := &libraries{root: c.Root, env: c.Process.environment(), results: map[string]finding.Finding{}}
+	var checks []finding.Finding
 	for _, h := range hcas {
 		if !slices.Contains(nodes, h.Node) || len(checks) >= 2*maxHCAs {
 			continue
@@ -64,9 +64,9 @@ const (
 	maxNodes = 5000
 )
 
-// notChecked returns a check without a result.
-func notChecked(kind record.Kind, hca, reason string) record.Check {
-	return record.Check{Kind: kind, HCA: hca, Result: record.NotChecked, Message: reason}
+// notSeen returns a finding without a result about HCAs, or about all.
+func notSeen(id, reason string, hcas ...string) finding.Finding {
+	return finding.Finding{ID: id, Subjects: hcas, Severity: finding.NotSeen, Message: reason}
 }
 
 // maxQuoted bounds a text of the container in a message.

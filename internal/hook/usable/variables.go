@@ -4,13 +4,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
 // variables checks the variables in which libraries look for the names of HCAs. An HCA that is excluded may be missing.
-func (c *Container) variables(hcas []args.HCA, nodes []string) []record.Check {
-	var checks []record.Check
+func (c *Container) variables(hcas []args.HCA, nodes []string) []finding.Finding {
+	var checks []finding.Finding
 	var own []string
 	env := c.Process.environment()
 	for _, v := range []struct {
@@ -26,7 +27,7 @@ func (c *Container) variables(hcas []args.HCA, nodes []string) []record.Check {
 		if own == nil {
 			var reason string
 			if own, reason = c.ownHCAs(hcas, nodes); reason != "" {
-				return append(checks, notChecked(record.Variables, "", reason))
+				return append(checks, notSeen(record.Variables, reason))
 			}
 		}
 		var missing []string
@@ -36,9 +37,9 @@ func (c *Container) variables(hcas []args.HCA, nodes []string) []record.Check {
 				missing = append(missing, name)
 			}
 		}
-		check := record.Check{Kind: record.Variables, Result: record.OK, Message: v.name + " names HCAs of the container"}
+		check := finding.Finding{ID: record.Variables, Severity: finding.OK, Message: v.name + " names HCAs of the container"}
 		if len(missing) > 0 {
-			check.Result = record.Unusable
+			check.Severity = finding.Warning
 			check.Message = v.name + " names " + list(missing) + ", which the container does not have: it has " + list(own)
 			check.Remedy = "remove " + v.name + " from the manifest: the driver can set it (env: [nccl, ucx]); " +
 				"or request these HCAs"

@@ -55,9 +55,9 @@ func logReports(logger klog.Logger, dir string, keep func(record.Report) error) 
 				"container", r.ID, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message)
 		}
 		for _, c := range r.Checks {
-			logOutcome(logger, c.Result != record.Unusable, "Use of an HCA in a container",
+			logOutcome(logger, !c.Severity.Bad(), "Use of an HCA in a container",
 				"A container cannot use an HCA that it has",
-				"container", r.ID, "kind", c.Kind, "ibdev", c.HCA, "result", c.Result, "detail", c.Message, "remedy", c.Remedy)
+				"container", r.ID, "kind", c.ID, "ibdevs", c.Subjects, "result", c.Severity, "detail", c.Message, "remedy", c.Remedy)
 		}
 	}
 	return found

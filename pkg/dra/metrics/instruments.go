@@ -13,6 +13,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -137,8 +138,8 @@ func New() *Instruments {
 		}
 	}
 	for _, k := range record.Kinds {
-		for _, r := range record.Results {
-			i.counter(ContainerChecks, string(k), string(r))
+		for _, r := range checkResults {
+			i.counter(ContainerChecks, k, r)
 		}
 	}
 	i.counter(Publications)
@@ -229,12 +230,19 @@ func (i *Instruments) HookReports(list []record.Report) {
 			count("limit", l.Outcome)
 		}
 		for _, c := range r.Checks {
-			if slices.Contains(record.Kinds, c.Kind) && slices.Contains(record.Results, c.Result) {
-				i.count(ContainerChecks, string(c.Kind), string(c.Result))
+			result := string(c.Severity)
+			if c.Severity.Bad() {
+				result = "unusable"
+			}
+			if slices.Contains(record.Kinds, c.ID) && slices.Contains(checkResults, result) {
+				i.count(ContainerChecks, c.ID, result)
 			}
 		}
 	}
 }
+
+// checkResults are the results of checks of containers.
+var checkResults = []string{string(finding.OK), "unusable", string(finding.NotSeen)}
 
 // Transitions counts changes of health.
 func (i *Instruments) Transitions(list []health.Transition) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -28,7 +29,7 @@ const (
 
 // unusableReasons are the reasons of a condition Usable that is false. If several kinds of checks found an HCA
 // unusable, the first of record.Kinds counts.
-var unusableReasons = map[record.Kind]string{
+var unusableReasons = map[string]string{
 	record.Provider: "ProviderUnusable", record.Permission: "PermissionDenied",
 	record.Memlock: "LockedMemoryLow", record.Variables: "VariablesWrong",
 }
@@ -58,7 +59,7 @@ var dropped = container{name: "(others)"}
 func (s start) size() int {
 	n := 128 + len(s.id)
 	for _, c := range s.checks {
-		n += 96 + len(c.HCA) + len(c.Message) + len(c.Remedy)
+		n += 96 + len(strings.Join(c.Subjects, "")) + len(c.Message) + len(c.Remedy)
 	}
 	return n
 }
@@ -66,7 +67,7 @@ func (s start) size() int {
 // start has the checks of one start of a container. Each device with limits has a hook of its own.
 type start struct {
 	id     string // of the container at the runtime, another one after a restart
-	checks []record.Check
+	checks []finding.Finding
 }
 
 // memoryChecks is the name of the checks of running containers in Memory. A container is checked once, when it starts,
@@ -75,11 +76,11 @@ const memoryChecks = "checks"
 
 // rememberedStart is the form of a start in Memory.
 type rememberedStart struct {
-	Claim     types.UID      `json:"claim"`
-	Pod       types.UID      `json:"pod,omitempty"`
-	Container string         `json:"container,omitempty"`
-	ID        string         `json:"id"`
-	Checks    []record.Check `json:"checks,omitempty"`
+	Claim     types.UID         `json:"claim"`
+	Pod       types.UID         `json:"pod,omitempty"`
+	Container string            `json:"container,omitempty"`
+	ID        string            `json:"id"`
+	Checks    []finding.Finding `json:"checks,omitempty"`
 }
 
 // checks keeps what the hook found of running containers, for the condition Usable, also of the next driver. It is safe
@@ -107,7 +108,7 @@ func (k *checks) add(uid types.UID, hooked record.Report) {
 		now.checks = before.checks
 	}
 	for _, check := range hooked.Checks {
-		if check.Result != record.NotChecked { // it has no part in a condition
+		if check.Severity != finding.NotSeen { // it has no part in a condition
 			now.checks = append(slices.Clip(now.checks), check)
 		}
 	}
@@ -259,26 +260,26 @@ func (s *ClaimStatus) Checked(uid types.UID, hooked record.Report) {
 func (all checked) condition(hcas []HCAData) *metav1.Condition {
 	c := metav1.Condition{Type: conditionUsable}
 	var good, bad []string
-	var kinds []record.Kind
+	var kinds []string
 	_, lost := all[dropped]
 	for of, last := range all {
 		for _, check := range last.checks {
-			mine := func(h HCAData) bool { return check.HCA == "" || check.HCA == h.IBDev }
+			mine := func(h HCAData) bool { return check.Subjects == nil || slices.Contains(check.Subjects, h.IBDev) }
 			if !slices.ContainsFunc(hcas, mine) {
 				continue
 			}
-			switch words := "container " + of.name + ": " + check.String(); check.Result {
-			case record.OK:
+			switch words := "container " + of.name + ": " + check.String(); {
+			case check.Severity == finding.OK:
 				good = append(good, words)
-			case record.Unusable:
+			case check.Severity.Bad():
 				bad = append(bad, words)
-				kinds = append(kinds, check.Kind)
+				kinds = append(kinds, check.ID)
 			}
 		}
 	}
 	switch {
 	case bad != nil:
-		first := slices.MinFunc(kinds, func(a, b record.Kind) int {
+		first := slices.MinFunc(kinds, func(a, b string) int {
 			return slices.Index(record.Kinds, a) - slices.Index(record.Kinds, b)
 		})
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, unusableReasons[first], joined(bad)

@@ -13,6 +13,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 )
@@ -23,7 +24,7 @@ func TestUsable(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), clock, func() float64 { return 0 }), Clock: clock})
 	defer s.queue.ShutDown()
-	starts := func(id, container string, checks ...record.Check) {
+	starts := func(id, container string, checks ...finding.Finding) {
 		s.Checked("claim", record.Report{ID: id, PodUID: "pod", Container: container, Checks: checks})
 	}
 	wants := func(ibdev string, status metav1.ConditionStatus, reason string, says ...string) {
@@ -37,12 +38,12 @@ func TestUsable(t *testing.T) {
 			t.Errorf("%s has %+v", ibdev, *c)
 		}
 	}
-	good := record.Check{Kind: record.Provider, HCA: "mlx5_0", Result: record.OK, Message: `provider "libmlx5.so"`}
-	bad := record.Check{Kind: record.Provider, HCA: "mlx5_0", Result: record.Unusable, Message: "no provider",
+	good := finding.Finding{ID: record.Provider, Subjects: []string{"mlx5_0"}, Severity: finding.OK, Message: `provider "libmlx5.so"`}
+	bad := finding.Finding{ID: record.Provider, Subjects: []string{"mlx5_0"}, Severity: finding.Warning, Message: "no provider",
 		Remedy: "install it"}
-	denied := record.Check{Kind: record.Permission, HCA: "mlx5_0", Result: record.Unusable, Message: "not for user 1000"}
-	memlock := record.Check{Kind: record.Memlock, Result: record.Unusable, Message: "8 MiB\x1b[31m"}
-	unknown := record.Check{Kind: record.Provider, HCA: "mlx5_0", Result: record.NotChecked, Message: "no libibverbs"}
+	denied := finding.Finding{ID: record.Permission, Subjects: []string{"mlx5_0"}, Severity: finding.Warning, Message: "not for user 1000"}
+	memlock := finding.Finding{ID: record.Memlock, Severity: finding.Warning, Message: "8 MiB\x1b[31m"}
+	unknown := finding.Finding{ID: record.Provider, Subjects: []string{"mlx5_0"}, Severity: finding.NotSeen, Message: "no libibverbs"}
 
 	wants("mlx5_0", "", "")
 	starts("1", "train", unknown)
@@ -67,16 +68,16 @@ func TestBytesOfChecks(t *testing.T) {
 	stored := 0
 	k := newChecks(nil)
 	k.store = func() { stored++ }
-	add := func(claim types.UID, container string, checks ...record.Check) {
+	add := func(claim types.UID, container string, checks ...finding.Finding) {
 		k.add(claim, record.Report{ID: container, PodUID: "pod", Container: container, Checks: checks})
 	}
-	ok := record.Check{Kind: record.Provider, HCA: "mlx5_0", Result: record.OK, Message: "libmlx5"}
+	ok := finding.Finding{ID: record.Provider, Subjects: []string{"mlx5_0"}, Severity: finding.OK, Message: "libmlx5"}
 	add("other", "train", ok)
 	long := ok
 	long.Message = strings.Repeat("x", 600)
 	for claim := range 63 { // the shares of an HCA
 		for container := range 65 {
-			add(types.UID(fmt.Sprint(claim)), fmt.Sprint(container), slices.Repeat([]record.Check{long}, 16)...)
+			add(types.UID(fmt.Sprint(claim)), fmt.Sprint(container), slices.Repeat([]finding.Finding{long}, 16)...)
 		}
 	}
 	sum := 0

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -79,22 +80,20 @@ func (n *notices) first(of notice) bool {
 // unusableEvents returns an event for each kind of fault. A limit of locked memory that the hook could not raise has an
 // event of its own.
 func unusableEvents(hooked record.Report, p *plan.Plan, container string) (events []event.Event) {
-	var faults []record.Check
-	hcas := map[record.Kind][]string{}
+	var faults []finding.Finding
+	hcas := map[string][]string{}
 	for _, c := range hooked.Checks {
-		if c.Result != record.Unusable || c.Kind == record.Memlock && !hooked.Outcome.Well() {
+		if !c.Severity.Bad() || c.ID == record.Memlock && !hooked.Outcome.Well() {
 			continue
 		}
-		if c.HCA != "" {
-			hcas[c.Kind] = append(hcas[c.Kind], c.HCA)
-		}
-		if !slices.ContainsFunc(faults, func(f record.Check) bool { return f.Kind == c.Kind }) {
+		hcas[c.ID] = append(hcas[c.ID], c.Subjects...)
+		if !slices.ContainsFunc(faults, func(f finding.Finding) bool { return f.ID == c.ID }) {
 			faults = append(faults, c)
 		}
 	}
 	for _, f := range faults {
 		what := "HCAs"
-		if names := hcas[f.Kind]; len(names) > 0 {
+		if names := hcas[f.ID]; len(names) > 0 {
 			what = strings.Join(names, ", ")
 		}
 		message := fmt.Sprintf("%s cannot use %s of claim %s: %s", container, what, p.Name, f.Message)
@@ -102,7 +101,7 @@ func unusableEvents(hooked record.Report, p *plan.Plan, container string) (event
 			message += ". Remedy: " + f.Remedy
 		}
 		e := event.OfClaim(p, event.NotUsable, message)
-		e.Fault = string(f.Kind) + "/" + container + "/" + f.Remedy // without the names of HCA, claim and pod
+		e.Fault = f.ID + "/" + container + "/" + f.Remedy // without the names of HCA, claim and pod
 		events = append(events, e)
 	}
 	return events

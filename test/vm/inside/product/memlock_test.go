@@ -29,7 +29,7 @@ func lockedMemory(t *testing.T) {
 		"podman run from this session": "containers get 8 MiB of locked memory, and with the hook unlimited",
 		service.subject:                "containers get 64 KiB of locked memory, and with the hook unlimited",
 	} {
-		if f := r.find("memlock-by-hook", subject); f == nil || f.Title != title {
+		if f := r.find("memlock-by-hook", subject); f == nil || f.what() != title {
 			t.Errorf("no memlock-by-hook about %s with %q:\n%s", subject, title, r)
 		}
 	}
@@ -41,7 +41,7 @@ func lockedMemory(t *testing.T) {
 	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--to", specDir) })
 	r = doctor(t)
 	f := r.find("memlock-low", service.subject)
-	if f == nil || f.Severity != "warning" || f.Title != "containers get 64 KiB of locked memory" || r.code != 10 {
+	if f == nil || f.Severity != "warning" || f.what() != "containers get 64 KiB of locked memory" || r.code != 10 {
 		t.Errorf("without the hook: status %d\n%s", r.code, r)
 	}
 	wantLimits(t, service, "64 64", device)
