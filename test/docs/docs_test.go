@@ -79,7 +79,8 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// TestNavigation: every page is in the navigation once; of the decisions, in their list.
+// TestNavigation: every page is in the navigation once; of the decisions, in their list. Developers' pages are in their
+// group alone, which the site keeps out of the users' navigation.
 func TestNavigation(t *testing.T) {
 	var navigation []struct {
 		Text  string
@@ -89,6 +90,10 @@ func TestNavigation(t *testing.T) {
 	var listed []string
 	for _, group := range navigation {
 		listed = append(listed, group.Pages...)
+		for _, page := range group.Pages {
+			forDevelopers := strings.HasPrefix(page, "dev/") || strings.HasPrefix(page, "adr/")
+			test.Eq(t, group.Text == "Development", forDevelopers, test.Sprintf("%s is in the group %q", page, group.Text))
+		}
 	}
 	slices.Sort(listed)
 	test.Eq(t, len(listed), len(slices.Compact(slices.Clone(listed))),
