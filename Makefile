@@ -89,14 +89,14 @@ vm-test: packages ## real RDMA traffic in containers, in a virtual machine with 
 	hack/as-root.sh go -C test/vm test -count=1 -p 1 -timeout 40m ./...
 
 .PHONY: bench
-bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, and docs/dev/benchmarks.md
-	hack/as-root.sh go -C test/bench run ./cmd/bench -output "$$PWD/bin/bench.txt" -report "$$PWD/docs/dev/benchmarks.md"
+bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, and test/bench/results.md
+	hack/as-root.sh go -C test/bench run ./cmd/bench -output "$$PWD/bin/bench.txt" -report "$$PWD/test/bench/results.md"
 
 .PHONY: bench-drivers bench-placement
-bench-drivers: packages ## hundreds of drivers beside a real API server: docs/dev/drivers.md, 40 minutes
-	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Drivers$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/docs/dev"
-bench-placement: packages ## jobs on 1,024 nodes with and without a label of their leaf: docs/dev/placement.md
-	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Placement$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/docs/dev"
+bench-drivers: packages ## hundreds of drivers beside a real API server: test/cluster/scale/drivers.md, 40 minutes
+	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Drivers$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
+bench-placement: packages ## jobs on 1,024 nodes with and without a label of their leaf: test/cluster/scale/placement.md
+	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Placement$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
 
 .PHONY: figures
 figures: ## write docs/dev/figures.md from the records of the last make test and make proof

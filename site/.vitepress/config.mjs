@@ -28,9 +28,10 @@ const ownFile = /^(examples|deployments\/manifests|deployments\/helm\/dra-driver
 // The first heading is the title: the pages have no front matter.
 const title = page => page === 'index' ? 'Overview' : /^# (.*)$/m.exec(readFileSync(`${docs}/${page}.md`, 'utf8'))[1].replaceAll('`', '')
 const address = page => '/' + page.replace(/(^|\/)(index|README)$/, '$1')
-const sidebar = groups.map(({text, pages}) => ({
-  text, collapsed: text === 'Development', items: pages.map(page => ({text: title(page), link: address(page)})),
-}))
+const menu = groups.map(({text, pages}) => ({text, items: pages.map(page => ({text: title(page), link: address(page)}))}))
+// Developers' pages have a navigation of their own, and are not in the users'.
+const developers = menu.filter(({text}) => text === 'Development')
+const sidebar = {'/dev/': developers, '/adr/': developers, '/': menu.filter(({text}) => text !== 'Development')}
 
 // Anchors are those that GitHub makes.
 const slugify = heading => heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\-_ ]/gu, '').replaceAll(' ', '-')

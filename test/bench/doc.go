@@ -1,6 +1,6 @@
 // Package bench measures what the driver costs, against floors that are measured in the
 // same run: a driver that does nothing on the same helper library (empty), or the same
-// work without us. `make bench` runs it, and writes docs/dev/benchmarks.md.
+// work without us. `make bench` runs it, and writes results.md.
 //
 // Driver and floor do the same in turn, so that whatever else the machine does hits both.
 // What counts is their ratio; the times are those of one machine on one day. Both

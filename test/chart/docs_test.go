@@ -22,6 +22,7 @@ const (
 	installDoc   = "../../docs/install.md"
 	migrationDoc = "../../docs/migration.md"
 	metricsDoc   = "../../docs/metrics.md"
+	operateDoc   = "../../docs/operate.md"
 )
 
 // TestSecurityDoc: the document names every policy, every directory of the host and
@@ -54,7 +55,7 @@ func TestExamplesInDocs(t *testing.T) {
 	if err != nil || len(platforms) == 0 {
 		t.Fatalf("documents of platforms: %v, %v", platforms, err)
 	}
-	for _, path := range append(platforms, securityDoc, installDoc, migrationDoc, metricsDoc) {
+	for _, path := range append(platforms, securityDoc, installDoc, migrationDoc, metricsDoc, operateDoc) {
 		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
 			manifests := block[1]
 			if strings.HasPrefix(manifests, "scrape_configs:") {

@@ -79,7 +79,8 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// TestNavigation: every page is in the navigation once; of the decisions, in their list.
+// TestNavigation: every page is in the navigation once; of the decisions, in their list. Developers' pages are in their
+// group alone, which the site keeps out of the users' navigation.
 func TestNavigation(t *testing.T) {
 	var navigation []struct {
 		Text  string
@@ -89,6 +90,10 @@ func TestNavigation(t *testing.T) {
 	var listed []string
 	for _, group := range navigation {
 		listed = append(listed, group.Pages...)
+		for _, page := range group.Pages {
+			forDevelopers := strings.HasPrefix(page, "dev/") || strings.HasPrefix(page, "adr/")
+			test.Eq(t, group.Text == "Development", forDevelopers, test.Sprintf("%s is in the group %q", page, group.Text))
+		}
 	}
 	slices.Sort(listed)
 	test.Eq(t, len(listed), len(slices.Compact(slices.Clone(listed))),
@@ -108,25 +113,31 @@ func TestNavigation(t *testing.T) {
 	}
 }
 
-// TestDecisions: the index has the titles of all decisions, in the order of their numbers.
+// status is the third line of a decision record.
+var status = regexp.MustCompile(`^Status: (accepted|replaced by (.+)|accepted; in part replaced by (.+))$`)
+
+// TestDecisions: each decision has a status, a replaced one links to its successor, and the index has titles and statuses
+// of all decisions, in the order of their numbers.
 func TestDecisions(t *testing.T) {
-	dir := filepath.Join(checkout, "docs/adr")
-	read := func(file string) string {
-		data, err := os.ReadFile(file)
-		must.NoError(t, err)
-		return string(data)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "0*.md")) // sorted
+	files, err := filepath.Glob(filepath.Join(checkout, "docs/adr/0*.md")) // sorted
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	var want strings.Builder
 	for _, file := range files {
-		title, _, _ := strings.Cut(read(file), "\n")
-		number, decision, _ := strings.Cut(strings.TrimPrefix(title, "# "), " ")
-		fmt.Fprintf(&want, "| [%s](%s) | %s |\n", number, filepath.Base(file), decision)
+		name := filepath.Base(file)
+		lines := strings.SplitN(contents(t, "docs/adr/"+name), "\n", 4)
+		must.Len(t, 4, lines, must.Sprint(name))
+		number, decision, _ := strings.Cut(strings.TrimPrefix(lines[0], "# "), " ")
+		match := status.FindStringSubmatch(lines[2])
+		must.NotNil(t, match, must.Sprintf("%s has no status in its third line: %q", name, lines[2]))
+		if successors := match[2] + match[3]; successors != "" {
+			test.RegexMatch(t, regexp.MustCompile(`\]\(\d{4}-\S+\.md\)`), successors,
+				test.Sprintf("%s does not link to what replaces it", name))
+		}
+		fmt.Fprintf(&want, "| [%s](%s) | %s | %s |\n", number, name, decision, match[1])
 	}
-	test.StrHasSuffix(t, "|---|---|\n"+want.String(), read(filepath.Join(dir, "README.md")),
+	test.StrHasSuffix(t, "|---|---|---|\n"+want.String(), contents(t, "docs/adr/README.md"),
 		test.Sprintf("docs/adr/README.md has not these rows, and nothing below:\n%s", &want))
 }
 

@@ -112,7 +112,7 @@ func TestJobs(t *testing.T) {
 	}
 	files = append(files, filepath.Join(checkout, "examples", "rails-gpu", "mpijob.yaml"))
 	var pages []byte
-	for _, name := range []string{"mpi.md", "nccl.md"} {
+	for _, name := range []string{"mpi.md", "nccl.md", "gpus-by-plugin.md"} {
 		page, err := os.ReadFile(filepath.Join(checkout, "docs", name))
 		must.NoError(t, err)
 		pages = append(pages, page...)
@@ -126,7 +126,7 @@ func TestJobs(t *testing.T) {
 		rel, err := filepath.Rel(checkout, file)
 		must.NoError(t, err)
 		test.StrContains(t, string(pages), "](../"+rel+")",
-			test.Sprintf("neither docs/mpi.md nor docs/nccl.md names %s", file))
+			test.Sprintf("none of docs/mpi.md, nccl.md and gpus-by-plugin.md names %s", file))
 	}
 	for _, planted := range []string{
 		"apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nspec: {slots: 1}",

@@ -19,11 +19,11 @@ var (
 	codeWord     = regexp.MustCompile("`(\\w+)`")
 )
 
-// TestRemediesHaveRows: whatever tells somebody to do something has a row in docs/dev/remedies.md. TestRowsNameTests
+// TestRemediesHaveRows: whatever tells somebody to do something has a row in testdata/remedies.md. TestRowsNameTests
 // wants a test in it.
 func TestRemediesHaveRows(t *testing.T) {
 	known := map[string]bool{}
-	for _, cells := range rowsOf(contents(t, "docs/dev/remedies.md"), 3) {
+	for _, cells := range rowsOf(contents(t, "test/docs/testdata/remedies.md"), 3) {
 		known[cells[0]] = true
 		for _, word := range codeWord.FindAllStringSubmatch(cells[0], -1) {
 			known[word[1]] = true
@@ -33,7 +33,7 @@ func TestRemediesHaveRows(t *testing.T) {
 	test.GreaterEq(t, 100, len(wanted),
 		test.Sprintf("only %d remedies were found: have the pages another form?", len(wanted)))
 	for _, what := range wanted {
-		test.True(t, known[what], test.Sprintf("docs/dev/remedies.md has no row for %q", what))
+		test.True(t, known[what], test.Sprintf("testdata/remedies.md has no row for %q", what))
 	}
 }
 

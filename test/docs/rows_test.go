@@ -22,10 +22,11 @@ var (
 func TestRowsNameTests(t *testing.T) {
 	declared := declaredTests(t, "../..")
 	for page, table := range map[string]struct{ cells, cell, least int }{
-		"threats.md": {3, 2, 30}, "remedies.md": {3, 2, 100}, "walked.md": {5, 3, 10},
+		"docs/dev/threats.md": {3, 2, 30}, "test/docs/testdata/remedies.md": {3, 2, 100},
+		"test/docs/testdata/walked.md": {5, 3, 10},
 	} {
 		rows := 0
-		for _, cells := range rowsOf(contents(t, "docs/dev/"+page), table.cells) {
+		for _, cells := range rowsOf(contents(t, page), table.cells) {
 			rows++
 			names := namedTest.FindAllStringSubmatch(cells[table.cell], -1)
 			test.True(t, len(names) > 0 || strings.HasPrefix(cells[table.cell], "no test: "),

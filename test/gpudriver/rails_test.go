@@ -68,6 +68,20 @@ func TestRails(t *testing.T) {
 	}
 }
 
+// TestRailsWithoutGPUs: the claim of docs/gpus-by-plugin.md has the HCAs of all rails, in their order.
+func TestRailsWithoutGPUs(t *testing.T) {
+	const machine = "hgx-h100"
+	n := newNode(t, machine)
+	n.publish(machine, railsConfig(t))
+	results := n.allocate(exampleClaim(t, "jobs/gpus-by-plugin"))
+	must.Len(t, 8, results)
+	for rail, hca := range results {
+		number := n.device(hca).Attributes["rail"].IntValue
+		must.NotNil(t, number)
+		test.EqOp(t, int64(rail), *number)
+	}
+}
+
 // TestRailsAlone: as docs/nccl.md says, the rule of the rails alone matches nine HCAs, so none has a number.
 func TestRailsAlone(t *testing.T) {
 	const machine = "hgx-h100"

@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// report is the directory whose documents get the results, empty for standard output alone.
+// report is the directory whose drivers.md and placement.md get the results, empty for standard output alone.
 var report = flag.String("report", "", "`DIRECTORY` of drivers.md and placement.md, which get the results")
 
 func TestMain(m *testing.M) {

@@ -3,7 +3,7 @@
 // Markdown table of what the driver costs over its floor, with the goals. Run it as root, on a
 // machine that does nothing else:
 //
-//	go -C test/bench run ./cmd/bench -report ../../docs/dev/benchmarks.md
+//	go -C test/bench run ./cmd/bench -report results.md
 //
 // The report replaces what stands between two comments in that file. Containers are
 // started by the runc that test/cluster builds, if PATH has none.
