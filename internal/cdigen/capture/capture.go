@@ -1,4 +1,4 @@
-// Package capture takes the RDMA part of a running host's sysfs into a tree ([Host]). A [Scrubber] then takes out what
+// Package capture takes the RDMA part of a running host's sysfs into a tree ([Host]). [Scrub] then takes out what
 // identifies the host.
 //
 // A capture has the RDMA devices with their ports, their character devices, the netdevs, every PCI function that is a

@@ -1,4 +1,4 @@
-// Package model has the objects of a cluster, with indexes, and the rules by which Kubernetes gives devices to claims.
+// Package model has the objects of a cluster, with indexes, and the rules of Kubernetes for giving devices to claims.
 package model
 
 import (
