@@ -63,7 +63,7 @@ func TestDocsPromiseNoBound(t *testing.T) {
 		"docs/cdi-gen.md":           "(hook.md#not-a-bound-on-locked-memory)",
 		"docs/network.md":           "(hook.md#not-a-bound-on-locked-memory)",
 		"docs/reference/cdi-gen.md": "locked memory SIZE; a process may raise it",
-		"docs/reference/dra-driver.md": "soft limit of locked memory where neither claim nor class has one; " +
+		"docs/reference/dra-driver.md": "soft limit (SIZE) of locked memory where neither claim nor class has one; " +
 			"a process may raise it",
 		"docs/reference/rdma-hook.md": "It is no bound:",
 		"docs/reference/configuration.md": "It bounds the soft limit that the driver sets. " +
