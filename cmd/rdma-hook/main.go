@@ -19,7 +19,7 @@ import (
 )
 
 // version is set when a release is linked: -ldflags "-X main.version=v1.2.3".
-var version = "dev"
+var version = "devel"
 
 func main() {
 	os.Exit(hook.Run(os.Args[1:], version, hook.IO{

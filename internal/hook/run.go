@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +74,8 @@ func Run(argv []string, version string, std IO) int {
 		io.WriteString(std.Stdout, Usage())
 		return ExitOK
 	case opts.Version:
-		io.WriteString(std.Stdout, "rdma-hook "+version+"\n")
+		// As the other programs print it (package base/version), which would link runtime/debug.
+		io.WriteString(std.Stdout, "rdma-hook "+version+" "+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH+"\n")
 		return ExitOK
 	}
 	st, err := ReadState(std.Stdin, deadline)

@@ -3,6 +3,7 @@ package hook
 import (
 	"encoding/json"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,8 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunVersionAndHelp(t *testing.T) {
-	for flag, want := range map[string]string{"--version": "rdma-hook v9\n", "--help": Usage(), "-h": Usage()} {
+	version := "rdma-hook v9 " + runtime.Version() + " linux/" + runtime.GOARCH + "\n"
+	for flag, want := range map[string]string{"--version": version, "--help": Usage(), "-h": Usage()} {
 		code, stdout, stderr := runOn(t, low(), "", flag)
 		if code != ExitOK || stdout != want || stderr != "" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", flag, code, stdout, stderr)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -110,4 +112,29 @@ func ibdevsOf(v *model.View, claim *resourceapi.ResourceClaim) []string {
 		}
 	}
 	return out
+}
+
+// ClaimTable shows claims, with their ages at now.
+func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
+	names := []string{"Name", "State", "Node", "IBDevs", "Pods", "Age", "wide", "Classes", "Devices", "Addresses",
+		"Not-Ready"}
+	if namespaces {
+		names = append([]string{"Namespace"}, names...)
+	}
+	t := Columns(names...)
+	for _, c := range claims {
+		age := "<unknown>"
+		if !c.Created.IsZero() {
+			age = duration.HumanDuration(now.Sub(c.Created.Time))
+		}
+		cells := []any{
+			c.Name, string(c.State), c.Node, model.Few(c.IBDevs, 4), model.Few(c.Users(), 3), age,
+			strings.Join(c.Classes, ","), model.Few(c.Devices, 8), model.Few(c.Addresses, 8), strings.Join(c.NotReady, "; "),
+		}
+		if namespaces {
+			cells = append([]any{c.Namespace}, cells...)
+		}
+		Row(t, cells...)
+	}
+	return t
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/utils/ptr"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -164,4 +166,27 @@ func capacitiesUsed(all model.Holdings, d *model.Device) map[string]Capacity {
 		out[string(name)] = Capacity{c.Value.String(), sum.String()}
 	}
 	return out
+}
+
+// DeviceTable shows devices.
+func DeviceTable(devices []Device) *metav1.Table {
+	t := Columns("Node", "Device", "IBDev", "Protocol", "Function", "Rate", "NUMA", "State", "Taints", "Claims",
+		"wide", "PCIe-Root", "Switch", "Rail", "Netdev", "Shares", "Model", "Firmware", "Node-GUID")
+	for i := range devices {
+		d := &devices[i]
+		Row(t, d.Node, d.Name, d.text(rdma.AttributeIBDev), d.text(rdma.AttributeProtocol),
+			d.text(rdma.AttributeFunction), d.rate(), d.text(deviceattribute.StandardDeviceAttributeNUMANode),
+			string(d.State), strings.Join(d.Taints, ","), model.Few(d.Claims, 3),
+			d.text(deviceattribute.StandardDeviceAttributePCIeRoot), d.text(rdma.AttributePCIeSwitch),
+			d.text(rdma.AttributeRail), d.text(rdma.AttributeNetdev), d.shares(), d.text(rdma.AttributeModel),
+			d.text(rdma.AttributeFirmware), d.text(rdma.AttributeNodeGUID))
+	}
+	return t
+}
+
+func (d *Device) rate() string {
+	if r := d.text(rdma.AttributeRateGbps); r != "" {
+		return r + "Gb/s"
+	}
+	return ""
 }

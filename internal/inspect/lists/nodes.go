@@ -5,9 +5,11 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -172,4 +174,56 @@ func number(counter *int) string {
 		return "?"
 	}
 	return strconv.Itoa(*counter)
+}
+
+// NodeTable shows nodes.
+func NodeTable(nodes []Node) *metav1.Table {
+	t := Columns("Name", "Ready", "Driver", "Devices", "Free", "Used", "Tainted", "Protocols",
+		"wide", "Claims", "Driver-Pod", "Version", "Kubelet", "Why-Nothing")
+	for _, n := range nodes {
+		pod, version := "", ""
+		if n.Driver != nil {
+			pod, version = n.Driver.Namespace+"/"+n.Driver.Name, n.Driver.Version
+		}
+		Row(t, n.Name, yes(n.Ready), n.driverWord(), number(n.Devices), number(n.Free), number(n.Used), n.taints(),
+			strings.Join(n.Protocols, ","), number(n.Claims), pod, version, n.Kubelet, n.Why)
+	}
+	return t
+}
+
+func yes(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
+}
+
+// taints returns the number of tainted devices, with the rules that taint some.
+func (n *Node) taints() string {
+	text := number(n.Tainted)
+	if len(n.Rules) > 0 {
+		text += " (rule " + model.Few(n.Rules, 2) + ")"
+	}
+	return text
+}
+
+// driverWord returns the state of the driver on a node.
+func (n *Node) driverWord() string {
+	switch {
+	case n.Driver == nil && n.driverUnread:
+		return "Unknown"
+	case n.Driver == nil:
+		return "Missing"
+	case !n.Driver.Ready:
+		return "NotReady"
+	case n.Published == nil:
+		return "Unknown"
+	case n.NoHCA:
+		return "NoHCA"
+	case !*n.Published:
+		return "NothingPublished"
+	case n.Incomplete:
+		return "Publishing"
+	}
+	return "Ready"
 }

@@ -75,7 +75,7 @@ func (w *inquiry) allocatorFails(err error) {
 // the pod, whatever else there is.
 func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceClaim, answer *ClaimAnswer) error {
 	for _, r := range model.RequestsOf(claim) {
-		report, err := w.view.Judge(ctx, r, w.shut)
+		report, err := w.view.Judge(ctx, r, w.reasons)
 		_, inExpression := errors.AsType[model.ExpressionError](err)
 		switch {
 		case model.TimeIsOver(err):
@@ -156,11 +156,11 @@ func uselessPools(v *model.View) (found []finding.Finding) {
 // findNodes finds the nodes where the pod can go by its own rules, taints and allocated
 // claims. It ignores CPU and memory, which only the scheduler can judge.
 func (w *inquiry) findNodes() {
-	w.shut = map[string]string{}
+	w.reasons = map[string]string{}
 	for i := range w.view.Cluster.Nodes {
 		node := &w.view.Cluster.Nodes[i]
 		if why := w.whyNotOn(node); why != "" {
-			w.shut[node.Name] = why
+			w.reasons[node.Name] = why
 			w.closed = append(w.closed, node)
 		} else {
 			w.open = append(w.open, node)
@@ -218,7 +218,7 @@ func untoleratedOf(pod *corev1.Pod, taints ...corev1.Taint) *corev1.Taint {
 
 // tryChanges tries changes with the allocator, and sets the verdict.
 func (w *inquiry) tryChanges(ctx context.Context, claims []*resourceapi.ResourceClaim) {
-	t := &whatIf{view: w.view, nodes: w.open, shut: w.closed, claims: claims}
+	t := &whatIf{view: w.view, nodes: w.open, closed: w.closed, claims: claims}
 	for _, c := range w.a.Claims {
 		for _, r := range c.Requests {
 			t.rulings = append(t.rulings, r.RuledOut...)

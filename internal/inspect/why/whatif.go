@@ -47,7 +47,7 @@ const maxEnds = 32
 type whatIf struct {
 	view     *model.View
 	nodes    []*corev1.Node // to which the pod can go
-	shut     []*corev1.Node // to which it cannot
+	closed   []*corev1.Node // to which it cannot
 	claims   []*resourceapi.ResourceClaim
 	rulings  []*model.Ruling // of all requests
 	remedies []Remedy
@@ -253,7 +253,7 @@ func (w *whatIf) tryOneClaim(ctx context.Context) {
 
 // tryOtherNodes tries the nodes where the pod cannot go.
 func (w *whatIf) tryOtherNodes(ctx context.Context) {
-	if w.try(ctx, ChangeNodes, "", w.shut, w.claims, nil) {
+	if w.try(ctx, ChangeNodes, "", w.closed, w.claims, nil) {
 		last := &w.remedies[len(w.remedies)-1]
 		last.What = "the pod could go to node " + last.Node
 	}

@@ -89,9 +89,9 @@ type inquiry struct {
 	a       Answer
 	wanted  []*wanted
 	unknown []finding.Finding // objects of the pod that could not be read
-	// open are the nodes where the pod can go, closed the others, and shut the reasons against these.
+	// open are the nodes where the pod can go, closed the others, and reasons says by name why not to these.
 	open, closed []*corev1.Node
-	shut         map[string]string
+	reasons      map[string]string
 }
 
 // wanted is a claim that the pod needs, and its name in the pod.

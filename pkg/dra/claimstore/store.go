@@ -24,7 +24,7 @@
 // crash or an ended claim, and has no effect. So a check finds every claim whenever a process died, no file is ever
 // incomplete, and the cost of a check does not grow with the number of claims on the node (docs/adr/0002). A process
 // restores names that somebody removed by hand, because it knows the records that it has read. It reads all records
-// when it starts.
+// when it starts (Rebuild).
 package claimstore
 
 import (
