@@ -13,6 +13,7 @@ set -euo pipefail
 shopt -s nullglob
 export LC_ALL=C TZ=UTC0
 umask 022
+unset TREE DESCRIPTION LICENSES # of packaging/image.sh
 
 fail() {
 	echo "dist: $*" >&2
@@ -257,7 +258,7 @@ chart() {
 		fail "make the chart of $version: $dir/Chart.yaml has appVersion $app: set it, run make golden and commit" \
 			"both before the tag"
 	cp -R $dir "$root"
-	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: $version/" "$root/Chart.yaml"
+	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$version\"/" "$root/Chart.yaml"
 	archive "$dist/dra-driver-rdma-$semver.tgz" "$root" dra-driver-rdma/
 	sed "s/${app//./\\.}/$version/g" deployments/manifests/dra-driver-rdma.yaml >"$dist/dra-driver-rdma.yaml"
 }

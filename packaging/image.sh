@@ -30,11 +30,13 @@ mkdir -p "$root/etc" "$root/usr/bin"
 arch=
 for program in "$@"; do
 	built=$(go version -m "$program" | sed -n 's/^\tbuild\t//p')
+	[[ $built == *GOOS=linux* ]] || fail "$program is no Go program for Linux"
 	[[ $built == *CGO_ENABLED=0* ]] || fail "$program would miss its libraries: build it with CGO_ENABLED=0"
 	of=$(sed -n 's/^GOARCH=//p' <<<"$built")
 	[ "${arch:=$of}" = "$of" ] || fail "$program is built for $of, and $1 for $arch"
 	install -t "$root/usr/bin" "$program"
 done
+rm -f "$root/etc/passwd" "$root/etc/group" # TREE may have links there
 cat >"$root/etc/passwd" <<'END'
 root:x:0:0:root:/:/sbin/nologin
 nonroot:x:65532:65532:nonroot:/:/sbin/nologin

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Prints the SPDX identifiers (https://spdx.org/licenses) of the licenses in a text. No other license has the same
-# phrases.
+# Prints the SPDX identifiers (https://spdx.org/licenses) of the licenses in a text. Look-alikes with one sentence
+# more or less (0BSD, MIT-0, BSD-4-Clause) are not told apart.
 #
 #   packaging/license.sh FILE
 set -euo pipefail

@@ -94,9 +94,9 @@ func acknowledged(cmd *cobra.Command, config string, known *[]string) error {
 func worstFinding(r *doctor.Report) error {
 	switch r.Summary.Worst() {
 	case finding.Error:
-		return &cli.Coded{Code: exitErrors, Err: errSaid}
+		return coded(exitErrors, errSaid)
 	case finding.Warning:
-		return &cli.Coded{Code: exitWarnings, Err: errSaid}
+		return coded(exitWarnings, errSaid)
 	}
 	return nil
 }

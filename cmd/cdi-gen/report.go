@@ -86,7 +86,7 @@ func collect(cmd *cobra.Command, root string) ([]support.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	specs, err := reportSpecs(host, scrubber)
+	specs, err := reportSpecs(host, findings.SpecDirs, scrubber)
 	if err != nil {
 		return nil, err
 	}

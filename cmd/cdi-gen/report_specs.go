@@ -22,11 +22,12 @@ type reportSpec struct {
 	outline []byte // what the report may say of it; nil if it is invalid
 }
 
-// reportSpecs reads the spec directories for a report, and makes the scrubber hide what no outline says.
-func reportSpecs(host fs.ReadLinkFS, scrubber *support.Scrubber) ([]reportSpec, error) {
+// reportSpecs reads the spec directories for a report, and makes the scrubber hide what no outline says. It hides the
+// values of each file that doctor quotes, also of those that are no specs.
+func reportSpecs(host fs.ReadLinkFS, dirs []string, scrubber *support.Scrubber) ([]reportSpec, error) {
 	var list []reportSpec
 	var values []string
-	for _, dir := range []string{cdi.StaticDir, cdi.DynamicDir} {
+	for _, dir := range dirs {
 		entries, _ := hostfs.ReadDir(host, dir, hostfs.MaxEntries) // doctor reports an error
 		for _, e := range entries {
 			r := reportSpec{path: path.Join(dir, e.Name())}
@@ -39,9 +40,11 @@ func reportSpecs(host fs.ReadLinkFS, scrubber *support.Scrubber) ([]reportSpec, 
 					return nil, err
 				}
 			}
-			scrubber.Keep(string(r.outline))
 			values = append(values, scalars(data)...)
-			list = append(list, r)
+			if dir == cdi.StaticDir || dir == cdi.DynamicDir { // the path of another one may name a user
+				scrubber.Keep(string(r.outline))
+				list = append(list, r)
+			}
 		}
 	}
 	for _, value := range values {

@@ -85,7 +85,8 @@ func words[S ~string](values []S) []string {
 	return out
 }
 
-// request is what generate and watch are asked for. It is made once from flags and configuration, and nobody changes it.
+// request is what generate and watch are asked for. It is made once from flags and configuration, and nobody changes
+// it.
 type request struct {
 	host hostFlags
 	kind string

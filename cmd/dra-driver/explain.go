@@ -157,8 +157,8 @@ func explainHost(
 	return status, nil
 }
 
-// addBlocks adds the blocks of a node to the entries of ipam. An entry that HCAs use and that has no block is unapplied.
-// read is the error of reading the node, nil for none.
+// addBlocks adds the blocks of a node to the entries of ipam. An entry that HCAs use and that has no block is
+// unapplied. read is the error of reading the node, nil for none.
 func addBlocks(s *nodestatus.Status, c *policy.Config, own blocks.Node, read error) {
 	for i := range s.IPAM {
 		one, pool := &s.IPAM[i], c.Pools()[s.IPAM[i].IPAM]

@@ -37,7 +37,7 @@ changes of rate, link and PCIe.`,
 			if err != nil {
 				return err
 			}
-			if err := p.exist(cmd.Context(), []string{node}, c.Slices); err != nil {
+			if err := p.checkNodes(cmd.Context(), []string{node}, c.Slices); err != nil {
 				return err
 			}
 			history, err := lists.History(cmd.Context(), c, node, hca)

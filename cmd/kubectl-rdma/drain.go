@@ -150,12 +150,12 @@ func (d *drainer) open(ctx context.Context, node string, about collect.Kind,
 	if len(c.Unread) > 0 {
 		return nil, fmt.Errorf("read the cluster: %s; nothing was changed", strings.Join(c.Unread.Why(), "; "))
 	}
-	return c, d.exists(ctx, c, node)
+	return c, d.checkDrainable(ctx, c, node)
 }
 
-// exists returns an error for a node that neither publishes devices, nor has a rule, nor is in the cluster: a
+// checkDrainable returns an error for a node that neither publishes devices, nor has a rule, nor is in the cluster: a
 // misspelled name would drain nothing, and say nothing.
-func (d *drainer) exists(ctx context.Context, c *model.Cluster, node string) error {
+func (d *drainer) checkDrainable(ctx context.Context, c *model.Cluster, node string) error {
 	drained := func(o model.Drain) bool { return o.Node == node }
 	if drain.HasDevices(c, node) || slices.ContainsFunc(lists.Drains(c), drained) {
 		return nil

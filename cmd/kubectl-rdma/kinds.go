@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -42,7 +43,7 @@ var (
 			"state": by(func(d lists.Device) int { return slices.Index(model.DeviceStates, d.State) }),
 			"rate":  by(func(d lists.Device) int64 { return -d.Number(rdma.AttributeRateGbps, 0) }),
 			"rail":  by(func(d lists.Device) int64 { return d.Number(rdma.AttributeRail, 1<<32) }),
-			"numa":  by(func(d lists.Device) int64 { return d.Number("resource.kubernetes.io/numaNode", 1<<32) }),
+			"numa":  by(func(d lists.Device) int64 { return d.Number(string(deviceattribute.StandardDeviceAttributeNUMANode), 1<<32) }),
 		},
 		usage: "sort by `KEY`: name, state (free first), rate (fastest first), rail or numa",
 	}

@@ -89,7 +89,7 @@ func (n *nodeChoice) read(ctx context.Context, p *plugin, names []string, others
 	if n.selector == "" {
 		c, err := p.read(ctx, collect.Reader{}, collect.Slices, others...)
 		if err == nil {
-			err = p.exist(ctx, names, c.Slices)
+			err = p.checkNodes(ctx, names, c.Slices)
 		}
 		return c, model.NodeChoice{Names: names}, err
 	}
@@ -105,9 +105,9 @@ func (n *nodeChoice) read(ctx context.Context, p *plugin, names []string, others
 	return c, chosen, nil
 }
 
-// exist returns kubectl's error for the first name of no node. It asks only for nodes without slices. If the user may
-// not list nodes, they may exist.
-func (p *plugin) exist(ctx context.Context, names []string, published []resourceapi.ResourceSlice) error {
+// checkNodes returns kubectl's error for the first name of no node. It asks only for nodes without slices. If the user
+// may not list nodes, they may exist.
+func (p *plugin) checkNodes(ctx context.Context, names []string, published []resourceapi.ResourceSlice) error {
 	for _, name := range names {
 		if slices.ContainsFunc(published, func(s resourceapi.ResourceSlice) bool {
 			return s.Spec.NodeName != nil && *s.Spec.NodeName == name

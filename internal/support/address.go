@@ -13,7 +13,7 @@ import (
 
 // addressText is what looks like an address: of network hardware, of InfiniBand or of the Internet Protocol.
 var addressText = regexp.MustCompile(`(?i)` + strings.Join([]string{
-	`\b(?:pci:v|vmbus:)[0-9a-f]{8}\S*`,                                    // a modalias, which is none
+	`\b(?:pci:v|vmbus:)[0-9a-f]{8}[0-9a-z]*`,                              // a modalias, which is none
 	`\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`,                     // a UUID, which may have one
 	`[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5,}`,                                  // MAC: 00:00:5e:00:53:01; IPoIB: 20 bytes
 	`(?:\b[0-9a-f]{1,4}:|::)[0-9a-f:]*[0-9a-f](?:(?:\.[0-9]{1,3}){3}\b)?`, // IPv6, GID, GUID; 0:0:5e:0:53:1

@@ -41,6 +41,8 @@ func TestText(t *testing.T) {
 		"mlx5_0:1, 0000:3b:00.0, driver:, 127.0.0.1":            "mlx5_0:1, 0000:3b:00.0, driver:, 127.0.0.1",
 		"pci:v000015B3d00001021sv000015B3sd00000023bc02sc00i00": "pci:v000015B3d00001021sv000015B3sd00000023bc02sc00i00",
 		"00:00:00:00:00:00 1234567890123456":                    "00:00:00:00:00:00 1234567890123456",
+		"vmbus:00000000----xxxxxxxxxxxxxxxxxx":                  "vmbus:00000000----xxxxxxxxxxxxxxxxxx",
+		"vmbus:00000000,a0:88:c2:25:10:00":                      "vmbus:00000000," + mac,
 	} {
 		test.Eq(t, want, s.Text(text), test.Sprintf("%q", text))
 	}

@@ -106,8 +106,8 @@ func TestPackages(t *testing.T) {
 	test.StrContains(t, string(out), "has no packages for it")
 }
 
-// TestSource: what has another checksum is not taken, neither from the cache nor from a mirror. The next mirror is asked
-// then.
+// TestSource: what has another checksum is not taken, neither from the cache nor from a mirror. The next mirror is
+// asked then.
 func TestSource(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -53,7 +53,7 @@ func TestVersions(t *testing.T) {
 	chart := t.TempDir()
 	unpack(t, filepath.Join(dir, "dra-driver-rdma-1.2.3.tgz"), chart)
 	for file, want := range map[string]string{
-		filepath.Join(chart, "dra-driver-rdma/Chart.yaml"): "\nversion: 1.2.3\nappVersion: v1.2.3\n",
+		filepath.Join(chart, "dra-driver-rdma/Chart.yaml"): "\nversion: 1.2.3\nappVersion: \"v1.2.3\"\n",
 		filepath.Join(dir, "dra-driver-rdma.yaml"):         `image: "ghcr.io/rdma-dev/dra-driver-rdma:v1.2.3"`,
 	} {
 		data, err := os.ReadFile(file)

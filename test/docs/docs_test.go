@@ -116,8 +116,8 @@ func TestNavigation(t *testing.T) {
 // status is the third line of a decision record.
 var status = regexp.MustCompile(`^Status: (accepted|replaced by (.+)|accepted; in part replaced by (.+))$`)
 
-// TestDecisions: each decision has a status, a replaced one links to its successor, and the index has titles and statuses
-// of all decisions, in the order of their numbers.
+// TestDecisions: each decision has a status, a replaced one links to its successor, and the index has titles and
+// statuses of all decisions, in the order of their numbers.
 func TestDecisions(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(checkout, "docs/adr/0*.md")) // sorted
 	if err != nil || len(files) == 0 {

@@ -274,13 +274,12 @@ func (a acceptance) all(state string) (out []string) {
 	return out
 }
 
-// slow: a link with a tenth of the rate makes its HCA slow, and no other one. One pair at a time leaves more of the
-// emulated processors to each.
+// slow: a link with a tenth of the rate makes its HCA slow, and no other one.
 func (a acceptance) slow(t *testing.T) {
 	m, d := a.members[1], railDevices[1]
 	m.limit(t, d.Netdev, linkRate/10)
 	defer m.limit(t, d.Netdev, linkRate)
-	run := a.start(t, "-o", "json", "--alone", "--pairs=1")
+	run := a.start(t, "-o", "json", "--alone")
 	run.wait(t, 3)
 	r := run.report(t)
 	bad := m.name + "/" + d.Name

@@ -11,8 +11,8 @@ func extractCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "extract NAME DIR",
 		Short: "Write a machine's sysfs to DIR/sys",
-		Long: `Write a machine's sysfs to DIR/sys, for programs that take a host root. Files whose read fails on the machine become
-links that cannot be followed, so their read fails too, though with another error (ELOOP).`,
+		Long: `Write a machine's sysfs to DIR/sys, for programs that take a host root. Files whose read fails on the
+machine become links that cannot be followed, so their read fails too, though with another error (ELOOP).`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			m, err := fixture.Load(args[0])

@@ -1,4 +1,5 @@
-// Machine makes, imports and extracts the fixture machines of internal/test/fixture: text archives of hosts' RDMA sysfs.
+// Machine makes, imports and extracts the fixture machines of internal/test/fixture: text archives of hosts' RDMA
+// sysfs.
 //
 //	go run ./tools/machine generate            # rewrite the archives that are described in internal/test/fixture/synth
 //	go run ./tools/machine import cdi-gen-report.tar.gz --name NAME

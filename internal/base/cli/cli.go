@@ -34,8 +34,8 @@ func Usagef(format string, args ...any) error {
 	return &Coded{Code: exitcode.Usage, Err: fmt.Errorf(format, args...)}
 }
 
-// Run runs the command that the arguments name, and returns the exit code. An error before that command begins is one of
-// usage. Message returns what an error says on stderr, "" for nothing.
+// Run runs the command that the arguments name, and returns the exit code. An error before that command begins is one
+// of usage. Message returns what an error says on stderr, "" for nothing.
 func Run(
 	ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer, message func(error) string,
 ) int {

@@ -32,8 +32,8 @@ type Finding struct {
 	// ID names the kind of finding. It must not change, because scripts filter by it.
 	ID       string   `json:"id"`
 	Severity Severity `json:"severity"`
-	// Subjects are what the finding is about: devices, files and programs by their names, objects of Kubernetes as
-	// kubectl writes them, node/n1.
+	// Subjects are what the finding is about: devices, files and programs by their names; in a cluster claim/NAME,
+	// request/NAME, device/NAME and node/NAME.
 	Subjects []string `json:"subjects,omitempty"`
 	// Message says in its first line what was found. Further lines say why it matters.
 	Message string `json:"message"`

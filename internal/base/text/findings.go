@@ -76,7 +76,11 @@ func WriteFindings(w io.Writer, list []finding.Finding, colour bool) error {
 		}
 	}
 	s := Summarize(list)
-	t.painted(s.Worst(), s.String())
+	worst := s.Worst()
+	if worst == finding.OK && s[finding.NotSeen] > 0 {
+		worst = finding.NotSeen
+	}
+	t.painted(worst, s.String())
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }

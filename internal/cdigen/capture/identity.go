@@ -12,11 +12,11 @@ import (
 )
 
 // common are words that a host, a user or a value may have, and that say nothing, since each report has them.
-const common = `localhost localdomain host domain user home root (hidden) (address) nobody container ubuntu debian fedora
+const common = `localhost localdomain host domain user home root (hidden) nobody container ubuntu debian fedora
 	rocky almalinux centos rhel suse flatcar talos bottlerocket linux kernel gnu true false none null unlimited
 	active down init armed defer ethernet infiniband link linkup polling disabled sleep unknown mellanox technologies
-	broadcom intel roce report readme machine versions doctor specs source peculiar developers import
-	summary errors warnings infos findings id group severity error warning info title subjects reason fix unseen what
+	broadcom intel roce report readme machine versions doctor specs source peculiar
+	summary findings id severity error warning info acknowledged ok not seen subjects message remedy
 	cdiVersion kind annotations devices name containerEdits env deviceNodes netDevices hooks mounts intelRdt
 	additionalGids path hostPath type major minor fileMode permissions uid gid containerPath options hookName args timeout
 	closID l3CacheSchema memBwSchema schemata enableMonitoring hostInterfaceName createRuntime createContainer

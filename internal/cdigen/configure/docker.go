@@ -49,7 +49,8 @@ func planDocker(root string, target runtimes.Target, user runtimeconf.User) (*Pl
 		return nil, refusef("with \"features\": {\"cdi\": true} in it, %w", err)
 	}
 	if !after.On {
-		return nil, refusef("docker.service or cdi-spec-dirs: [\"\"] in %s turns CDI off: remove that first", now.Main)
+		return nil, refusef("a flag of the running dockerd or of docker.service, or cdi-spec-dirs: [\"\"] in %s, "+
+			"turns CDI off: remove that first", now.Main)
 	}
 	plan.Notes, plan.Dirs = otherDirs(after, target), after.Dirs
 	return plan, nil

@@ -22,7 +22,7 @@ func (r *Report) Acknowledge(entries []string) *Report {
 		}
 	}
 	out := newReport(list)
-	out.Runtimes = r.Runtimes
+	out.Runtimes, out.SpecDirs = r.Runtimes, r.SpecDirs
 	return out
 }
 

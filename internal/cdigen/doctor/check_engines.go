@@ -246,7 +246,7 @@ func newEngine(runtime, output string) engine {
 func (e engine) name() string { return e.runtime + " " + e.version }
 
 // configure reads the configuration of an engine. If that fails, the engine counts as one that reads specs from the
-// standard directories, and the file is recorded as unseen.
+// standard directories, and the file is recorded as not seen.
 func (e *engine) configure(host *reader) {
 	e.config = &runtimeconf.Config{On: true, Dirs: e.target.Dirs}
 	if e.unknown != nil || e.target.MaxCDI == "" {

@@ -225,8 +225,8 @@ func lossFinding(group []loss) finding.Finding {
 		return f.Because("the driver %s creates the RDMA device; it is not loaded", first.module).
 			Fix("modprobe " + text.Shell(first.module)).See("dmesg | grep -F " + text.Shell(first.module))
 	case unbound:
-		return f.Because("no driver holds the function, although the driver is loaded: the driver rejected the function, or " +
-			"somebody unbound it").
+		return f.Because("no driver holds the function, although the driver is loaded: the driver rejected the " +
+			"function, or somebody unbound it").
 			Fix("echo " + address + " > /sys/bus/pci/drivers_probe").See(log)
 	case auxUnbound:
 		return f.Because("the driver %s is loaded, and does not hold %s: it rejected the device, or somebody unbound it",

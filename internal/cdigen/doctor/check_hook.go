@@ -103,7 +103,8 @@ func (h hookUse) fault(host *reader) finding.Finding {
 	info, err := hostfs.Stat(host.Root, h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return hookMissing.Found(finding.Error, "the hook of a spec does not exist").About(about...).Because("%s", consequence).
+		return hookMissing.Found(finding.Error, "the hook of a spec does not exist").About(about...).
+			Because("%s", consequence).
 			Fix("install -m 0755 RDMA_HOOK "+text.Shell(h.path), h.spec.rewrite())
 	case err != nil:
 		host.addUnseen("hook "+h.path, err)
@@ -113,7 +114,8 @@ func (h hookUse) fault(host *reader) finding.Finding {
 			Because("its mode is %s; %s", info.Mode(), consequence).Fix("chmod 0755 " + text.Shell(h.path))
 	}
 	if mount := host.noexecMount(h.path); mount != "" {
-		return hookNoexec.Found(finding.Error, "the hook of a spec is on a file system that is mounted noexec").About(about...).
+		return hookNoexec.Found(finding.Error, "the hook of a spec is on a file system that is mounted noexec").
+			About(about...).
 			Because("%s is mounted noexec; %s", mount, consequence).
 			Fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
 				"cdi-gen generate --hook-path /usr/bin/rdma-hook --to "+text.Shell(h.spec.path))

@@ -15,10 +15,11 @@ import (
 
 // The kinds of findings, with their looks.
 var (
-	uverbsModule      = catalogue.Kind("uverbs-module", "/sys/class/infiniband_verbs")
-	rdmaCMModule      = catalogue.Kind("rdma-cm-module", "/sys/class/misc")
-	umadModule        = catalogue.Kind("umad-module", "/sys/class/infiniband_mad")
-	modulesOK         = catalogue.Kind("modules-ok", "/sys/class/infiniband_verbs", "/sys/class/misc", "/sys/class/infiniband_mad")
+	uverbsModule = catalogue.Kind("uverbs-module", "/sys/class/infiniband_verbs")
+	rdmaCMModule = catalogue.Kind("rdma-cm-module", "/sys/class/misc")
+	umadModule   = catalogue.Kind("umad-module", "/sys/class/infiniband_mad")
+	modulesOK    = catalogue.Kind("modules-ok",
+		"/sys/class/infiniband_verbs", "/sys/class/misc", "/sys/class/infiniband_mad")
 	hcaUnreadable     = catalogue.Kind("hca-unreadable", classInfiniband)
 	hcaUnusable       = catalogue.Kind("hca-unusable", "/sys/class/infiniband_verbs")
 	vpdUnreadable     = catalogue.Kind("vpd-unreadable", classInfiniband)
@@ -74,8 +75,8 @@ func checkModules(f *facts, out *findings) {
 }
 
 func (f *facts) noCM() finding.Finding {
-	severity, reason := finding.Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail; "+
-		"others, such as NCCL and UCX, do without"
+	severity, reason := finding.Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, "+
+		"libfabric) fail; others, such as NCCL and UCX, do without"
 	if slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolIWARP }) {
 		severity, reason = finding.Error, "iWARP has no other way to connect"
 	} else if !f.needsCM() {

@@ -64,7 +64,8 @@ func checkNodes(f *facts, out *findings) {
 	out.add(foundIn(s.missing, nodeMissing, finding.Error, "node", " of the kernel missing in /dev/infiniband").
 		Because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
 		Fix(trigger))
-	out.add(foundIn(s.missingMAD, nodeMissing, finding.Warning, "management node", " of the kernel missing in /dev/infiniband").
+	out.add(foundIn(s.missingMAD, nodeMissing, finding.Warning,
+		"management node", " of the kernel missing in /dev/infiniband").
 		Because("fabric tools cannot use these ports; applications can").
 		Fix(trigger))
 	out.add(foundIn(s.wrong, nodeWrongDevice, finding.Error, "node", " in /dev/infiniband with the wrong device number").
@@ -133,6 +134,9 @@ func (s *nodeState) check(host *reader, n rdma.Node) {
 		}
 		closed, mode, err := hostfs.ClosedTo(host.Root, n.Path(), 0o006)
 		what := fmt.Sprintf("%s (%04o)", closed, mode.Perm())
+		if err != nil && !mad {
+			host.addUnseen(n.Path(), err)
+		}
 		switch {
 		case mad || err != nil || closed == "" || slices.Contains(s.closedDirs, what):
 		case !mode.IsDir():

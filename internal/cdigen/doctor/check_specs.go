@@ -238,8 +238,8 @@ func checkPurposes(f *facts, out *findings) {
 			}
 		}
 		if len(unknown) > 0 {
-			f.host.addUnseen("slots of "+s.path, fmt.Errorf("for which HCA these devices are: %s; a spec that cdi-gen or the driver "+
-				"writes now says it", text.Some(unknown, ", ")))
+			f.host.addUnseen("slots of "+s.path, fmt.Errorf("for which HCA these devices are: %s; a spec that cdi-gen or "+
+				"the driver writes now says it", text.Some(unknown, ", ")))
 		}
 		if len(devices) > 0 {
 			out.add(specWrongDevice.Found(finding.Error, "a spec with "+text.Count(len(devices), "device")+" that would give "+

@@ -160,7 +160,8 @@ func (l looks) addTo(f *facts, out *findings) {
 			Fix(unusableFixes[c.ID]).See(unusableLooks[c.ID]))
 	}
 	if good != nil {
-		out.add(containerOK.Found(finding.OK, "a container can use its HCAs: provider, node and locked memory").About(good...))
+		out.add(containerOK.Found(finding.OK, "a container can use its HCAs: provider, node and locked memory").
+			About(good...))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
@@ -43,13 +44,9 @@ var daemonKinds = []daemon{
 	{name: "podman", runtime: runtimes.Podman, unit: "podman.service"},
 }
 
-// maxProcesses is the largest number of processes and threads of a 64-bit kernel (PID_MAX_LIMIT), with the other entries
-// of /proc.
-const maxProcesses = 4<<20 + 1024
-
 // findDaemons searches the host's processes.
 func findDaemons(host *reader) []daemon {
-	entries, err := hostfs.ReadDir(host.Root, "/proc", maxProcesses)
+	entries, err := hostfs.ReadDir(host.Root, "/proc", runtimeconf.MaxProcesses)
 	if err == nil && len(entries) == 0 {
 		err = errors.New("the host's /proc is empty")
 	}
@@ -102,7 +99,7 @@ func (r *reader) memlockOf(pid string) *limits {
 // parseLimits finds the limits of locked memory in a limits file (fs/proc/base.c, proc_pid_limits).
 func parseLimits(s string) *limits {
 	var l limits
-	fields := fieldsOf(s, "Max locked memory")
+	fields := runtimeconf.Fields(s, "Max locked memory")
 	if len(fields) < 2 || l.soft.UnmarshalText([]byte(fields[0])) != nil ||
 		l.hard.UnmarshalText([]byte(fields[1])) != nil {
 		return nil
@@ -113,7 +110,7 @@ func parseLimits(s string) *limits {
 // memTotal returns the memory of the host, Unlimited if it is unknown. A limit of that size has no effect.
 func (r *reader) memTotal() args.Size {
 	text, _ := r.optional("/proc/meminfo")
-	if fields := fieldsOf(text, "MemTotal:"); len(fields) > 0 {
+	if fields := runtimeconf.Fields(text, "MemTotal:"); len(fields) > 0 {
 		if kib, err := strconv.ParseUint(fields[0], 10, 53); err == nil {
 			return args.Size(kib << 10)
 		}
@@ -123,7 +120,7 @@ func (r *reader) memTotal() args.Size {
 
 // process holds the identity and the rights of a process, as the kernel reports them.
 type process struct {
-	uid    int  // effective
+	uid    int  // -1 if it is not known, or not the one who started it
 	nested bool // in a PID namespace below the host's
 	// raises reports whether the process, and the hooks that it starts, may raise a hard limit. They need
 	// CAP_SYS_RESOURCE in the user namespace of the host: user 0 is not enough.
@@ -140,28 +137,16 @@ const capSysResource = 24
 // rights.
 func (r *reader) processOf(pid string) process {
 	status, _ := r.optional("/proc/" + pid + "/status")
-	p := process{uid: -1, nested: len(fieldsOf(status, "NSpid:")) > 1}
-	if ids := fieldsOf(status, "Uid:"); len(ids) > 1 {
-		p.uid, _ = strconv.Atoi(ids[1])
-	}
+	p := process{nested: len(runtimeconf.Fields(status, "NSpid:")) > 1}
+	p.uid, _ = runtimeconf.UserOf(r.Root, "/proc/"+pid, status)
 	p.raises = mayRaise(status, "CapEff:") && mayRaise(status, "CapBnd:") && r.inHostUserNamespace(pid)
 	return p
 }
 
 // mayRaise reports whether a capability set of a status has CAP_SYS_RESOURCE.
 func mayRaise(status, set string) bool {
-	bits, err := strconv.ParseUint(strings.Join(fieldsOf(status, set), ""), 16, 64)
+	bits, err := strconv.ParseUint(strings.Join(runtimeconf.Fields(status, set), ""), 16, 64)
 	return err == nil && bits&(1<<capSysResource) != 0
-}
-
-// fieldsOf returns the fields of the first line that begins with a key, without the key.
-func fieldsOf(text, key string) []string {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, key); ok {
-			return strings.Fields(rest)
-		}
-	}
-	return nil
 }
 
 // inHostUserNamespace reports whether a process is in the first user namespace. The kernel checks capabilities there:

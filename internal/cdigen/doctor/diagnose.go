@@ -23,8 +23,9 @@ type Report struct {
 	// Findings are sorted by severity, worst first.
 	Findings []finding.Finding `json:"findings"`
 
-	// Runtimes are the installed container runtimes with their versions. Tables and JSON leave them out.
-	Runtimes []string `json:"-"`
+	// Runtimes are the installed container runtimes with their versions, and SpecDirs the directories whose specs were
+	// read. Tables and JSON leave them out.
+	Runtimes, SpecDirs []string `json:"-"`
 }
 
 // newReport sorts findings and counts them. It removes what is good of kinds whose looks failed.
@@ -61,7 +62,7 @@ var checks = []func(*facts, *findings){
 }
 
 // Diagnose checks a host. It fails only if it cannot read the host's sysfs at all. The report lists everything else
-// that could not be checked as unseen.
+// that could not be checked as not seen.
 func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	snap, err := rdma.Discover(h.Sys)
 	if err != nil {
@@ -82,6 +83,7 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 		all = append(all, out...)
 	}
 	r := newReport(append(all, host.missed()...))
+	r.SpecDirs = f.dirs
 	for _, e := range f.engines {
 		r.Runtimes = append(r.Runtimes, e.runtime+" "+e.version)
 	}

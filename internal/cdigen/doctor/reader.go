@@ -51,7 +51,7 @@ func (r *reader) missed() (list findings) {
 // devices.
 const maxFile = 16 << 20
 
-// optional reads a file that may be missing. It records a file that exists but cannot be read as unseen.
+// optional reads a file that may be missing. It records a file that exists but cannot be read as not seen.
 func (r *reader) optional(name string) (string, bool) {
 	data, err := hostfs.ReadFile(r.Root, name, maxFile)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *reader) list(name string) []fs.DirEntry {
 	return entries
 }
 
-// sysHas reports whether sysfs has a path. It records one that may not be looked at as unseen.
+// sysHas reports whether sysfs has a path. It records one that may not be looked at as not seen.
 func (r *reader) sysHas(name string) bool {
 	_, err := fs.Stat(r.Sys, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

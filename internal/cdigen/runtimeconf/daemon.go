@@ -1,6 +1,7 @@
 package runtimeconf
 
 import (
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -16,6 +17,8 @@ type daemon struct {
 	args arguments
 	env  map[string]string
 	from string // says where the arguments stand, for people
+	// unread is why the variables of a running daemon are not known: they are its user's and root's to read.
+	unread error
 }
 
 // started returns what root's daemon of a runtime was started with: the running one, or its unit. Of several running
@@ -36,14 +39,14 @@ func (h Host) running(name string, uid int) (daemon, bool) {
 	return all[0], true
 }
 
-// maxProcesses is the largest number of processes of a 64-bit kernel (PID_MAX_LIMIT), with the other entries of /proc.
-const maxProcesses = 4<<20 + 1024
+// MaxProcesses is the largest number of processes of a 64-bit kernel (PID_MAX_LIMIT), with the other entries of /proc.
+const MaxProcesses = 4<<20 + 1024
 
 // findDaemons searches the host's /proc for the daemons of root and of a user. It reads the arguments and the
 // environment of no other process: they are memory of their owner, which FUSE may back. A process of a container is
 // none of them.
 func findDaemons(host Host, user int) (found []daemon) {
-	entries, err := hostfs.ReadDir(host, "/proc", maxProcesses)
+	entries, err := hostfs.ReadDir(host, "/proc", MaxProcesses)
 	if err != nil {
 		return nil // the units count
 	}
@@ -57,23 +60,43 @@ func findDaemons(host Host, user int) (found []daemon) {
 			continue
 		}
 		status := host.text(path.Join(dir, "status"))
-		ids, pids := fields(status, "Uid:"), fields(status, "NSpid:")
-		if len(ids) < 2 || len(pids) != 1 || ids[1] != "0" && ids[1] != strconv.Itoa(user) {
+		uid, ok := UserOf(host, dir, status)
+		if !ok || len(Fields(status, "NSpid:")) != 1 || uid != 0 && uid != user {
 			continue
 		}
 		line := host.text(path.Join(dir, "cmdline"))
 		if line == "" {
 			continue // it has ended, or may not be read
 		}
-		d := daemon{name: name, args: strings.Split(line, "\x00"), env: map[string]string{}, from: "the running " + name}
-		d.uid, _ = strconv.Atoi(ids[1])
-		for variable := range strings.SplitSeq(host.text(path.Join(dir, "environ")), "\x00") {
-			name, value, _ := strings.Cut(variable, "=")
-			d.env[name] = value
-		}
+		d := daemon{name: name, uid: uid, args: strings.Split(line, "\x00"), from: "the running " + name}
+		d.readVariables(host, path.Join(dir, "environ"))
 		found = append(found, d)
 	}
 	return found
+}
+
+func (d *daemon) readVariables(host Host, name string) {
+	d.env = map[string]string{}
+	text, err := host.read(name)
+	d.unread = err
+	for variable := range strings.SplitSeq(string(text), "\x00") {
+		name, value, _ := strings.Cut(variable, "=")
+		d.env[name] = value
+	}
+}
+
+// UserOf returns the user of a process with a directory in /proc and a status. It is false for a process whose user
+// started another's program (set-user-ID): its name and its arguments are that user's choice, under root's number.
+func UserOf(root fs.ReadLinkFS, dir, status string) (uid int, ok bool) {
+	ids := Fields(status, "Uid:")
+	if len(ids) < 2 || ids[0] != ids[1] {
+		return -1, false
+	}
+	if program, err := hostfs.Stat(root, path.Join(dir, "exe")); err == nil && program.Mode()&fs.ModeSetuid != 0 {
+		return -1, false
+	}
+	uid, err := strconv.Atoi(ids[1])
+	return uid, err == nil
 }
 
 // text returns the content of a file, "" if it cannot be read.
@@ -82,8 +105,8 @@ func (h Host) text(name string) string {
 	return string(data)
 }
 
-// fields returns the fields of the line that begins with a key, without the key.
-func fields(text, key string) []string {
+// Fields returns the fields of the first line that begins with a key, without the key.
+func Fields(text, key string) []string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, key); ok {
 			return strings.Fields(rest)

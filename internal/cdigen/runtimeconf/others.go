@@ -253,6 +253,7 @@ func (c *Config) readCRIO(host Host) error {
 	dirs := strings.Join(d.args.values("--cdi-spec-dirs"), ",")
 	if dirs = cmp.Or(dirs, d.env["CONTAINER_CDI_SPEC_DIRS"]); dirs != "" {
 		c.Dirs, c.DirsFile = strings.Split(dirs, ","), d.from
+		return nil
 	}
-	return nil
+	return d.unread
 }

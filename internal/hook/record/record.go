@@ -9,8 +9,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
-// Version is the version of the report's format. It changes if a field is removed or gets another meaning. New fields
-// do not change it.
+// Version is the version of the report's format. From the first release on, it changes if a field is removed or gets
+// another meaning. New fields do not change it.
 const Version = 1
 
 // Report is the content of a report's file, one line of JSON. Sizes and counts are strings: see

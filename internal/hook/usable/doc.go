@@ -5,7 +5,8 @@
 // variables that name HCAs.
 //
 // A wrong warning is worse than none. What cannot be known is not seen: a container without libibverbs, or with one
-// in a private prefix, files on FUSE or on the network, an unknown driver. A check that has not seen never fails a start.
+// in a private prefix, files on FUSE or on the network, an unknown driver. A check that has not seen never fails a
+// start.
 //
 // The root file system of a container is hostile. Root opens its files within bounds and without leaving it, and
 // messages quote every text of it.

@@ -37,7 +37,8 @@ func (c *Container) permission(h args.HCA) finding.Finding {
 		if closed := c.closedDir(h); closed != nil {
 			return *closed
 		}
-		return finding.Finding{ID: record.Permission, Subjects: []string{h.IBDev}, Severity: finding.OK, Message: at + describe(node)}
+		return finding.Finding{ID: record.Permission, Subjects: []string{h.IBDev}, Severity: finding.OK,
+			Message: at + describe(node)}
 	case node.Uid == overflowID || node.Gid == overflowID:
 		return notSeen(record.Permission, "the owner of "+at+" is not known in this user namespace", h.IBDev)
 	case hasACL(fd):

@@ -4,7 +4,7 @@
 //
 //   - [Plan] chooses pairs of HCAs, and which pairs run at once (plan.go).
 //   - [Cluster] creates a Job that owns all, one claim and one sleeping pod a node, and removes them (objects.go).
-//   - [Measure] runs perftest between the two pods of a pair, and reads the HCAs' counters (measure.go, script.sh).
+//   - [Measure] runs perftest between the two pods of a pair, and counts its messages (measure.go, script.sh).
 //   - [Judge] names the HCAs that are slow with peers that are good (judge.go).
 //   - [Report] is the answer for people and programs (report.go), and [Record] keeps it in a ConfigMap for each node
 //     (record.go).

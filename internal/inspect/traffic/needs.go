@@ -60,8 +60,8 @@ func CheckRights(ctx context.Context, client kubernetes.Interface, namespace str
 		}
 	}
 	if missing != nil {
-		return fmt.Errorf("you may not %s in namespace %s, and nothing was created: docs/kubectl-rdma.md has a Role for "+
-			"tests", strings.Join(missing, ", "), namespace)
+		return fmt.Errorf("you may not %s in namespace %s, and nothing was created: examples/test-nodes.yaml has a "+
+			"Role for tests", strings.Join(missing, ", "), namespace)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // goes both ways.
 type Pair struct{ A, B int }
 
-// Stage is pairs that run at once. No HCA is in two of them, so the counters of an HCA belong to one pair.
+// Stage is pairs that run at once. No HCA is in two of them, so the traffic of an HCA belongs to one pair.
 type Stage struct {
 	// Name is the rail, for progress.
 	Name string

@@ -8,8 +8,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
-// problem is a finding about something that keeps the pod from running, or from running well. Its subjects are named as
-// kubectl names objects, and request/NAME and device/NAME. One without a name is left out.
+// problem is a finding about something that keeps the pod from running, or from running well. Its subjects are
+// claim/NAME, request/NAME, device/NAME and node/NAME. One without a name is left out.
 func problem(id, message, remedy string, subjects ...string) finding.Finding {
 	unnamed := func(s string) bool { return strings.HasSuffix(s, "/") }
 	return finding.Finding{

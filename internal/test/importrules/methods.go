@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// large finds the types of a package with too many methods, and those in the list that grew, or have not too many any more.
+// large finds the types of a package with too many methods, and those in the list that grew, or have not too many any
+// more.
 func (r Rule) large(g Graph, p *Package) []string {
 	if r.Most == 0 {
 		return nil

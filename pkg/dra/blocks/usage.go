@@ -1,6 +1,7 @@
 package blocks
 
-// Usage is one entry of ipam: the node's block, with the addresses that pods have. A CNI plugin has no subnet and no block.
+// Usage is one entry of ipam: the node's block, with the addresses that pods have. A CNI plugin has no subnet and no
+// block.
 type Usage struct {
 	IPAM   string `json:"ipam"`
 	Subnet string `json:"subnet,omitempty"`

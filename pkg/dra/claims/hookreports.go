@@ -57,7 +57,8 @@ func logReports(logger klog.Logger, dir string, keep func(record.Report) error) 
 		for _, c := range r.Checks {
 			logOutcome(logger, !c.Severity.Bad(), "Use of an HCA in a container",
 				"A container cannot use an HCA that it has",
-				"container", r.ID, "kind", c.ID, "ibdevs", c.Subjects, "result", c.Severity, "detail", c.Message, "remedy", c.Remedy)
+				"container", r.ID, "kind", c.ID, "ibdevs", c.Subjects, "result", c.Severity,
+				"detail", c.Message, "remedy", c.Remedy)
 		}
 	}
 	return found

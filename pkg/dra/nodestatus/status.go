@@ -8,7 +8,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// Status is the state of a node at one time: of one with a driver, or of one as a driver without claims would describe it.
+// Status is the state of a node at one time: of one with a driver, or of one as a driver without claims would describe
+// it.
 type Status struct {
 	Node    string    `json:"node,omitempty"`
 	Version string    `json:"version,omitempty"` // of the driver

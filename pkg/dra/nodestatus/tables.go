@@ -86,8 +86,8 @@ func (s *Status) hcas(n *notes) [][]string {
 		if len(h.Taints) > 0 {
 			taints = "taints: " + strings.Join(h.Taints, ", ")
 		}
-		return []string{h.IBDev, h.Name, h.Function, list(ports), h.Health, h.Rule, h.Wanted, names(h.Devices), list(h.Claims),
-			n.number(h.Reason, h.Fault, taints)}
+		return []string{h.IBDev, h.Name, h.Function, list(ports), h.Health, h.Rule, h.Wanted, names(h.Devices),
+			list(h.Claims), n.number(h.Reason, h.Fault, taints)}
 	})
 }
 

@@ -288,7 +288,8 @@ func holdersOf(plans []*plan.Plan) map[string][]string {
 func statusClaims(view node.View, pods podresources.Claims) []nodestatus.Claim {
 	out := []nodestatus.Claim{}
 	for _, p := range view.Plans {
-		claim := nodestatus.Claim{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Devices: []nodestatus.ClaimDevice{}, Pods: []string{}}
+		claim := nodestatus.Claim{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
+			Devices: []nodestatus.ClaimDevice{}, Pods: []string{}}
 		for _, dev := range p.Devices {
 			one := nodestatus.ClaimDevice{Request: dev.Request, Device: dev.Device, AdminAccess: dev.AdminAccess}
 			if dev.ShareID != nil {
