@@ -42,16 +42,14 @@ func TestScript(t *testing.T) {
 	text, err := os.ReadFile(script)
 	must.NoError(t, err)
 	for name, content := range map[string]string{
-		port + "link_layer":            "Ethernet\n",
-		port + "state":                 "4: ACTIVE\n",
-		port + "gid_attrs/types/1":     "RoCE v2\n",
-		port + "gids/1":                "0000:0000:0000:0000:0000:ffff:0a4d:0101\n",
-		port + "hw_counters/sent_pkts": "7\n",
-		port + "hw_counters/rcvd_pkts": "8\n",
-		"proc/uptime":                  "100.25 0.00\n",
-		"proc/net/tcp":                 "sl\n",
-		"dev/null":                     "",
-		"script.sh":                    string(text),
+		port + "link_layer":        "Ethernet\n",
+		port + "state":             "4: ACTIVE\n",
+		port + "gid_attrs/types/1": "RoCE v2\n",
+		port + "gids/1":            "0000:0000:0000:0000:0000:ffff:0a4d:0101\n",
+		"proc/uptime":              "100.25 0.00\n",
+		"proc/net/tcp":             "sl\n",
+		"dev/null":                 "",
+		"script.sh":                string(text),
 	} {
 		must.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
 		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
@@ -63,9 +61,7 @@ func TestScript(t *testing.T) {
 	test.StrNotContains(t, said, "down", test.Sprint("the script says that the active port is down"))
 	must.NoError(t, os.WriteFile(filepath.Join(dir, port, "state"), []byte("1: DOWN\n"), 0o644))
 	test.StrContains(t, run(), "\ndown\n", test.Sprint("the script does not say that the port is down"))
-	for _, want := range []string{"unit packet\n", "at 100.25 7 8\n", "tool exit 1\n"} {
-		test.StrContains(t, said, want, test.Sprint("the script does not say"))
-	}
+	test.StrContains(t, said, "tool exit 1\n", test.Sprint("the script does not say"))
 	for _, no := range []string{"not found", "No such file", "cannot open shared object"} {
 		test.StrNotContains(t, said, no, test.Sprint("the script"))
 	}
