@@ -142,17 +142,22 @@ func (r *Rules) remove(ctx context.Context, rule *resourceapi.DeviceTaintRule, d
 	if !model.IsDrain(rule) {
 		return Result{}, fmt.Errorf("remove DeviceTaintRule %s: it is not one of kubectl rdma drain", rule.Name)
 	}
-	_, err := r.send(ctx, http.MethodDelete, rule.Name, metav1.DeleteOptions{
+	options := metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		Preconditions: &metav1.Preconditions{UID: &rule.UID},
-	}, dryRun)
+	}
+	if dryRun { // the API server reads no parameter of a DELETE that has a body
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	_, err := r.send(ctx, http.MethodDelete, rule.Name, options, false)
 	if err != nil && !answer.Gone(err, ruleResource, rule.Name) {
 		return Result{}, fmt.Errorf("remove DeviceTaintRule %s: %w", rule.Name, err)
 	}
 	return Result{rule.Name, "removed"}, nil
 }
 
-// send sends a request about the rule with a name, "" for a new one, and decodes the answer, whatever version it has.
+// send sends a request about the rule with a name, "" for a new one, and decodes the answer, whatever version it has. It
+// returns no rule for a DELETE.
 func (r *Rules) send(
 	ctx context.Context, verb, name string, body any, dryRun bool,
 ) (*resourceapi.DeviceTaintRule, error) {
@@ -169,8 +174,8 @@ func (r *Rules) send(
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil { // which has the API server's words, unlike the error of Raw
-		return nil, err
+	if err := result.Error(); err != nil || verb == http.MethodDelete { // whose answer may be a Status
+		return nil, err // which has the API server's words, unlike the error of Raw
 	}
 	data, err := result.Raw()
 	if err != nil {

@@ -1,0 +1,55 @@
+package drain_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/drain"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+)
+
+// TestRemove: a removal that is tried removes nothing, and its answer is a Status. The API server reads the options of a
+// DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go, DeleteResource).
+func TestRemove(t *testing.T) {
+	discovery := map[string]string{
+		"/apis/resource.k8s.io":    `{"kind":"APIGroup","versions":[{"version":"v1"}]}`,
+		"/apis/resource.k8s.io/v1": `{"kind":"APIResourceList","resources":[{"name":"devicetaintrules"}]}`,
+	}
+	removed := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if answer, ok := discovery[r.URL.Path]; ok || r.Method != http.MethodDelete {
+			_, _ = io.WriteString(w, answer)
+			return
+		}
+		var options metav1.DeleteOptions
+		test.NoError(t, json.NewDecoder(r.Body).Decode(&options))
+		if options.DryRun == nil {
+			removed++
+		}
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"a"}}`)
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	must.NoError(t, err)
+	rules, err := drain.Open(t.Context(), client)
+	must.NoError(t, err)
+	plan, err := drain.NewPlan(&model.Cluster{}, "n1", nil, resourceapi.DeviceTaintEffectNoSchedule, "")
+	must.NoError(t, err)
+	for _, want := range []int{0, 1} {
+		done, err := rules.Remove(t.Context(), plan.Rules, want == 0)
+		must.NoError(t, err)
+		test.Eq(t, []drain.Result{{Rule: plan.Rules[0].Name, Done: "removed"}}, done)
+		test.Eq(t, want, removed, test.Sprint("removed rules"))
+	}
+}
