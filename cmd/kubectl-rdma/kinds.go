@@ -43,7 +43,9 @@ var (
 			"state": by(func(d lists.Device) int { return slices.Index(model.DeviceStates, d.State) }),
 			"rate":  by(func(d lists.Device) int64 { return -d.Number(rdma.AttributeRateGbps, 0) }),
 			"rail":  by(func(d lists.Device) int64 { return d.Number(rdma.AttributeRail, 1<<32) }),
-			"numa":  by(func(d lists.Device) int64 { return d.Number(string(deviceattribute.StandardDeviceAttributeNUMANode), 1<<32) }),
+			"numa": by(func(d lists.Device) int64 {
+				return d.Number(string(deviceattribute.StandardDeviceAttributeNUMANode), 1<<32)
+			}),
 		},
 		usage: "sort by `KEY`: name, state (free first), rate (fastest first), rail or numa",
 	}
