@@ -19,7 +19,7 @@ import (
 )
 
 // TestRemove: a removal that is tried removes nothing, and its answer is a Status. The API server reads the options of a
-// DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go, DeleteResource).
+// DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go).
 func TestRemove(t *testing.T) {
 	discovery := map[string]string{
 		"/apis/resource.k8s.io":    `{"kind":"APIGroup","versions":[{"version":"v1"}]}`,
