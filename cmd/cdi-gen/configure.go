@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
@@ -161,9 +160,6 @@ func writeDiff(w io.Writer, oldName, newName string, before, after []byte) error
 	return nil
 }
 
-// versionTimeout bounds a program that only prints its version.
-const versionTimeout = 5 * time.Second
-
 // target returns the release of a runtime: that of the flag, or what the runtime says itself.
 func (c *configureFlags) target(ctx context.Context, runtime string) (runtimes.Target, error) {
 	if c.version != "" {
@@ -181,7 +177,7 @@ func localTarget(ctx context.Context, root, runtime, advice string) (runtimes.Ta
 	if !isLocal(root) {
 		return runtimes.Target{}, cli.Usagef("the version of %s below --host-root is not known: %s", runtime, advice)
 	}
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, runtimes.VersionTimeout)
 	defer cancel()
 	program := runtimes.Program(runtime)
 	out, err := exec.CommandContext(ctx, program, "--version").Output()

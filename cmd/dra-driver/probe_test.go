@@ -220,10 +220,15 @@ func TestJudgeUnseen(t *testing.T) {
 		page          nodestatus.Status
 		verdict, says string
 	}{
-		"none":       {nodestatus.Status{}, verdictWell, "no HCA of 0 HCAs is sick"},
-		"unread":     {nodestatus.Status{Problems: []string{"list class/infiniband: denied"}}, verdictUnknown, "class/infiniband: denied"},
-		"unusable":   {nodestatus.Status{HCAs: []nodestatus.HCA{{Reason: unusable}}}, verdictUnknown, unusable},
-		"one of two": {nodestatus.Status{HCAs: []nodestatus.HCA{{Reason: unusable}, {Health: "Healthy"}}}, verdictWell, "no HCA of 1 HCA is sick; 1 more cannot be used"},
+		"none": {nodestatus.Status{}, verdictWell, "no HCA of 0 HCAs is sick"},
+		"unread": {
+			nodestatus.Status{Problems: []string{"list class/infiniband: denied"}}, verdictUnknown, "class/infiniband: denied",
+		},
+		"unusable": {nodestatus.Status{HCAs: []nodestatus.HCA{{Reason: unusable}}}, verdictUnknown, unusable},
+		"one of two": {
+			nodestatus.Status{HCAs: []nodestatus.HCA{{Reason: unusable}, {Health: "Healthy"}}}, verdictWell,
+			"no HCA of 1 HCA is sick; 1 more cannot be used",
+		},
 	} {
 		var a healthAnswer
 		a.Verdict = verdictUnknown

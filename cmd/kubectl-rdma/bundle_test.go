@@ -70,7 +70,8 @@ func TestBundle(t *testing.T) {
 	r = s.run("bundle", "node2")
 	files = unpacked(t, r.stdout)
 	const missing = "missing: the log of the driver of node (node 2): Error from server (Forbidden)"
-	if r.code != exitcode.OK || !strings.Contains(r.stderr, missing) || files["slices.json"] == "" || files["drivers/1-node-2/status.json"] != "" {
+	if r.code != exitcode.OK || !strings.Contains(r.stderr, missing) || files["slices.json"] == "" ||
+		files["drivers/1-node-2/status.json"] != "" {
 		t.Errorf("without rights: code %d, said %q, files %v", r.code, r.stderr, files)
 	}
 	if r := s.run("bundle", "node9"); r.code != exitcode.Failed || r.stdout != "" {

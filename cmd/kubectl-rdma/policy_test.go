@@ -132,7 +132,8 @@ func TestPolicyTest(t *testing.T) {
 	golden.Bytes(t, "policy-test.txt", []byte(r.stdout))
 	const fields = `jsonpath={.kind} {.items[*].node} {.items[*].devices} {.items[*].removed[*].claims}`
 	r = c("", "node2", "-o", fields)
-	test.Eq(t, result{exitcode.OK, `PolicyTestList node2 4 ["default/vf"]`, warned}, r, test.Sprint("one node, for programs"))
+	test.Eq(t, result{exitcode.OK, `PolicyTestList node2 4 ["default/vf"]`, warned}, r,
+		test.Sprint("one node, for programs"))
 	d.say("", "", driverRefuses, "dra-driver: read configuration \"-\": line 3: rules[0].publish: want none\n")
 	if r := c(""); r.code != exitWrong ||
 		r.stdout != "Node node1: read configuration \"-\": line 3: rules[0].publish: want none\n" ||
@@ -177,7 +178,9 @@ func TestPolicyTestErrors(t *testing.T) {
 		"policy test -f " + file + " none": {exitcode.Failed, "", `Error from server (NotFound): nodes "none" not found`},
 		"policy test -f " + file + " -l a=b": {exitcode.Failed, "",
 			"error: find the drivers: no chosen node has a pod of the driver"},
-		"policy test -f " + file: {exitWrong, "", "error: the configuration is not right for 2 of 2 nodes, or nobody can tell"},
+		"policy test -f " + file: {
+			exitWrong, "", "error: the configuration is not right for 2 of 2 nodes, or nobody can tell",
+		},
 	} {
 		if r := s.run(strings.Fields(args)...); r.code != want.code || !strings.Contains(r.stderr, want.stderr) {
 			t.Errorf("kubectl rdma %s: %+v, want %+v", args, r, want)

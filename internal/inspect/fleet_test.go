@@ -70,7 +70,10 @@ func TestNodesWithoutSlices(t *testing.T) {
 		change          func(*model.Cluster)
 	}{
 		{"not yet", "NotReady", "", func(c *model.Cluster) { c.Pods[0].Status.Conditions = nil }},
-		{"not seen", "NothingPublished", "not seen: kubectl -n dra-driver-rdma exec driver-node0000 -- dra-driver status", func(*model.Cluster) {}},
+		{
+			"not seen", "NothingPublished",
+			"not seen: kubectl -n dra-driver-rdma exec driver-node0000 -- dra-driver status", func(*model.Cluster) {},
+		},
 		{"no HCA", "NoHCA", `"no device"`, func(c *model.Cluster) {
 			c.Events = []corev1.Event{said("Normal", "rdma.dev", "node0000", 0, "no device"), said("Warning", "rdma.dev", "node0000", time.Hour, "exclusive")}
 		}},

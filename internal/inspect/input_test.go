@@ -278,7 +278,9 @@ func TestDenied(t *testing.T) {
 		`Missing|NothingPublished|install|asks for no device|: it has its devices|nothing is known`)
 	var pods struct{ Claims, Extended patch.Patches }
 	patch.File(t, "testdata/input/denied.yaml", &pods)
-	kinds := []model.Kind{model.Classes, model.Slices, model.Nodes, model.Claims, model.OwnClaims, model.Rules, model.Pods, model.NodeEvents}
+	kinds := []model.Kind{
+		model.Classes, model.Slices, model.Nodes, model.Claims, model.OwnClaims, model.Rules, model.Pods, model.NodeEvents,
+	}
 	for set := 1; set < 1<<len(kinds); set++ {
 		var none []model.Kind
 		for i, kind := range kinds {

@@ -258,7 +258,8 @@ func TestEventsOfUnusable(t *testing.T) {
 		prepare(t, n, claim)
 	}
 	checks := []finding.Finding{
-		{ID: record.Provider, Subjects: []string{"mlx5_4"}, Severity: finding.Warning, Message: "no provider mlx5", Remedy: "install it"},
+		{ID: record.Provider, Subjects: []string{"mlx5_4"}, Severity: finding.Warning,
+			Message: "no provider mlx5", Remedy: "install it"},
 		{ID: record.Permission, Subjects: []string{"mlx5_4"}, Severity: finding.OK},
 		{ID: record.Variables, Severity: finding.NotSeen, Message: "unknown"},
 		{ID: record.Memlock, Severity: finding.Warning, Message: "need CAP_SYS_RESOURCE"},

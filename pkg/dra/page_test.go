@@ -50,7 +50,10 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{"RDMAPrepareFailed team-a/claim-2 x2", "Prepared team-a/claim-1 x1", "Registered " + drivertest.NodeName + " x1"} {
 		test.True(t, slices.Contains(got, want), test.Sprintf("events %q lack %q", got, want))
 	}
-	test.True(t, slices.ContainsFunc(p.Events, func(e nodestatus.Event) bool { return e.Reason == "Published" && e.Message == "the pool has 9 devices" }),
+	published := func(e nodestatus.Event) bool {
+		return e.Reason == "Published" && e.Message == "the pool has 9 devices"
+	}
+	test.True(t, slices.ContainsFunc(p.Events, published),
 		test.Sprintf("events %+v do not tell of a publication", p.Events))
 	unprepare(t, n, c)
 	p = d.Status(t.Context())

@@ -85,8 +85,8 @@ func granted(t *testing.T, args ...string) []string {
 }
 
 // TestRights: each account of a release has exactly the rights in testdata/rights.golden.txt: with the default values
-// all of them, and with other values those that come and go. docs/security.md has the reasons, and test/cluster/e2e asks
-// a real API server.
+// all of them, and with other values those that come and go. docs/security.md has the reasons. test/cluster/e2e asks a
+// real API server.
 func TestRights(t *testing.T) {
 	var text, before []string
 	for _, values := range []string{

@@ -134,7 +134,8 @@ func TestScrubText(t *testing.T) {
 		"GUID " + guid(m.Tree()) + ", MAC 02:42:ac:11:00:02": "GUID " + guid(scrubbed) + ", MAC 02:42:ac:e6:0e:fc",
 		"guid-" + bare.Replace(guid(m.Tree())):               "guid-" + bare.Replace(guid(scrubbed)),
 		"Node17 node17 node17.example.com: node170":          "host-2 host-2 host-1: host-20",
-		"at 10.1.2.3, fe80::1 and [2001:db8::7]:443":         "at 10.239.112.110, fe80::cf:74ad and [2001:db8:ddfc:82a:2848:f84:d5de:2672]:443",
+		"at 10.1.2.3, fe80::1":                               "at 10.239.112.110, fe80::cf:74ad",
+		"and [2001:db8::7]:443":                              "and [2001:db8:ddfc:82a:2848:f84:d5de:2672]:443",
 		"/home/alice/x 127.0.0.1 v1.7.12 12:30:00":           "/home/(user)/x 127.0.0.1 v1.7.12 12:30:00",
 		"0000:3b:00.0 and pci-0000-3b-00-0, firmware 28.39.1002 of 15b3:1021": "0000:3b:00.0 and pci-0000-3b-00-0, " +
 			"firmware 28.39.1002 of 15b3:1021",

@@ -26,7 +26,10 @@ func TestAcknowledge(t *testing.T) {
 		{[]string{"port-down"}, finding.Error, "1 error, 0 warnings, 1 note, 1 ok, 1 acknowledged"},
 		{[]string{"port-down", "no-active-port"}, finding.Acknowledged,
 			"0 errors, 0 warnings, 1 note, 1 ok, 2 acknowledged"},
-		{[]string{"no-active-port", "port-down=mlx5_1/1"}, finding.Warning, "0 errors, 1 warning, 1 note, 1 ok, 1 acknowledged"},
+		{
+			[]string{"no-active-port", "port-down=mlx5_1/1"}, finding.Warning,
+			"0 errors, 1 warning, 1 note, 1 ok, 1 acknowledged",
+		},
 		{[]string{"no-active-port", "port-down=mlx5_1/1", "port-down=mlx5_2/1"}, finding.Acknowledged,
 			"0 errors, 0 warnings, 1 note, 1 ok, 2 acknowledged"},
 		{[]string{"no-active-port=mlx5_1/1"}, finding.Error, "1 error, 1 warning, 1 note, 1 ok"},

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -197,9 +196,6 @@ type engine struct {
 // What begins what is not seen of a runtime that is there.
 const versionOf, configurationOf = "version of ", "configuration of "
 
-// versionTimeout bounds a program that only prints its version.
-const versionTimeout = 5 * time.Second
-
 // findEngines runs the installed runtimes to learn their versions.
 func findEngines(ctx context.Context, host *reader) []engine {
 	if !host.Local || host.Run == nil {
@@ -209,7 +205,7 @@ func findEngines(ctx context.Context, host *reader) []engine {
 	}
 	var engines []engine
 	for _, d := range daemonKinds {
-		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+		ctx, cancel := context.WithTimeout(ctx, runtimes.VersionTimeout)
 		out, err := host.Run(ctx, d.name, "--version")
 		cancel()
 		switch {

@@ -125,7 +125,8 @@ func TestRunningContainers(t *testing.T) {
 		t.Errorf("well are %+v, want %s", ok, of(good))
 	}
 	for _, u := range r.Findings {
-		test.False(t, u.Severity == finding.NotSeen && strings.Contains(u.Message, "container"), test.Sprintf("not seen: %v", u))
+		test.False(t, u.Severity == finding.NotSeen && strings.Contains(u.Message, "container"),
+			test.Sprintf("not seen: %v", u))
 	}
 	f.host.Containers = func() ([]usable.Running, error) { return []usable.Running{good}, errors.New("no /proc") }
 	test.StrContains(t, render(t, f.diagnose()), "running containers: no /proc", test.Sprint("not seen"))

@@ -195,9 +195,12 @@ func TestDirs(t *testing.T) {
 	const cio = "[crio.runtime]\ncdi_spec_dirs = ['/opt/cdi']\n"
 	const unit = "[Service]\nExecStart=/usr/bin/dockerd --cdi-spec-dir /unit\n"
 	proc := func(uid, nspid, args string) map[string]string {
-		return map[string]string{"proc/7/comm": "dockerd\n", "proc/7/status": "Uid:\t" + uid + "\t" + uid + "\nNSpid:\t" + nspid + "\n",
+		return map[string]string{
+			"proc/7/comm": "dockerd\n", "proc/7/status": "Uid:\t" + uid + "\t" + uid + "\nNSpid:\t" + nspid + "\n",
 			"proc/7/cmdline": args, "lib/systemd/system/docker.service": unit,
-			"proc/7/environ": "XDG_CONFIG_HOME=/home/u/conf\x00", "home/u/conf/docker/daemon.json": `{"cdi-spec-dirs": ["/own"]}`}
+			"proc/7/environ":                 "XDG_CONFIG_HOME=/home/u/conf\x00",
+			"home/u/conf/docker/daemon.json": `{"cdi-spec-dirs": ["/own"]}`,
+		}
 	}
 	for _, c := range []struct {
 		name, target string

@@ -6,7 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
+
+// VersionTimeout bounds a program that only prints its version.
+const VersionTimeout = 5 * time.Second
 
 // version is major, minor and patch of a release.
 type version [3]int

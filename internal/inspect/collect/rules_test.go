@@ -63,11 +63,14 @@ func TestRules(t *testing.T) {
 		"nothing answers":  {map[string]string{}, 0, "the server could not find the requested resource"},
 		"group lost":       {map[string]string{"": group, "/v1": without}, 0, "the server could not find the requested resource"},
 		"list lost":        {map[string]string{"": group, "/v1": with}, 0, "the server could not find the requested resource"},
-		"page of a proxy":  {map[string]string{"": "<html>Log in</html>"}, 0, "read /apis/resource.k8s.io from the API server: it answers with"},
 		"object of others": {map[string]string{"": `{"status": "ok"}`}, 0, `it answers with the kind ""`},
 		"other list":       {map[string]string{"": group, "/v1": with, "/v1/devicetaintrules": slices}, 0, `the kind "ResourceSliceList"`},
 		"newer field": {map[string]string{"": group, "/v1": with, "/v1/devicetaintrules": strings.Replace(one, `"driver"`,
 			`"deviceClassName": "gpu", "driver"`, 1)}, 0, `does not understand 1 of 1: one (unknown field "deviceClassName")`},
+		"page of a proxy": {
+			map[string]string{"": "<html>Log in</html>"}, 0,
+			"read /apis/resource.k8s.io from the API server: it answers with",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := ask(t, tc.answers)

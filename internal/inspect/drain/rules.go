@@ -156,8 +156,8 @@ func (r *Rules) remove(ctx context.Context, rule *resourceapi.DeviceTaintRule, d
 	return Result{rule.Name, "removed"}, nil
 }
 
-// send sends a request about the rule with a name, "" for a new one, and decodes the answer, whatever version it has. It
-// returns no rule for a DELETE.
+// send sends a request about the rule with a name, "" for a new one. It decodes the answer, whatever version it has.
+// For a DELETE it returns no rule.
 func (r *Rules) send(
 	ctx context.Context, verb, name string, body any, dryRun bool,
 ) (*resourceapi.DeviceTaintRule, error) {

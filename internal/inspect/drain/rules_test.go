@@ -18,7 +18,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
-// TestRemove: a removal that is tried removes nothing, and its answer is a Status. The API server reads the options of a
+// TestRemove: a dry run removes nothing. The answer to a removal is a Status. The API server reads the options of a
 // DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go).
 func TestRemove(t *testing.T) {
 	discovery := map[string]string{

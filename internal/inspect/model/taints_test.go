@@ -20,7 +20,8 @@ func TestEvicts(t *testing.T) {
 		after       time.Duration
 		ends        bool
 	}{
-		{nil, 0, true}, {[]resourceapi.DeviceToleration{execute}, 0, false}, {[]resourceapi.DeviceToleration{any, schedule}, 0, true},
+		{nil, 0, true}, {[]resourceapi.DeviceToleration{execute}, 0, false},
+		{[]resourceapi.DeviceToleration{any, schedule}, 0, true},
 		{[]resourceapi.DeviceToleration{seconds(7200), any, seconds(3600)}, time.Hour, true},
 		{[]resourceapi.DeviceToleration{seconds(-1), seconds(60)}, 0, true},
 		{[]resourceapi.DeviceToleration{seconds(-1), execute}, 0, false},

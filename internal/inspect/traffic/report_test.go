@@ -23,7 +23,8 @@ func someReport() *Report {
 		{Pair: Pair{2, 3}, AToB: 39.2, BToA: 391}, {Pair: Pair{3, 4}, AToB: 390, BToA: 390},
 		{Pair: Pair{4, 5}, AToB: 200, BToA: 390},
 		{Pair: Pair{5, 0}, AToB: 390, BToA: 390},
-		{Pair: Pair{6, 0}, A: "n6/mlx5_0", B: "n0/mlx5_0", Error: "n6/mlx5_0: perftest failed with the exit code 1: \x1b[31mFailed"},
+		{Pair: Pair{6, 0}, A: "n6/mlx5_0", B: "n0/mlx5_0",
+			Error: "n6/mlx5_0: perftest failed with the exit code 1: \x1b[31mFailed"},
 	}
 	r := NewReport(hcas, results, 0.85)
 	r.Started = time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC)

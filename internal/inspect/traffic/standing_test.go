@@ -18,7 +18,8 @@ func TestStand(t *testing.T) {
 	pci0 := model.HCA{Name: "pci-0", Node: "another"} // whoever writes a record can write any node
 	records := map[string]*Record{
 		"n0": {Node: "n0", Time: at(3), HCAs: []Verdict{{HCA: pci0, State: Good, Alone: 390}}},
-		"n1": {Node: "n1", Time: at(72), Driver: "v1\x1b", HCAs: []Verdict{{HCA: pci0, State: Slow, Alone: 39}, {HCA: model.HCA{Name: "gone"}, State: Slow}}},
+		"n1": {Node: "n1", Time: at(72), Driver: "v1\x1b", HCAs: []Verdict{
+			{HCA: pci0, State: Slow, Alone: 39}, {HCA: model.HCA{Name: "gone"}, State: Slow}}},
 		"n2": {Node: "n2", Time: at(1), HCAs: []Verdict{{HCA: pci0, State: NotMeasured}}},
 		"n9": {Node: "n9", Time: at(900), HCAs: []Verdict{{HCA: pci0, State: Slow}}},
 	}

@@ -10,7 +10,8 @@ import (
 // class's own.
 func TestIsExtended(t *testing.T) {
 	for name, want := range map[corev1.ResourceName]bool{
-		"pod.alpha.kubernetes.io/opaque-int-resource-foo": false, "kubernetes.io/resource-foo": false, "foo": false, "a/b": true,
+		"pod.alpha.kubernetes.io/opaque-int-resource-foo": false,
+		"kubernetes.io/resource-foo":                      false, "foo": false, "a/b": true,
 		"requests.foo/bar": false, "mykubernetes.io/foo": false, "rdma/hca": true, "9a/b c": false,
 		"deviceclass.resource.kubernetes.io/hca.rdma.dev": true,
 	} {

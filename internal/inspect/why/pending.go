@@ -333,7 +333,7 @@ func (w *inquiry) shortage(claim int, base string) string {
 		case r.Devices == 0 && len(w.view.Partial) > 0:
 			message = fmt.Sprintf("request %s wants %s, of which no complete pool has a device", r.Name, r.Class)
 		case r.Devices == 0:
-			message = fmt.Sprintf("request %s wants %s, of which there are no devices", r.Name, r.Class)
+			message = fmt.Sprintf("request %s wants %s, and no device is of this class", r.Name, r.Class)
 		case r.Count == 0:
 			message = fmt.Sprintf("request %s wants all devices of %s that match on a node, "+
 				"and no node has all of them free", r.Name, r.Class)

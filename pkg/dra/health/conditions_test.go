@@ -86,7 +86,9 @@ func TestResume(t *testing.T) {
 	before.see(down(up, 1), down(bad, 1))
 	before.wait(time.Minute)
 	past, _ := before.Past()
-	past[gone.Name] = health.Past{Since: map[health.Condition]time.Time{health.DeviceGone: before.now, "of-a-newer-driver": before.now}}
+	past[gone.Name] = health.Past{Since: map[health.Condition]time.Time{
+		health.DeviceGone: before.now, "of-a-newer-driver": before.now,
+	}}
 	w := watch(t)
 	w.Recall(past, w.now)
 	w.see(up, down(bad, 1))

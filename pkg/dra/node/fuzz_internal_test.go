@@ -22,7 +22,8 @@ func FuzzRemembered(f *testing.F) {
 	left, err := json.Marshal(snap.HCAs)
 	must.NoError(f, err)
 	f.Add(left, []byte(`{"pci-0000-c1-00-0":{"since":{"port-down":"2026-01-01T00:00:00Z"}}}`))
-	f.Add([]byte(`[{}]`), []byte(`{"":{"since":{"device-gone":"2026-01-01T00:00:00Z","x":"2036-01-01T00:00:00Z"},"falls":{"-1":[]}}}`))
+	f.Add([]byte(`[{}]`),
+		[]byte(`{"":{"since":{"device-gone":"2026-01-01T00:00:00Z","x":"2036-01-01T00:00:00Z"},"falls":{"-1":[]}}}`))
 	f.Add([]byte(`[{"Name":"gone","Ports":[{"Number":-1}],"Identity":{"PCI":"0000:ff:00.0"},"PF":"0000:c1:00.0"}]`), []byte(`null`))
 	f.Fuzz(func(t *testing.T, hcas, past []byte) {
 		var known []rdma.HCA

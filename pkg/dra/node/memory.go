@@ -12,10 +12,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// A driver stores four things for the next driver of the same boot (docs/adr/0013). The first is the last known state of
-// HCAs, because HCAs that claims hold may be missing at the start. The second is their health: conditions that hold, and
-// falls of links, since a link may fall only once in hours. The third is the VPD of cards, because it is read once a
-// boot. The fourth are the leaf switches of HCAs (docs/adr/0057).
+// A driver stores four things for the next driver of the same boot (docs/adr/0013). The first is the last known state
+// of HCAs, because HCAs that claims hold may be missing at the start. The second is their health: present conditions,
+// and falls of links, since a link may fall only once in hours. The third is the VPD of cards, because it is read once
+// a boot. The fourth are the leaf switches of HCAs (docs/adr/0057).
 const (
 	memoryHCAs   = "hcas"
 	memoryHealth = "health"

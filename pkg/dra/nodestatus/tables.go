@@ -91,7 +91,7 @@ func (s *Status) hcas(n *notes) [][]string {
 	})
 }
 
-// contents has what claims can consume of HCAs, and the attributes that the policy sets.
+// contents lists the capacity of each HCA, and the attributes that the policy sets.
 func (s *Status) contents() (out [][]string) {
 	for _, h := range s.HCAs {
 		capacity := capacities(h.Devices)
@@ -105,7 +105,7 @@ func (s *Status) contents() (out [][]string) {
 	return out
 }
 
-// interfaces has the interface and the possible modes of each HCA.
+// interfaces lists the network interface of each HCA, and the modes that claims can request.
 func (s *Status) interfaces(n *notes) (out [][]string) {
 	for _, h := range s.HCAs {
 		i := h.Interface
@@ -129,7 +129,7 @@ func (s *Status) interfaces(n *notes) (out [][]string) {
 	return out
 }
 
-// marks has the marks of packets of each HCA whose rule sets one.
+// marks lists the marks of packets, for HCAs whose rule sets one.
 func (s *Status) marks() (out [][]string) {
 	number := func(n *int) string {
 		if n == nil {
@@ -145,7 +145,7 @@ func (s *Status) marks() (out [][]string) {
 	return out
 }
 
-// leaves has what is known of the leaf switches of ports.
+// leaves lists the leaf switch of each port, or why it is unknown.
 func (s *Status) leaves(n *notes) (out [][]string) {
 	for _, h := range s.HCAs {
 		for _, port := range h.Ports {

@@ -14,7 +14,7 @@ import (
 // shares of a pod twice while it binds it (docs/dev/upstream-shares-counted-twice.md). It runs before other tests have shares: once the scheduler still counted the four
 // of claims that were long deleted.
 func TestExhaustion(t *testing.T) {
-	needs.Long(t, "TestExhaustion of pkg/dra/policy asks the scheduler's allocator, and TestShares of this package has pods")
+	needs.Long(t, "TestExhaustion of pkg/dra/policy asks the scheduler's allocator; TestShares of this package has pods")
 	const shares, each = 63, 9
 	n := bed.Namespace(t)
 	manifest := testbed.Template("share", "shared.hca.rdma.dev", "")

@@ -42,7 +42,8 @@ func TestDrain(t *testing.T) {
 	before := b.run("kubectl", "get", "devicetaintrule", "foreign", "-o", "jsonpath={.metadata.uid} {.spec}")
 
 	out, err := b.command("kubectl", "rdma", "drain", "storage", "mlx5_0", "--as=viewer").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "ask an administrator for the chart's ClusterRole of operators (accessRoles.create); nothing was changed") {
+	if err == nil || !strings.Contains(string(out),
+		"ask an administrator for the chart's ClusterRole of operators (accessRoles.create); nothing was changed") {
 		t.Errorf("a viewer drains: %v\n%s", err, out)
 	}
 	b.effects("None")

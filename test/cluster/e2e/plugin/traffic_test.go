@@ -60,7 +60,8 @@ func TestTraffic(t *testing.T) {
 	w := waiting{Claim: devices(request("nic", "hca.rdma.dev", selector("false")), "")}
 	b.apply(w.manifest("first"))
 	out, err = b.command(args()...).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "waiting for RDMA devices: 1 pod: default/first; nothing was created") {
+	if err == nil || !strings.Contains(string(out),
+		"waiting for RDMA devices: 1 pod: default/first; nothing was created") {
 		t.Errorf("beside a pod that waits: %v\n%s", err, out)
 	}
 	b.run("kubectl", "delete", "pod", "first", "--now")

@@ -260,7 +260,8 @@ func (b *bed) lists() {
 	if out := b.run("kubectl", "rdma", "nodes", "train", "--no-headers"); !strings.Contains(out, "Missing") {
 		b.Errorf("kubectl rdma nodes, without a driver's pod:\n%s", out)
 	}
-	if out := b.run("kubectl", "rdma", "topology", "train"); !strings.Contains(out, "mlx5_0") || !strings.Contains(out, "gpu-0") || !strings.Contains(out, "allocated to default/holder-nic") {
+	if out := b.run("kubectl", "rdma", "topology", "train"); !strings.Contains(out, "mlx5_0") ||
+		!strings.Contains(out, "gpu-0") || !strings.Contains(out, "allocated to default/holder-nic") {
 		b.Errorf("kubectl rdma topology:\n%s", out)
 	}
 	// The pod has its devices and a node, and no kubelet starts it.

@@ -35,8 +35,8 @@ var gates = [][2]string{
 // minors are the releases of Kubernetes that documents name.
 var minors = []string{"1.34", "1.35", "1.36", "1.37"}
 
-// TestGates: docs/compatibility.md has what each release does with a gate, by kube_features.go of the newest release
-// that runs here. The oldest one says the same of itself.
+// TestGates: docs/compatibility.md says the state of each gate in each release. The newest release that runs here has
+// them all in kube_features.go. The oldest one has its own, which are the same.
 func TestGates(t *testing.T) {
 	newest, oldest := features(t, "cluster"), features(t, "kubernetes-1.34")
 	table := "| gate | for | 1.34 | 1.35 | 1.36 | 1.37 |\n|---|---|---|---|---|---|\n"
@@ -65,8 +65,8 @@ func features(t *testing.T, wrapper string) string {
 
 var spec = regexp.MustCompile(`\{Version: version\.MustParse\("([0-9.]+)"\), Default: (\w+), PreRelease: [\w.]+(.*?)\}`)
 
-// state returns what a release does with a gate: not there, off, on, or on and locked. A release has the last line that is
-// not newer than it.
+// state returns the state of a gate in a release: "-" for not there, off, on, or locked. The last line that is not
+// newer than the release counts.
 func state(t *testing.T, text, gate, minor string) string {
 	t.Helper()
 	_, block, found := strings.Cut(text, "\n\t"+gate+": {\n")

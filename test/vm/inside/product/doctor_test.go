@@ -119,7 +119,8 @@ func healthy(t *testing.T) {
 // hard limit.
 func healthyUser(t *testing.T) {
 	r := doctor(t, "setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "env", "HOME=/home/user")
-	if r.code != 10 || r.Summary["error"] > 0 || r.Summary["warning"] != 1 || r.find("memlock-clamped", "podman run") == nil {
+	if r.code != 10 || r.Summary["error"] > 0 || r.Summary["warning"] != 1 ||
+		r.find("memlock-clamped", "podman run") == nil {
 		t.Errorf("status %d, %+v\n%s", r.code, r.Summary, r)
 	}
 }
@@ -193,7 +194,8 @@ func (f fault) run(t *testing.T) {
 		t.Fatalf("status %d, want %d, and %s %s about %q; found:\n%s", r.code, f.code, f.severity, f.id, f.subject, r)
 	}
 	cure := inside.Run("sh", "-c", found.Remedy)
-	t.Logf("%s %s: %s %q\nremedy: %s\n%s(status %d)", found.Severity, found.ID, found.Message, found.Subjects, found.Remedy, cure.Out, cure.Code)
+	t.Logf("%s %s: %s %q\nremedy: %s\n%s(status %d)", found.Severity, found.ID, found.Message, found.Subjects,
+		found.Remedy, cure.Out, cure.Code)
 	if f.after != "" {
 		inside.Must(t, "sh", "-c", f.after)
 	}
