@@ -28,10 +28,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Measure returns the state of the node for a scrape. It reads the counters of the host, and asks the kubelet for its
+// Measure writes the status of the node as metrics. It reads the counters of the host, and asks the kubelet for its
 // pods.
-func (d *Driver) Measure(ctx context.Context) metrics.State {
-	return report.Metrics(ctx, d.inputs(ctx))
+func (d *Driver) Measure(ctx context.Context, to metrics.Samples) {
+	report.Measure(ctx, d.inputs(ctx), to)
 }
 
 // Status describes the node. It reads the positions of the host's PCI devices, and asks the kubelet
@@ -53,7 +53,7 @@ func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.R
 	return out, decided.Unapplied
 }
 
-// inputs collects the data of the status and of a scrape.
+// inputs collects what the status is made from.
 func (d *Driver) inputs(ctx context.Context) report.Inputs {
 	view := d.node.View(ctx)
 	in := report.Inputs{

@@ -22,6 +22,10 @@ type Status struct {
 	NRI string `json:"nri,omitempty"`
 	// NetnsMode is the host's RDMA network namespace mode, "" if it is not known.
 	NetnsMode string `json:"netnsMode,omitempty"`
+	// PodsKnown is whether the kubelet said which pods use which claims.
+	PodsKnown bool `json:"podsKnown"`
+	// ConfigRefused is whether the driver does not use its configuration file as it is now.
+	ConfigRefused bool `json:"configRefused,omitempty"`
 	// Problems are the problems of the node, the API server or the driver, as text. HCAs have
 	// their own.
 	Problems []string `json:"problems"`
@@ -46,6 +50,10 @@ type HCA struct {
 	IBDev    string `json:"ibdev"`
 	Function string `json:"function"`
 	Protocol string `json:"protocol,omitempty"`
+	// Absent means that it is not on the host.
+	Absent   bool   `json:"absent,omitempty"`
+	Driver   string `json:"driver,omitempty"`
+	BoardID  string `json:"boardID,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Firmware string `json:"firmware,omitempty"`
 	PCI      string `json:"pci,omitempty"`
@@ -75,6 +83,10 @@ type HCA struct {
 	Fault  string `json:"fault,omitempty"`
 	// Conditions are the conditions that hold, in order of importance.
 	Conditions []Condition `json:"conditions,omitempty"`
+	// Unused means that it is down because nobody cabled it.
+	Unused bool `json:"unused,omitempty"`
+	// Falls is in how many incidents a port of it fell within a day.
+	Falls int `json:"falls,omitempty"`
 	// History is what happened to it lately, in one line. Recent are its last changes, the oldest first.
 	History string   `json:"history,omitempty"`
 	Recent  []Change `json:"recent,omitempty"`
@@ -162,6 +174,8 @@ type ClaimDevice struct {
 	HCAs        []string `json:"hcas"` // ibdev names; the HCA's name if it is absent
 	ShareID     string   `json:"shareID,omitempty"`
 	AdminAccess bool     `json:"adminAccess,omitempty"`
+	// Pods are the claim's pods whose containers have it.
+	Pods []string `json:"pods,omitempty"`
 }
 
 // Path is the URL path of the status.
