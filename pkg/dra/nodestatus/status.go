@@ -31,6 +31,11 @@ type Status struct {
 	Problems []string `json:"problems"`
 	// Lacks are what containers do not get on this host, with the reasons.
 	Lacks []string `json:"lacks,omitempty"`
+	// Features are the states of optional features of the API server, by their feature gates: those that the file needs on
+	// this host, and those that are missing.
+	Features map[string]string `json:"features,omitempty"`
+	// Notes are sentences about features that are not there or not seen, and about what of the file matches nothing.
+	Notes []string `json:"notes,omitempty"`
 	// Unapplied is what the file says of rails and ipam without effect on this host, with the reasons.
 	Unapplied []string `json:"unapplied,omitempty"`
 	// Topology has the positions of HCAs and accelerators.

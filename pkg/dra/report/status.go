@@ -51,6 +51,9 @@ type Inputs struct {
 	Troubles *apiclient.Troubles
 	// Lacks are what containers do not get on this host.
 	Lacks []error
+	// Features are those of the API server. Unmatched is what of the file matches nothing on the host.
+	Features  policy.Features
+	Unmatched []string
 	// IPAM has the entries of ipam. Status adds their HCAs.
 	IPAM []blocks.Usage
 	// Events are the recent events of the node, the newest first.
@@ -73,6 +76,7 @@ func describe(in Inputs) *nodestatus.Status {
 		Node: in.Node, Version: in.Version, Started: in.Started, At: in.Now, NetnsMode: string(in.View.NetnsMode),
 		Registered: in.Registered, NRI: in.nri(), PodsKnown: in.Pods != nil, ConfigRefused: in.Refused,
 		Problems: in.problems(), Unapplied: in.Decision.Unapplied, IPAM: in.ipam(), Events: in.Events,
+		Features: in.Features, Notes: slices.Concat(in.Features.Notes(), in.Unmatched),
 	}
 	for _, lack := range in.Lacks {
 		s.Lacks = append(s.Lacks, lack.Error())
