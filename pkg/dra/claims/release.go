@@ -138,7 +138,7 @@ func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 
 // errLaterPods means that further pods of a claim are unknown.
 var errLaterPods = errors.New("it is not known which pods it was given to after the first: " +
-	"the hook, which reports them, is off (chart values hostPaths.hook, hostPaths.hookReports)")
+	"the hook, which reports them, is off (chart value hostPaths.hook)")
 
 // podsUnknown returns the reason why a claim may have pods that its record lacks, nil for none.
 func (c *releaser) podsUnknown(p *plan.Plan) error {

@@ -18,7 +18,7 @@ import (
 
 // ErrUnbound means that the admission policies of the chart do not bind the driver's account.
 var ErrUnbound = errors.New("the API server would let this driver write the ResourceSlices of another node: " +
-	"no admission policy binds its account. Install the policies (chart value admissionPolicy), and give the " +
+	"no admission policy binds its account. Install the policies of the chart, and give the " +
 	"ServiceAccount the name that they name; see docs/security.md")
 
 // reach keeps the answers of the API server to a write that is not of this node. One goroutine calls judge.
