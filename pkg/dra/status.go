@@ -17,7 +17,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
@@ -41,7 +40,7 @@ func (d *Driver) Status(ctx context.Context) *nodestatus.Status { return report.
 // Try returns the ResourceSlices that the driver would publish now with another configuration file, and what of its
 // rails and ipam does not apply on the node. It changes nothing.
 func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.ResourceSlice, unapplied []string) {
-	decided := offer.Try(ctx, d.offer, c)
+	decided := d.offer.Try(ctx, c)
 	for i, s := range decided.Slices() {
 		one := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", d.cfg.NodeName, i)}}
 		one.Spec = resourceapi.ResourceSliceSpec{
@@ -55,15 +54,14 @@ func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.R
 
 // inputs collects the data of the status and of a scrape.
 func (d *Driver) inputs(ctx context.Context) report.Inputs {
-	view := d.node.View(ctx)
+	view, policy := d.node.View(ctx), d.offer.HealthPolicy()
 	in := report.Inputs{
 		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.kubelet.started, Now: d.cfg.now(),
 		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(),
-		Taints:     d.offer.Taints(view.Health),
-		Effect:     func(c health.Condition) resourceapi.DeviceTaintEffect { return offer.Effect(d.offer, c) },
+		Taints: view.Health.Taints(policy), Effect: policy.Effect,
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
-		Refused: offer.Refused(d.offer) != nil,
-		IPAM:    blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
+		Refused: d.offer.Policy.Refused() != nil,
+		IPAM:    blocksOf(d.offer.NodeBlocks(), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
 		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {
@@ -77,22 +75,22 @@ func (d *Driver) problems(view node.View) (out []error) {
 	if err := d.offer.Withheld(); err != nil {
 		out = append(out, fmt.Errorf("no RDMA device is published: %w", err))
 	}
-	if r := offer.Refused(d.offer); r != nil {
+	if r := d.offer.Policy.Refused(); r != nil {
 		out = append(out, errors.New(r.Message()))
 	}
-	if err, _ := offer.Unpublished(d.offer); err != nil {
+	if err, _ := d.offer.Unpublished(); err != nil {
 		out = append(out, err)
 	}
-	if err := offer.Unbound(d.offer); err != nil {
+	if err := d.offer.Unbound(); err != nil {
 		out = append(out, err)
 	}
-	if view.NetnsMode == rdma.NetnsExclusive && !d.node.Moves() {
+	if view.NetnsMode == rdma.NetnsExclusive && !d.node.Moves.Possible() {
 		out = append(out, node.ErrExclusive)
 	}
 	if err := d.pods.Trouble(); err != nil {
 		out = append(out, err)
 	}
-	for _, b := range offer.NodeBlocks(d.offer) {
+	for _, b := range d.offer.NodeBlocks() {
 		if b.Err != nil {
 			out = append(out, fmt.Errorf("claims get no address of ipam %s: %w", b.IPAM, b.Err))
 		}
