@@ -143,8 +143,8 @@ func FixedHCAs(m Mover, snap *rdma.Snapshot) map[string]string {
 	return (&Moves{mover: m}).Fixed(&Host{}, snap)
 }
 
-// Possible reports whether HCAs move into pods on this host. It reads the mode at each call, because the kernel announces
-// no change of it.
+// Possible reports whether HCAs move into pods on this host. It reads the mode at each call, because the kernel
+// announces no change of it.
 func (m *Moves) Possible() bool {
 	return m.mover != nil && rdma.ReadNetnsMode(m.sys) == rdma.NetnsExclusive
 }

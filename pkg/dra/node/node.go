@@ -63,7 +63,7 @@ type Listener struct {
 
 // Node keeps the Host up to date. It is the only writer of it, and is safe for concurrent use.
 type Node struct {
-	Moves Moves
+	Moves Moves // of HCAs into pods and back; Open makes it
 
 	cfg      Config
 	sys      fs.ReadLinkFS

@@ -62,12 +62,12 @@ type Reporter interface {
 
 // Offer decides what is published, and publishes it. It is safe for concurrent use.
 type Offer struct {
-	Policy *PolicyFile
+	Policy *PolicyFile // New makes it, and Run follows the file
 
 	cfg        Config
 	changed    loop.Signal              // an input of the decision has changed
 	decided    loop.Signal              // there is a new decision
-	registered loop.Signal              // the node object is to be read again, for example because the kubelet registered the driver
+	registered loop.Signal              // the node object is to be read again: the kubelet may have registered the driver
 	last       atomic.Pointer[Decision] // nil before the first decision
 	object     nodeObject
 	missing    missing
@@ -107,7 +107,9 @@ func New(cfg Config) *Offer {
 func (o *Offer) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, loop := range []func(context.Context){o.publishLoop, o.publisher.Run, o.Policy.follow, o.reach.loop, o.labelLoop} {
+	for _, loop := range []func(context.Context){
+		o.publishLoop, o.publisher.Run, o.Policy.follow, o.reach.loop, o.labelLoop,
+	} {
 		all.Go(func() { loop(ctx) })
 	}
 }
