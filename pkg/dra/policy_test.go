@@ -284,26 +284,6 @@ func TestSiteSettings(t *testing.T) {
 	test.Eq(t, before, readSpec(t, n, one), test.Sprint("spec of a claim prepared again changed from"))
 }
 
-// TestReadPolicy: a file that no claim could be prepared with is as bad as one that
-// cannot be read.
-func TestReadPolicy(t *testing.T) {
-	for name, tc := range map[string]struct{ lines, want string }{
-		"text that CDI does not carry": {"env: {A: \"\\u0007\"}", "is not printable text"},
-		"unknown field":                {"rule: []", "rule"},
-		"expression":                   {"rules: [{name: a, selectors: [{cel: {expression: device.x}}]}]", "rules[0].selectors[0]"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := newConfigMap(t, tc.lines)
-			_, err := offer.ReadPolicy(m.file())
-			test.True(t, err != nil && strings.Contains(err.Error(), tc.want) &&
-				strings.Contains(err.Error(), m.file()),
-				test.Sprintf("error is %v, want the file and %q", err, tc.want))
-		})
-	}
-	_, err := offer.ReadPolicy("/nonexistent/config.yaml")
-	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("without a file"))
-}
-
 func readSpec(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))

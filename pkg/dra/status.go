@@ -18,7 +18,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
@@ -49,7 +48,7 @@ type Trial struct {
 
 // Try tries another configuration file. It changes nothing.
 func (d *Driver) Try(ctx context.Context, c *policy.Config) (out Trial) {
-	decided := offer.Try(ctx, d.offer, c)
+	decided := d.offer.Try(ctx, c)
 	for i, s := range decided.Slices() {
 		one := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", d.cfg.NodeName, i)}}
 		one.Spec = resourceapi.ResourceSliceSpec{
@@ -59,22 +58,21 @@ func (d *Driver) Try(ctx context.Context, c *policy.Config) (out Trial) {
 		out.Slices = append(out.Slices, one)
 	}
 	out.Unapplied = decided.Unapplied
-	out.Notes = slices.Concat(offer.Features(d.offer, decided).Notes(), c.Unmatched(decided.Result))
+	out.Notes = slices.Concat(d.offer.Features(decided).Notes(), c.Unmatched(decided.Result))
 	return out
 }
 
 // inputs collects what the status is made from.
 func (d *Driver) inputs(ctx context.Context) report.Inputs {
-	view, decided := d.node.View(ctx), d.offer.Decision(ctx)
+	view, policy, decided := d.node.View(ctx), d.offer.HealthPolicy(), d.offer.Decision(ctx)
 	in := report.Inputs{
 		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.kubelet.started, Now: d.cfg.now(),
 		View: view, Decision: &decided.Result, Published: d.offer.Published(),
-		Taints:     d.offer.Taints(view.Health),
-		Effect:     func(c health.Condition) resourceapi.DeviceTaintEffect { return offer.Effect(d.offer, c) },
+		Taints: view.Health.Taints(policy), Effect: policy.Effect,
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
-		Refused: offer.Refused(d.offer) != nil,
-		IPAM:    blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
-		Features: offer.Features(d.offer, decided),
+		Refused: d.offer.Policy.Refused() != nil,
+		IPAM:    blocksOf(d.offer.NodeBlocks(), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
+		Features: d.offer.Features(decided),
 		Cgroups:  sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {
@@ -88,22 +86,22 @@ func (d *Driver) problems(view node.View) (out []error) {
 	if err := d.offer.Withheld(); err != nil {
 		out = append(out, fmt.Errorf("no RDMA device is published: %w", err))
 	}
-	if r := offer.Refused(d.offer); r != nil {
+	if r := d.offer.Policy.Refused(); r != nil {
 		out = append(out, errors.New(r.Message()))
 	}
-	if err, _ := offer.Unpublished(d.offer); err != nil {
+	if err, _ := d.offer.Unpublished(); err != nil {
 		out = append(out, err)
 	}
-	if err := offer.Unbound(d.offer); err != nil {
+	if err := d.offer.Unbound(); err != nil {
 		out = append(out, err)
 	}
-	if view.NetnsMode == rdma.NetnsExclusive && !d.node.Moves() {
+	if view.NetnsMode == rdma.NetnsExclusive && !d.node.Moves.Possible() {
 		out = append(out, node.ErrExclusive)
 	}
 	if err := d.pods.Trouble(); err != nil {
 		out = append(out, err)
 	}
-	for _, b := range offer.NodeBlocks(d.offer) {
+	for _, b := range d.offer.NodeBlocks() {
 		if b.Err != nil {
 			out = append(out, fmt.Errorf("claims get no address of ipam %s: %w", b.IPAM, b.Err))
 		}

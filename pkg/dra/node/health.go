@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 )
 
 // judge has the data for judging the health of the node's HCAs.
@@ -29,8 +30,10 @@ func newJudge(cfg health.Config) *judge {
 	return &judge{model: health.New(cfg)}
 }
 
-// SetTimes sets the times for judging the health of HCAs. They apply at once.
-func (n *Node) SetTimes(t Times) {
+// SetPolicy sets the times for judging the health of HCAs, and the sources of leaf switches, in order. They apply at
+// once.
+func (n *Node) SetPolicy(t Times, sources []leaf.Source) {
+	n.leaves.setSources(sources)
 	if n.health.times.Swap(&t) != nil { // the first call comes before Start
 		n.changed.Set()
 	}

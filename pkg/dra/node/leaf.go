@@ -61,16 +61,16 @@ func newLeaves(cfg *Config) *leaves {
 	}
 }
 
-// SetLeafSources sets the sources of leaf switches, in order; without one, nothing is read. They are read at once.
-func SetLeafSources(n *Node, sources []leaf.Source) {
+// setSources sets the sources of leaf switches, in order; without one, nothing is read. They are read at once.
+func (l *leaves) setSources(sources []leaf.Source) {
 	// The first call comes before Start.
-	if before := n.leaves.sources.Swap(&sources); before != nil && !slices.Equal(*before, sources) {
-		n.leaves.wake.Set()
+	if before := l.sources.Swap(&sources); before != nil && !slices.Equal(*before, sources) {
+		l.wake.Set()
 	}
 }
 
 // SetLabels sets the labels of the node, which may name leaf switches.
-func SetLabels(n *Node, labels map[string]string) {
+func (n *Node) SetLabels(labels map[string]string) {
 	if labels == nil {
 		labels = map[string]string{}
 	}

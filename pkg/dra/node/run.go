@@ -28,12 +28,12 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
 	}
 	foreign := func(h rdma.HCA) bool { return h.Foreign() }
-	if n.Mover != nil || slices.ContainsFunc(n.Host().HCAs, foreign) {
+	if n.cfg.Mover != nil || slices.ContainsFunc(n.Host().HCAs, foreign) {
 		if err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods, or whose interfaces are
 			return err
 		}
 	}
-	readHealth(n)
+	n.health.read(n.Host(), n.cfg.Health.Thresholds, &n.Moves)
 	n.leaves.look(ctx, n)
 	n.judge(ctx, n.cfg.Now())
 	n.remember(ctx)
@@ -67,9 +67,9 @@ func (n *Node) Run(ctx context.Context) {
 		case <-due.C: // a time of an HCA in doubt has passed
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
-			n.looked(ctx, pollPorts(n))
-			asks = n.askAgain.Swap(false)
-			readHealth(n)
+			n.looked(ctx, n.poll())
+			asks = n.Moves.askAgain.Swap(false)
+			n.health.read(n.Host(), n.cfg.Health.Thresholds, &n.Moves)
 		case <-n.changed:
 			n.adapt(ctx)
 		}
@@ -91,8 +91,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// pollPorts reads the states of ports, and updates the host if one changed.
-func pollPorts(n *Node) error {
+// poll reads the states of ports, and updates the host if one changed.
+func (n *Node) poll() error {
 	return n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
 }
 

@@ -31,7 +31,7 @@ func (m *missing) has(gate string) bool {
 
 // Features returns the states of the optional features of the API server that a decision needs, and of those that turned
 // out to be missing.
-func Features(o *Offer, d *Decision) policy.Features {
+func (o *Offer) Features(d *Decision) policy.Features {
 	out, published := policy.Features{}, o.last.Load()
 	for _, name := range d.Needs {
 		out[name] = policy.FeatureNotSeen

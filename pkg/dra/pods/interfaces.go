@@ -160,7 +160,7 @@ func (s *interfaces) moving(device, mode string) (done func()) {
 	if !ok || mode != podnet.Move {
 		return func() {}
 	}
-	return s.cfg.Node.Moving(h.IBDev)
+	return s.cfg.Node.Moves.Moving(h.IBDev)
 }
 
 func podOf(pod nri.Pod) attach.Pod {

@@ -88,7 +88,7 @@ func New(cfg Config) *Pods {
 // a pod whose address takes long, because the runtime starts no other pod while it waits for an answer.
 func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 	asked := []nri.Pod{pod}
-	if s.cfg.Node.Moves() { // pods that may use the devices of this pod on the host
+	if s.cfg.Node.Moves.Possible() { // pods that may use the devices of this pod on the host
 		if pod.Netns == "" {
 			s.hostPods.add(pod)
 		}
@@ -290,13 +290,13 @@ func (s *Pods) needs(ctx context.Context, pod nri.Pod) bool {
 
 // plansOf returns the plans of the claims that are reserved for a pod, according to the records.
 func (s *Pods) plansOf(ctx context.Context, pod nri.Pod) []*plan.Plan {
-	return s.cfg.Claims.PlansOf(ctx, types.UID(pod.UID))
+	return s.cfg.Claims.Reservations.PlansOf(ctx, types.UID(pod.UID))
 }
 
 // learnClaims asks the API server which claims are reserved for pods, and records the answers. It asks only about
 // claims with devices or interfaces that can go into a pod. It returns the pods without a complete answer.
 func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unanswered []nri.Pod, err error) {
-	moves, attaches := s.cfg.Node.Moves(), s.cfg.Attacher != nil
+	moves, attaches := s.cfg.Node.Moves.Possible(), s.cfg.Attacher != nil
 	if !moves && !attaches || len(pods) == 0 {
 		return nil, nil
 	}
@@ -304,7 +304,7 @@ func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unanswered []n
 	for i, pod := range pods {
 		refs[i] = refOf(pod)
 	}
-	unknown, err := s.cfg.Claims.LearnReservations(ctx, refs, func(p *plan.Plan) bool {
+	unknown, err := s.cfg.Claims.Reservations.Learn(ctx, refs, func(p *plan.Plan) bool {
 		return attaches && p.HasNetwork() || moves && slices.ContainsFunc(p.Devices, canMove)
 	})
 	for _, pod := range pods {
