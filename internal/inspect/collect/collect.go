@@ -189,10 +189,11 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*model.Cluster
 	if err := r.events(ctx, &q, c); err != nil {
 		unread(c, Events, fmt.Errorf("events could not be read: %w", err))
 	}
-	for _, err := range []error{r.templates(ctx, &q), r.labels(ctx, &q, c.Claims)} {
-		if err != nil {
-			unread(c, "", err)
-		}
+	if err := r.templates(ctx, &q); err != nil {
+		unread(c, Templates, err)
+	}
+	if err := r.labels(ctx, &q, c.Claims); err != nil {
+		unread(c, model.Namespace, err)
 	}
 	return c, q, nil
 }
@@ -238,7 +239,7 @@ func (r Reader) Planned(ctx context.Context, m *manifest.Manifest) (*model.Clust
 		}
 		q := m.Question(p, templates)
 		if err := r.labels(ctx, &q, slices.Concat(c.Claims, q.Planned.Claims)); err != nil {
-			unread(c, "", err)
+			unread(c, model.Namespace, err)
 		}
 		out = append(out, q)
 	}
