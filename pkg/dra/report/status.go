@@ -240,7 +240,7 @@ func valueOf(a resourceapi.DeviceAttribute) any {
 // conditions describes the conditions that hold for an HCA. An HCA that a claim holds and that is gone is sick.
 func (in *Inputs) conditions(v health.Verdict) (out []nodestatus.Condition) {
 	for _, f := range v.Faults {
-		sick := f.Condition.Sick() || f.Condition == health.DeviceGone || f.Condition == health.DriverUnbound
+		sick := f.Condition.Sick() || f.Condition.Absent()
 		unused := v.Unused && f.Condition == health.PortDown
 		out = append(out, nodestatus.Condition{
 			Condition: string(f.Condition), Since: f.Since, Message: f.Message,
