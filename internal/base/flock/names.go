@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Names are locks by name within this process. A lock exists while somebody holds it or waits for it. The zero value has
-// none. It is safe for concurrent use.
+// Names are locks by name within this process. A lock exists while somebody holds it or waits for it. The zero value
+// has none. It is safe for concurrent use.
 type Names struct {
 	mu    sync.Mutex
 	names map[string]*namedLock

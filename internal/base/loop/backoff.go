@@ -13,8 +13,8 @@ func NewBackoff(shortest, longest time.Duration) *Backoff {
 	return &Backoff{shortest: shortest, longest: longest, next: shortest}
 }
 
-// Next returns the wait before the next try. It lengthens each wait by up to half, so that the nodes of a cluster do not
-// retry together after the API server was away.
+// Next returns the wait before the next try. It lengthens each wait by up to half, so that the nodes of a cluster do
+// not retry together after the API server was away.
 func (b *Backoff) Next() time.Duration {
 	wait := b.next
 	b.next = min(2*wait, b.longest)

@@ -3,7 +3,7 @@
 // It does the work of the controller in k8s.io/dynamic-resource-allocation/resourceslice. It uses the same names of
 // slices and the same rules for the generation of a pool. It also reports fields that a server drops, and keeps the
 // times of taints, in the same way. So a node can change from one to the other and back. Three differences matter for a
-// node with many devices (docs/adr/0021):
+// node with many devices (docs/adr/0021, 0062):
 //
 //   - Unchanged slices cost nothing. The caller passes the same devices again, in the same memory, which a comparison
 //     skips (docs/adr/0032). The publisher copies a slice only to write it.
