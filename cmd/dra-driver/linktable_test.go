@@ -29,7 +29,7 @@ func TestLinksOfHost(t *testing.T) {
 		want           []string
 		fails          []string
 		none           string
-		hostile        string // beside a leaf: no name, an entry that cannot be read, a name that YAML has not, three names
+		hostile        string // beside a leaf: no name, three names, characters that YAML lacks, an entry without meaning
 	}{
 		"lldpcli": {
 			args: "-f json0 show neighbors", recorded: "lldpcli-json0.json",

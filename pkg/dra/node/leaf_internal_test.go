@@ -57,7 +57,7 @@ func newWired(t *testing.T, sources ...leaf.Source) *wired {
 	}
 	eth, ib := []rdma.Port{{Number: 1, Netdev: "bond0"}}, []rdma.Port{{Number: 1}}
 	w := &wired{
-		T: t, sys: counted.New(sys), dir: t.TempDir(), now: time.Now(), heard: map[string]string{}, snap: &rdma.Snapshot{HCAs: []rdma.HCA{
+		T: t, sys: counted.New(sys), dir: t.TempDir(), now: time.Now(), snap: &rdma.Snapshot{HCAs: []rdma.HCA{
 			{
 				Name: bondHCA, IBDev: "mlx5_bond_0", Function: rdma.PF, Ports: eth,
 				PCI: &rdma.PCIFunction{Address: "0000:18:00.0"},
@@ -75,6 +75,7 @@ func newWired(t *testing.T, sources ...leaf.Source) *wired {
 	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
 	must.NoError(t, err)
 	w.mem = store.Memory()
+	w.heard = map[string]string{}
 	w.start(sources)
 	return w
 }
