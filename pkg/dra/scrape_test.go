@@ -65,7 +65,7 @@ type scraped struct {
 func scrape(t *testing.T, r *prometheus.Registry) (s scraped) {
 	t.Helper()
 	families, err := r.Gather()
-	must.NoError(t, err)
+	test.NoError(t, err)
 	sums := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

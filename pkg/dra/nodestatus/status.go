@@ -1,6 +1,7 @@
 package nodestatus
 
 import (
+	"iter"
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
@@ -181,6 +182,26 @@ type ClaimDevice struct {
 	AdminAccess bool     `json:"adminAccess,omitempty"`
 	// Pods are the claim's pods whose containers have it.
 	Pods []string `json:"pods,omitempty"`
+}
+
+// Devices returns the devices in the pool: those of HCAs, and those of groups.
+func (s *Status) Devices() iter.Seq[*Device] {
+	return func(yield func(*Device) bool) {
+		for i := range s.HCAs {
+			for j := range s.HCAs[i].Devices {
+				if !yield(&s.HCAs[i].Devices[j]) {
+					return
+				}
+			}
+		}
+		for i := range s.Groups {
+			for j := range s.Groups[i].Devices {
+				if !yield(&s.Groups[i].Devices[j]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Path is the URL path of the status.

@@ -48,24 +48,21 @@ type scrape struct {
 
 // node sends what concerns the whole node.
 func (s scrape) node() {
-	published, allocated, conditions := kinds{}, kinds{}, map[string]int{}
+	conditions := map[string]int{}
 	for _, c := range health.Conditions() {
 		conditions[string(c)] = 0
 	}
 	for _, h := range s.HCAs {
-		published.add(h.Devices)
 		for _, c := range h.Conditions {
 			conditions[c.Condition]++
 		}
 	}
-	for _, g := range s.Groups {
-		published.add(g.Devices)
-	}
-	for name := range s.allocatedDevices() {
-		allocated.add([]nodestatus.Device{{Name: name}})
+	published := map[string]bool{}
+	for d := range s.Devices() {
+		published[d.Name] = true
 	}
 	s.kinds(metrics.PublishedDevices, published)
-	s.kinds(metrics.AllocatedDevices, allocated)
+	s.kinds(metrics.AllocatedDevices, s.allocatedDevices())
 	for condition, n := range conditions {
 		s.Put(metrics.Conditions, float64(n), condition)
 	}
@@ -95,26 +92,22 @@ func (s scrape) allocatedDevices() map[string]bool {
 	return names
 }
 
-// kinds counts devices of the pool: groups, shared and exclusive ones.
-type kinds struct{ group, shared, exclusive int }
-
-func (k *kinds) add(devices []nodestatus.Device) {
-	for _, d := range devices {
-		switch name := devicename.Parse(d.Name); {
+// kinds sends the number of devices of each kind in the pool.
+func (s scrape) kinds(m metrics.Metric, devices map[string]bool) {
+	numbers := map[string]int{"exclusive": 0, "shared": 0, "group": 0}
+	for device := range devices {
+		switch name := devicename.Parse(device); {
 		case name.Group != "":
-			k.group++
+			numbers["group"]++
 		case name.Shared:
-			k.shared++
+			numbers["shared"]++
 		default:
-			k.exclusive++
+			numbers["exclusive"]++
 		}
 	}
-}
-
-func (s scrape) kinds(m metrics.Metric, k kinds) {
-	s.Put(m, float64(k.group), "group")
-	s.Put(m, float64(k.shared), "shared")
-	s.Put(m, float64(k.exclusive), "exclusive")
+	for kind, n := range numbers {
+		s.Put(m, float64(n), kind)
+	}
 }
 
 // requests sends the present problems with the API server, and the number of failed requests since the start.

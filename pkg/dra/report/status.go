@@ -67,10 +67,20 @@ func Status(in Inputs) *nodestatus.Status {
 	s := describe(in)
 	s.Topology = topology.Discover(in.View.Sys, in.View.Snapshot)
 	drawState(s)
+	capacities := map[string]map[string]nodestatus.Capacity{}
+	for _, slice := range in.Decision.Slices() {
+		for _, d := range slice.Devices {
+			capacities[d.Name] = capacitiesOf(d)
+		}
+	}
+	for d := range s.Devices() {
+		d.Capacity = capacities[d.Name]
+	}
 	return s
 }
 
-// describe describes the node without the positions of its devices. It reads nothing.
+// describe describes the node as far as a scrape needs it: without the positions of its devices, and without the
+// capacities of what it publishes. It reads nothing.
 func describe(in Inputs) *nodestatus.Status {
 	s := &nodestatus.Status{
 		Node: in.Node, Version: in.Version, Started: in.Started, At: in.Now, NetnsMode: string(in.View.NetnsMode),
@@ -81,21 +91,13 @@ func describe(in Inputs) *nodestatus.Status {
 	for _, lack := range in.Lacks {
 		s.Lacks = append(s.Lacks, lack.Error())
 	}
-	published := map[string]nodestatus.Device{}
-	for _, slice := range in.Decision.Slices() {
-		for _, d := range slice.Devices {
-			if in.Published[d.Name] != nil {
-				published[d.Name] = publishedDevice(d)
-			}
-		}
-	}
-	s.HCAs = in.hcas(published)
+	s.HCAs = in.hcas()
 	for _, g := range in.Decision.Groups {
 		group := nodestatus.Group{Name: g.Group.Name, Reason: g.Reason, Members: []string{}}
 		for _, h := range g.Group.Members {
 			group.Members = append(group.Members, h.Name)
 		}
-		group.Devices = among(published, devicename.Group(g.Group.Name))
+		group.Devices = in.published(devicename.Group(g.Group.Name))
 		group.Published = group.Devices != nil
 		s.Groups = append(s.Groups, group)
 	}
@@ -103,27 +105,27 @@ func describe(in Inputs) *nodestatus.Status {
 	return s
 }
 
-// among returns the published devices among the named ones.
-func among(published map[string]nodestatus.Device, names ...string) (out []nodestatus.Device) {
+// published returns the devices among the named ones that the API server has.
+func (in *Inputs) published(names ...string) (out []nodestatus.Device) {
 	for _, name := range names {
-		if d, ok := published[name]; ok {
-			out = append(out, d)
+		if in.Published[name] != nil {
+			out = append(out, nodestatus.Device{Name: name})
 		}
 	}
 	return out
 }
 
-func publishedDevice(d resourceapi.Device) nodestatus.Device {
-	out := nodestatus.Device{Name: d.Name}
+func capacitiesOf(d resourceapi.Device) map[string]nodestatus.Capacity {
+	if len(d.Capacity) == 0 {
+		return nil
+	}
+	out := map[string]nodestatus.Capacity{}
 	for name, c := range d.Capacity {
-		if out.Capacity == nil {
-			out.Capacity = map[string]nodestatus.Capacity{}
-		}
 		one := nodestatus.Capacity{Total: c.Value.String()}
 		if c.RequestPolicy != nil && c.RequestPolicy.Default != nil {
 			one.Default = c.RequestPolicy.Default.String()
 		}
-		out.Capacity[string(name)] = one
+		out[string(name)] = one
 	}
 	return out
 }
@@ -174,7 +176,7 @@ func (in *Inputs) problems() []string {
 }
 
 // hcas describes the HCAs that are present, and missing HCAs that claims hold.
-func (in *Inputs) hcas(published map[string]nodestatus.Device) []nodestatus.HCA {
+func (in *Inputs) hcas() []nodestatus.HCA {
 	view, holders := in.View.Health, holdersOf(in.View.Plans)
 	decisions := map[string]*policy.Decision{}
 	for i := range in.Decision.Decisions {
@@ -199,7 +201,7 @@ func (in *Inputs) hcas(published map[string]nodestatus.Device) []nodestatus.HCA 
 			one.Taints = append(one.Taints, t.Key+":"+string(t.Effect))
 		}
 		if decision := decisions[h.Name]; decision != nil {
-			one.Devices = append(one.Devices, among(published, h.Name, devicename.Shared(h.Name))...)
+			one.Devices = append(one.Devices, in.published(h.Name, devicename.Shared(h.Name))...)
 			decide(&one, decision)
 		}
 		one.Claims = append(one.Claims, holders[h.Name]...)
