@@ -40,7 +40,8 @@ func FleetOf(c *model.Cluster, pods []Pod) *Fleet {
 		Nodes: c.Unread.Counter(model.Slices, model.Pods), Drivers: map[string]int{},
 		Pods: c.Unread.Counter(model.UserPods), HCAs: c.Unread.Counter(model.Slices),
 		Drained: c.Unread.Counter(model.Slices, model.Rules), Failed: c.Unread.Counter(model.Slices),
-		Impaired: c.Unread.Counter(model.UserPods, model.Slices, model.Rules, model.Events), Waiting: c.Unread.Counter(model.UserPods),
+		Impaired: c.Unread.Counter(model.UserPods, model.Slices, model.Rules, model.Events),
+		Waiting:  c.Unread.Counter(model.UserPods),
 	}
 	v := c.View()
 	out.addNodes(v)

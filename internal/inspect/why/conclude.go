@@ -15,11 +15,11 @@ import (
 // The verdicts that say good, or that nothing more is known.
 var (
 	fine        = Kinds.Kind(string(VerdictFine), claimsRead, slicesRead, rulesRead, nodesRead, eventsRead)
-	schedulable = Kinds.Kind(string(VerdictSchedulable), claimsRead, allClaimsRead, classesRead, slicesRead, rulesRead, nodesRead,
-		namespaceRead)
+	schedulable = Kinds.Kind(string(VerdictSchedulable), claimsRead, allClaimsRead, classesRead, slicesRead, rulesRead,
+		nodesRead, namespaceRead)
 	noClaims   = Kinds.Kind(string(VerdictNoClaims), podRead)
-	unprepared = Kinds.Kind(string(VerdictUnprepared), claimsRead, classesRead, slicesRead, rulesRead, nodesRead, driversRead,
-		eventsRead)
+	unprepared = Kinds.Kind(string(VerdictUnprepared), claimsRead, classesRead, slicesRead, rulesRead, nodesRead,
+		driversRead, eventsRead)
 	ending = Kinds.Kind(string(VerdictEnding), classesRead, nodesRead, driversRead, eventsRead)
 )
 

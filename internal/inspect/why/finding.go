@@ -35,7 +35,8 @@ var Unread = Kinds.Kind("Unread", podRead)
 func problem(kind *finding.Kind, message, remedy string, subjects ...string) finding.Finding {
 	unnamed := func(s string) bool { return strings.HasSuffix(s, "/") }
 	return finding.Finding{
-		ID: kind.ID, Severity: finding.Error, Subjects: slices.DeleteFunc(subjects, unnamed), Message: message, Remedy: remedy,
+		ID: kind.ID, Severity: finding.Error, Subjects: slices.DeleteFunc(subjects, unnamed), Message: message,
+		Remedy: remedy,
 	}
 }
 
