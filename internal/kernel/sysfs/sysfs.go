@@ -167,7 +167,7 @@ func (f FS) open(name string, flags int) (int, error) {
 	}
 	if flags&unix.O_DIRECTORY == 0 {
 		flags |= unix.O_NONBLOCK // a FIFO would wait for a writer
-		var stat unix.Stat_t // before the open, which may have an effect on a device
+		var stat unix.Stat_t     // before the open, which may have an effect on a device
 		err := unix.Fstatat(dir, name, &stat, 0)
 		if kind := stat.Mode & unix.S_IFMT; err == nil && kind != unix.S_IFREG && kind != unix.S_IFDIR {
 			return -1, hostfs.ErrNotRegular

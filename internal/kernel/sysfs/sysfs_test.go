@@ -16,8 +16,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
 
-// TestEqualsRoot: on every file of a machine, and on what is no file, the answers are those of os.Root, causes of errors
-// included. An error names the path that the caller gave.
+// TestEqualsRoot: on every file of a machine, and on what is no file, the answers are those of os.Root, with the causes
+// of errors. An error names the path that the caller gave.
 func TestEqualsRoot(t *testing.T) {
 	dir := filepath.Join(rdmatest.Root(t, "misbehaving"), "sys")
 	for size, name := range map[int]string{0: "empty", 4095: "page-1", 4096: "page", 4097: "page+1", 100000: "large"} {
