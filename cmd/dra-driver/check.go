@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,11 +83,11 @@ func (i *installFlags) check(ctx context.Context, client kubernetes.Interface, o
 			break
 		}
 	}
-	for _, line := range result.Works {
-		text.Fprintf(out, "ok: %s\n", line)
-	}
-	if result.Problem != "" {
-		return errors.New(result.Problem)
+	for _, f := range result.Findings {
+		if f.Severity.Bad() {
+			return errors.New(strings.TrimSuffix(f.Message+"; "+f.Remedy, "; "))
+		}
+		text.Fprintf(out, "ok: %s\n", f.Message)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -131,6 +132,38 @@ func confirmed(t *testing.T, n *drivertest.Node, file string) error {
 		}
 	}
 	return errors.New("no device has a taint NoExecute")
+}
+
+// TestMissingFeature: where the API server lacks shares, status, explain and slices say so, and explain promises none. A
+// feature that the driver has not used yet is not seen.
+func TestMissingFeature(t *testing.T) {
+	const lacks = "the API server lacks feature gate DRAConsumableCapacity, off by default before Kubernetes 1.36: " +
+		"a shared HCA and a group are for one claim at a time"
+	const header = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
+	n := drivertest.NewNode(t, "roce-sriov")
+	n.GatesOff(drivertest.GateConsumable)
+	n.Start(t, slicesUID, "--config", "testdata/shared.yaml")
+	inPod := []string{"--kubelet-dir", n.Dir, "--pod-uid", slicesUID}
+	drivertest.Eventually(t, func() error {
+		if _, stdout, stderr := invoke(t, nil, append([]string{"status"}, inPod...)...); !strings.Contains(stdout, lacks) {
+			return fmt.Errorf("status: %s%s", stdout, stderr)
+		}
+		return nil
+	})
+	explain := append([]string{"explain", "--host-root", n.Root, "--config", "testdata/shared.yaml"}, inPod...)
+	if _, stdout, stderr := invoke(t, nil, explain...); !strings.Contains(stdout, lacks) || strings.Contains(stdout, "shares 63") {
+		t.Errorf("explain: %s%s", stdout, stderr)
+	}
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	must.NoError(t, os.WriteFile(file, []byte(header+
+		"partitioning: true\nrules:\n- {name: all, publish: shared}\n- {name: rest}\n"), 0o644))
+	_, stdout, stderr := invoke(t, nil, append([]string{"slices", "-o", "json", "--config", file}, inPod...)...)
+	for _, want := range []string{
+		lacks, "not seen whether the API server has feature gate DRAPartitionableDevices",
+		"rule rest decides on no HCA of this host: rules above it match them first",
+	} {
+		test.StrContains(t, stdout, want, test.Sprintf("slices: %s", stderr))
+	}
 }
 
 // TestSlicesRefused: a bad file is refused as it is at the start, and a driver that cannot be asked is an error.

@@ -36,7 +36,7 @@ var clusters = map[string]func(*testing.T) *fleet.Fleet{
 	},
 	"planned-parts": func(t *testing.T) *fleet.Fleet {
 		f, template := short(t), resourceapi.ResourceClaimTemplate{}
-		template.Namespace, template.Name = "default", "one-nic"
+		template.Namespace, template.Name, template.UID = "default", "one-nic", "one-nic"
 		template.Spec.Spec.Devices = controlplane.Claim(controlplane.Want("nic", "hca.rdma.dev"))
 		f.Templates = append(f.Templates, template)
 		return f

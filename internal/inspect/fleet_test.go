@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,36 @@ func TestFleet(t *testing.T) {
 	const want = "30 nodes: driver on 28 Ready, 1 Missing, 1 NotReady\n270 HCAs: 9 drained, 1 failed\n" +
 		"271 pods: 10 with a problem, 1 waiting\n"
 	test.Eq(t, want, out.String(), test.Sprintf("%swant", &out))
+}
+
+// TestFleetLooks: each sum of a cluster is "?" if one of its looks failed. A sum without looks fails here.
+func TestFleetLooks(t *testing.T) {
+	looks := map[string][]model.Kind{
+		"Nodes": {model.Slices, model.Pods}, "Pods": {model.UserPods}, "HCAs": {model.Slices},
+		"Drained": {model.Slices, model.Rules}, "Failed": {model.Slices}, "Waiting": {model.UserPods},
+		"Impaired": {model.UserPods, model.Slices, model.Rules, model.Events},
+		"Drivers":  {model.Slices, model.Pods, model.Classes}, // how many are Ready
+	}
+	for field := range reflect.TypeFor[lists.Fleet]().Fields() {
+		test.MapContainsKey(t, looks, field.Name)
+		for _, kind := range looks[field.Name] {
+			c := busy(t, 1)
+			switch kind {
+			case model.Pods:
+				c.Pods = nil
+			case model.Classes: // which say in which namespace the driver is
+				c.Pods[0].Namespace = "fabric"
+			}
+			c.Unread = model.UnreadKinds{{Kind: kind, Why: string(kind) + " is forbidden"}}
+			sums := lists.FleetOf(c, lists.Pods(t.Context(), c))
+			sum := reflect.ValueOf(sums).Elem().FieldByIndex(field.Index)
+			if sum.Kind() == reflect.Map {
+				test.MapEq(t, map[string]int{"Unknown": 1}, sums.Drivers, test.Sprintf("without %s", kind))
+			} else if !sum.IsNil() {
+				t.Errorf("without %s, %s is %d", kind, field.Name, sum.Elem().Int())
+			}
+		}
+	}
 }
 
 // BenchmarkStatus is kubectl rdma status -A, without the network. Time and memory of ten times the nodes are to be ten

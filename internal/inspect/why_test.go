@@ -100,7 +100,7 @@ func (s *scenario) cluster(t testing.TB) *model.Cluster {
 	f := fleet.New(t)
 	for i, n := range s.Nodes {
 		f.Node(n.Name, n.Machine, n.Policy)
-		f.Nodes[i].Spec = n.Spec
+		f.Nodes[i].Spec, f.Nodes[i].Status.Conditions = n.Spec, n.Status.Conditions
 	}
 	for _, class := range s.Classes {
 		f.Classes = slices.DeleteFunc(f.Classes, func(c resourceapi.DeviceClass) bool { return c.Name == class.Name })
@@ -186,6 +186,20 @@ func rulings(a *why.Answer) (reasons []model.Reason) {
 	}
 	slices.Sort(reasons)
 	return slices.Compact(reasons)
+}
+
+// TestIncompletePool: a device that its driver is publishing again is in a ResourceSlice.
+func TestIncompletePool(t *testing.T) {
+	f := fleet.New(t)
+	f.Node("node1", "roce-sriov", "")
+	f.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
+	c := cluster(f)
+	for i := range c.Slices {
+		c.Slices[i].Spec.Pool.ResourceSliceCount++
+	}
+	answer, err := why.Explain(t.Context(), c, why.Question{Pod: fleet.Running(fleet.On(fleet.Pod("nic"), "node1"))})
+	must.NoError(t, err)
+	test.SliceEmpty(t, answer.Findings)
 }
 
 // TestAnyNode: devices that belong to no node can be had on each.

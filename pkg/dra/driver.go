@@ -122,7 +122,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	if err := d.start(ctx); err != nil {
 		return err
 	}
-	defer d.offer.Close()
+	defer d.offer.Policy.Close()
 	defer d.claims.Close()
 	// Calls in progress outlive ctx. The helper stops only after they have finished, or after finishTime.
 	helper, err := kubeletplugin.Start(context.WithoutCancel(ctx), d, d.options()...)
@@ -135,8 +135,8 @@ func (d *Driver) Run(ctx context.Context) error {
 		d.node.Run,
 		d.offer.Run,
 		d.claims.WatchSpecs,
-		d.claims.SweepOrphans,
-		d.claims.FollowHook,
+		d.claims.Orphans.Sweep,
+		d.claims.Reservations.FollowHook,
 		d.pods.Run,
 		d.report.Recorder.Run,
 		d.report.ClaimStatus.Run,
@@ -179,11 +179,11 @@ func (d *Driver) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.offer.Start(); err != nil {
+	if err := d.offer.Policy.Start(); err != nil {
 		return err
 	}
 	if err := d.claims.Start(ctx); err != nil {
-		d.offer.Close()
+		d.offer.Policy.Close()
 		return err
 	}
 	d.sweepSockets(logger)

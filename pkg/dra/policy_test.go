@@ -174,8 +174,8 @@ func TestStartRefused(t *testing.T) {
 	prepare(t, n, held)
 	refused(t, n, fresh, "no valid configuration since its start", "want none, exclusive, shared or both")
 	d.says("nothing is offered to new claims until it is corrected")
-	test.True(t, d.Measure(drivertest.Context(t)).Refused,
-		test.Sprint("the metric does not say that the file is refused"))
+	test.True(t, d.Status(drivertest.Context(t)).ConfigRefused,
+		test.Sprint("the status does not say that the file is refused"))
 	drivertest.Eventually(t, func() error {
 		return nodeEvent(n, "RDMAConfigurationRefused", "offers nothing to new claims", "want none, exclusive, shared or both")
 	})
@@ -186,7 +186,7 @@ func TestStartRefused(t *testing.T) {
 	waitFor(t, n, hca0)
 	prepare(t, n, fresh)
 	drivertest.Eventually(t, func() error { return nodeEvent(n, "RDMAConfigurationUsed") })
-	test.False(t, d.Measure(drivertest.Context(t)).Refused, test.Sprint("the metric says that the file is refused"))
+	test.False(t, d.Status(drivertest.Context(t)).ConfigRefused, test.Sprint("the status says that the file is refused"))
 }
 
 // nodeEvent returns nil if the node has an event with a reason and all the words.
@@ -282,26 +282,6 @@ func TestSiteSettings(t *testing.T) {
 	test.Eq(t, before, readSpec(t, n, one), test.Sprint("spec was restored from"))
 	prepare(t, n, one)
 	test.Eq(t, before, readSpec(t, n, one), test.Sprint("spec of a claim prepared again changed from"))
-}
-
-// TestReadPolicy: a file that no claim could be prepared with is as bad as one that
-// cannot be read.
-func TestReadPolicy(t *testing.T) {
-	for name, tc := range map[string]struct{ lines, want string }{
-		"text that CDI does not carry": {"env: {A: \"\\u0007\"}", "is not printable text"},
-		"unknown field":                {"rule: []", "rule"},
-		"expression":                   {"rules: [{name: a, selectors: [{cel: {expression: device.x}}]}]", "rules[0].selectors[0]"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := newConfigMap(t, tc.lines)
-			_, err := offer.ReadPolicy(m.file())
-			test.True(t, err != nil && strings.Contains(err.Error(), tc.want) &&
-				strings.Contains(err.Error(), m.file()),
-				test.Sprintf("error is %v, want the file and %q", err, tc.want))
-		})
-	}
-	_, err := offer.ReadPolicy("/nonexistent/config.yaml")
-	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("without a file"))
 }
 
 func readSpec(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) string {

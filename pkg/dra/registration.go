@@ -18,7 +18,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -177,9 +176,9 @@ func (d *Driver) introduction() metadata.MD {
 	if err := d.pods.Trouble(); err != nil {
 		md.Append(NRIHeader, printable(err.Error()))
 	}
-	if r := offer.Refused(d.offer); r != nil && r.First {
+	if r := d.offer.Policy.Refused(); r != nil && r.First {
 		md.Append(UnpublishedHeader, printable(r.Message()))
-	} else if err, notReady := offer.Unpublished(d.offer); notReady {
+	} else if err, notReady := d.offer.Unpublished(); notReady {
 		md.Append(UnpublishedHeader, printable(err.Error()))
 	}
 	return md

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -17,7 +18,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/nodestatus"
@@ -28,43 +28,52 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Measure returns the state of the node for a scrape. It reads the counters of the host, and asks the kubelet for its
+// Measure writes the status of the node as metrics. It reads the counters of the host, and asks the kubelet for its
 // pods.
-func (d *Driver) Measure(ctx context.Context) metrics.State {
-	return report.Metrics(ctx, d.inputs(ctx))
+func (d *Driver) Measure(ctx context.Context, to metrics.Samples) {
+	report.Measure(ctx, d.inputs(ctx), to)
 }
 
 // Status describes the node. It reads the positions of the host's PCI devices, and asks the kubelet
 // for its pods.
 func (d *Driver) Status(ctx context.Context) *nodestatus.Status { return report.Status(d.inputs(ctx)) }
 
-// Try returns the ResourceSlices that the driver would publish now with another configuration file, and what of its
-// rails and ipam does not apply on the node. It changes nothing.
-func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.ResourceSlice, unapplied []string) {
-	decided := offer.Try(ctx, d.offer, c)
+// Trial is what the driver says of another configuration file.
+type Trial struct {
+	// Slices are what it would publish now.
+	Slices []resourceapi.ResourceSlice
+	// Unapplied is what of rails and ipam does not apply on the node. Notes are as in [nodestatus.Status].
+	Unapplied, Notes []string
+}
+
+// Try tries another configuration file. It changes nothing.
+func (d *Driver) Try(ctx context.Context, c *policy.Config) (out Trial) {
+	decided := d.offer.Try(ctx, c)
 	for i, s := range decided.Slices() {
 		one := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", d.cfg.NodeName, i)}}
 		one.Spec = resourceapi.ResourceSliceSpec{
 			Driver: rdma.Domain, NodeName: &d.cfg.NodeName, Pool: resourceapi.ResourcePool{Name: d.cfg.NodeName},
 			SharedCounters: s.SharedCounters, Devices: s.Devices,
 		}
-		out = append(out, one)
+		out.Slices = append(out.Slices, one)
 	}
-	return out, decided.Unapplied
+	out.Unapplied = decided.Unapplied
+	out.Notes = slices.Concat(d.offer.Features(decided).Notes(), c.Unmatched(decided.Result))
+	return out
 }
 
-// inputs collects the data of the status and of a scrape.
+// inputs collects what the status is made from.
 func (d *Driver) inputs(ctx context.Context) report.Inputs {
-	view := d.node.View(ctx)
+	view, policy, decided := d.node.View(ctx), d.offer.HealthPolicy(), d.offer.Decision(ctx)
 	in := report.Inputs{
 		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.kubelet.started, Now: d.cfg.now(),
-		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(),
-		Taints:     d.offer.Taints(view.Health),
-		Effect:     func(c health.Condition) resourceapi.DeviceTaintEffect { return offer.Effect(d.offer, c) },
+		View: view, Decision: &decided.Result, Published: d.offer.Published(),
+		Taints: view.Health.Taints(policy), Effect: policy.Effect,
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
-		Refused: offer.Refused(d.offer) != nil,
-		IPAM:    blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
-		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
+		Refused: d.offer.Policy.Refused() != nil,
+		IPAM:    blocksOf(d.offer.NodeBlocks(), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
+		Features: d.offer.Features(decided),
+		Cgroups:  sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Metrics and status have no pods", "reason", in.NoPods.Error())
@@ -77,22 +86,22 @@ func (d *Driver) problems(view node.View) (out []error) {
 	if err := d.offer.Withheld(); err != nil {
 		out = append(out, fmt.Errorf("no RDMA device is published: %w", err))
 	}
-	if r := offer.Refused(d.offer); r != nil {
+	if r := d.offer.Policy.Refused(); r != nil {
 		out = append(out, errors.New(r.Message()))
 	}
-	if err, _ := offer.Unpublished(d.offer); err != nil {
+	if err, _ := d.offer.Unpublished(); err != nil {
 		out = append(out, err)
 	}
-	if err := offer.Unbound(d.offer); err != nil {
+	if err := d.offer.Unbound(); err != nil {
 		out = append(out, err)
 	}
-	if view.NetnsMode == rdma.NetnsExclusive && !d.node.Moves() {
+	if view.NetnsMode == rdma.NetnsExclusive && !d.node.Moves.Possible() {
 		out = append(out, node.ErrExclusive)
 	}
 	if err := d.pods.Trouble(); err != nil {
 		out = append(out, err)
 	}
-	for _, b := range offer.NodeBlocks(d.offer) {
+	for _, b := range d.offer.NodeBlocks() {
 		if b.Err != nil {
 			out = append(out, fmt.Errorf("claims get no address of ipam %s: %w", b.IPAM, b.Err))
 		}

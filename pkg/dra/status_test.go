@@ -239,21 +239,6 @@ func TestStatusKeepsBytes(t *testing.T) {
 	}
 }
 
-// TestDeviceDataIsCanonical: what the driver writes stays as it is when another driver applies its own. Server-side
-// apply would be refused for that one otherwise.
-func TestDeviceDataIsCanonical(t *testing.T) {
-	hca := report.HCAData{
-		Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: []report.PortData{ethernet("ens1f0np0", "10.1.0.10")},
-	}
-	written, err := json.Marshal(report.DeviceData{HCAs: []report.HCAData{hca}})
-	must.NoError(t, err)
-	var value any
-	must.NoError(t, json.Unmarshal(written, &value))
-	again, err := json.Marshal(value)
-	must.NoError(t, err)
-	test.Eq(t, string(again), string(written), test.Sprint("encoded again"))
-}
-
 // TestStatusConflict: a claim that is written whole, and that somebody else writes meanwhile, is written again
 // as it is then, with what that one wrote.
 func TestStatusConflict(t *testing.T) {

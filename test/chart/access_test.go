@@ -90,7 +90,7 @@ func granted(t *testing.T, args ...string) []string {
 func TestRights(t *testing.T) {
 	var text, before []string
 	for _, values := range []string{
-		"claims.events=true", "claims.events=false", "claims.status=false", "uninstallCheck=false,testDeviceClasses=null",
+		"claims.events=true", "claims.events=false", "claims.status=false", "testDeviceClasses=null",
 		"metrics.enabled=true", monitored, "accessRoles.create=true",
 	} {
 		var now []string

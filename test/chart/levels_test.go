@@ -26,8 +26,7 @@ var levels = []level{
 	{"[leaf switches](leaf-switches.md)", "config.leafFrom[0]=networkd,config.leafFrom[1]=file"},
 	{"[their label](leaf-switches.md#keep-a-job-together)", "config.leafLabelRail=0"},
 	{"[exec sessions](network.md#exec-sessions-and-probes)", "nri.enabled=true"},
-	{"[HCAs that follow pods](network.md#exclusive-mode)", "network.enabled=true,network.attachInterfaces=false"},
-	{"[network interfaces](network.md#network-interfaces)", "network.attachInterfaces=true"},
+	{"[HCAs that follow pods](network.md#exclusive-mode), [network interfaces](network.md#network-interfaces)", "network.enabled=true"},
 	{
 		"[blocks of addresses](network.md#addresses-that-are-unique-in-the-cluster)",
 		"config.ipam.roce.subnet=10.78.0.0/16,config.ipam.roce.perNode=24,config.ipam.roce.clusterCIDR[0]=10.244.0.0/16",
@@ -36,9 +35,7 @@ var levels = []level{
 }
 
 // directories name the values of directories, where no level sets them.
-const directories = "hostPaths.kubelet=/hostPaths.kubelet,hostPaths.state=/hostPaths.state,hostPaths.cdi=/hostPaths.cdi,hostPaths.hookReports=/hostPaths.hookReports," +
-	"hostPaths.links=/hostPaths.links,hostPaths.nodeFeatures=/hostPaths.nodeFeatures," +
-	"hostPaths.nri=/hostPaths.nri,hostPaths.netns=/hostPaths.netns,hostPaths.cniState=/hostPaths.cniState"
+const directories = "hostPaths.kubelet=/hostPaths.kubelet,hostPaths.cdi=/hostPaths.cdi"
 
 // TestLevels: docs/security.md has a table of the uses of the driver, and what each adds: rights in
 // the cluster, capabilities and directories of the host, as the chart renders them.
@@ -66,15 +63,13 @@ func TestLevels(t *testing.T) {
 	golden.Section(t, securityDoc, "levels", table.String())
 }
 
-// TestNetworkEnabled: one value turns on all of networks, and the finer ones turn off a part of it.
+// TestNetworkEnabled: network.enabled turns on all of networks, nri.enabled only the connection.
 func TestNetworkEnabled(t *testing.T) {
 	const socket = "--nri-socket=/var/run/nri/nri.sock"
 	for set, want := range map[string]string{
-		"network.enabled=false":                               "",
-		"nri.enabled=true":                                    socket + " --move-devices=false --attach-interfaces=false",
-		"network.enabled=true":                                socket + " --move-devices=true --attach-interfaces=true",
-		"network.enabled=true,network.moveDevices=false":      socket + " --move-devices=false --attach-interfaces=true",
-		"network.enabled=true,network.attachInterfaces=false": socket + " --move-devices=true --attach-interfaces=false",
+		"network.enabled=false": "",
+		"nri.enabled=true":      socket + " --move-devices=false --attach-interfaces=false",
+		"network.enabled=true":  socket + " --move-devices=true --attach-interfaces=true",
 	} {
 		var got []string
 		for _, arg := range driver(t, daemonSet(t, "--set", set)).Args {

@@ -160,7 +160,7 @@ func TestNull(t *testing.T) {
 			empty = append(empty, v.path+"="+map[byte]string{'"': `""`, '[': "[]"}[v.byDefault[0]])
 		}
 	}
-	if len(null) < 20 || len(needed) < 20 {
+	if len(null) < 15 || len(needed) < 15 {
 		t.Fatalf("these can be dropped: %v, and these not: %v", null, needed)
 	}
 	out, err := tryRender(t, "--set-json", strings.Join(refused, ","))
@@ -180,8 +180,7 @@ func TestRefused(t *testing.T) {
 		{"hookDir=/opt", "additional properties 'hookDir' not allowed"},
 		{"hostPaths.hooks=/opt", "additional properties 'hooks' not allowed"},
 		{"image.name=x", "additional properties 'name' not allowed"},
-		{"image.digest=x", "/image/digest': 'x' does not match pattern"},
-		{"admissionPolicy.enabled=true", "additional properties 'enabled' not allowed"},
+		{"admissionPolicy.events=false", "additional properties 'admissionPolicy' not allowed"},
 		{"image.pullPolicy=Sometimes", "at '/image/pullPolicy'"},
 		{"image.tag=a b", "at '/image/tag'"},
 		{"hostPaths.kubelet=/var/lib/kubelet/", "hostPaths.kubelet=/var/lib/kubelet/ ends with a slash: write /var/lib/kubelet"},
@@ -189,7 +188,7 @@ func TestRefused(t *testing.T) {
 		{"hostPaths.hook=/tmp/hook", "hostPaths.hook=/tmp/hook: below /tmp, programs often cannot run"},
 		{"hostPaths.hook=/run", "hostPaths.hook=/run: below /run, programs often cannot run"},
 		{"hostPaths.hook=/var/run/rdma", "below /var/run"},
-		{"hostPaths.hookReports=null,hostPaths.kubelet=/", "at '/hostPaths/kubelet'"},
+		{"hostPaths.kubelet=/", "at '/hostPaths/kubelet'"},
 		{"hostPaths.kubelet=kubelet", "at '/hostPaths/kubelet'"},
 		{"hostPaths.kubelet=null", "at '/hostPaths': missing property 'kubelet'"},
 		{"hostPaths.cdi=", "at '/hostPaths/cdi'"},
@@ -205,8 +204,8 @@ func TestRefused(t *testing.T) {
 		{"resources.memory=1Gi", "additional properties 'memory' not allowed"},
 		{"updateMaxSurge=0", "at '/updateMaxSurge'"},
 		{"updateMaxSurge=200%", "at '/updateMaxSurge'"},
-		{"scheduling.nodeSelector.rdma=true", "at '/scheduling/nodeSelector/rdma': got boolean, want string"},
-		{"scheduling.tolerations[0].effects=NoExecute", "additional properties 'effects' not allowed"},
+		{"nodeSelector.rdma=true", "at '/nodeSelector/rdma': got boolean, want string"},
+		{"tolerations[0].effects=NoExecute", "additional properties 'effects' not allowed"},
 		{"deviceClasses.extendedResourceName=hca", "at '/deviceClasses/extendedResourceName'"},
 		{"claims.status=on", "at '/claims/status'"},
 		{"config.rule=x", "additional properties 'rule' not allowed"},
@@ -222,6 +221,12 @@ func TestRefused(t *testing.T) {
 		{"config.rules[0].publish=shared", "missing property 'name'"},
 		{"config.rules[0].name=a,config.rules[0].publish=everyone", "at '/config/rules/0/publish'"},
 		{"config.rules[0].name=a,config.rules[0].shares=0", "at '/config/rules/0/shares'"},
+		{"config.rules[0].name=a,config.rules[0].publish=both", "at '/config': missing property 'partitioning'"},
+		{"config.partitioning=false,config.rules[0].name=a,config.rules[0].publish=both", "at '/config/partitioning': value must be true"},
+		{"config.rules[0].name=a,config.rules[0].shares=2", "at '/config/rules/0': missing property 'publish'"},
+		{"config.rules[0].name=a,config.rules[0].publish=exclusive,config.rules[0].bandwidth=1G", "at '/config/rules/0/publish': value must be one of 'shared', 'both'"},
+		{"config.rules[0].name=a,config.rules[0].rail=1,config.rules[0].rails=8", "config.rules[0]: rail gives all HCAs one number"},
+		{"config.rules[0].name=a,config.rules[1].name=a", `config.rules[1].name: "a" is the name of another rule`},
 		{"config.rules[0].name=a,config.rules[0].share=1", "additional properties 'share' not allowed"},
 		{"config.rules[0].name=a,config.rules[0].objects=many", "at '/config/rules/0/objects'"},
 		{"config.rules[0].name=a,config.rules[0].selectors[0].expression=true", "additional properties 'expression' not allowed"},
@@ -233,21 +238,16 @@ func TestRefused(t *testing.T) {
 		{"deviceClasses.extra[0].name=a,deviceClasses.extra[0].config.allow.network.modes[0]=bridge", "at '/deviceClasses/extra/0/config/allow/network/modes/0'"},
 		{"deviceClasses.extra[0].name=hca.rdma.dev,deviceClasses.extra[0].selectors[0].cel.expression=x", "hca.rdma.dev is a class of the chart"},
 		{"deviceClasses.extendedResourceName=rdma/x,deviceClasses.extra[0].name=a,deviceClasses.extra[0].extendedResourceName=rdma/x,deviceClasses.extra[0].selectors[0].cel.expression=x", "rdma/x is the extended resource of another class"},
-		{
-			"admissionPolicy.privilegedClasses=false,deviceClasses.extra[0].name=a,deviceClasses.extra[0].selectors[0].cel.expression=x,deviceClasses.extra[0].config.allow.nodes[0]=mad",
-			"a gives out mad or sm nodes",
-		},
 		{"metrics.enabled=1", "at '/metrics/enabled'"},
 		{"metrics.port=1", "additional properties 'port' not allowed"},
 		{"metrics.bindAddress=9485", "at '/metrics/bindAddress'"},
 		{"metrics.bindAddress=::1:9485", "at '/metrics/bindAddress'"},
 		{"metrics.readers[0].name=prometheus", "missing property 'namespace'"},
-		{"metrics.scrapeInterval=1d", "at '/metrics/scrapeInterval'"},
 		{"metrics.serviceMonitor=true", "need metrics.enabled=true"},
+		{"metrics.dashboard=true", "need metrics.enabled=true"},
 		{"metrics.enabled=true,metrics.serviceMonitor=true,metrics.bindAddress=127.0.0.1:9485", "metrics.bindAddress=127.0.0.1:9485 is an address of the node itself"},
-		{"metrics.enabled=true,metrics.service=true,metrics.bindAddress=[::1]:9485", "metrics.bindAddress=[::1]:9485 is an address of the node itself"},
+		{"metrics.enabled=true,metrics.serviceMonitor=true,metrics.bindAddress=[::1]:9485", "metrics.bindAddress=[::1]:9485 is an address of the node itself"},
 		{"network.enabled=true,hostPaths.hook=", "network.enabled=true needs hostPaths.hook"},
-		{"network.enabled=true,network.moveDevices=false,network.attachInterfaces=false", "without both it does nothing"},
 		{"hostPaths.cniBin=/opt/cni/bin", "hostPaths.cniBin needs network.enabled=true"},
 		{"deviceClasses.create=maybe", "at '/deviceClasses/create': got string, want boolean"},
 	} {
@@ -267,6 +267,7 @@ func TestAccepted(t *testing.T) {
 		{"--set-string", "lockedMemory.limit=1073741824"},
 		{"--set", "lockedMemory.limit=64Ki"},
 		{"--set", "lockedMemory.limit=inherit"},
+		{"--set", "config.partitioning=true,config.rules[0].name=a,config.rules[0].publish=both,config.rules[0].shares=2"},
 		{"--set", "updateMaxSurge=3"},
 		{"--set", "updateMaxSurge=100%"},
 		{"--set", "deviceClasses.extendedResourceName=rdma/hca"},

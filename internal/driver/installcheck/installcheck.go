@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
@@ -30,56 +31,62 @@ type State struct {
 	Warnings []corev1.Event
 }
 
-// Result is the result of the check of a release.
+// Result is what a look at the release found.
 type Result struct {
-	// Works lists what works.
-	Works []string
-	// Problem is the first problem, "" if the release works. It says what to do.
-	Problem string
+	// Findings are what works, and last the first problem if there is one.
+	Findings []finding.Finding
 	// Final reports that waiting cannot change the result.
 	Final bool
 }
 
+// catalogue has the kinds of findings. Their looks are objects of the API server: without one there is no result.
+var catalogue finding.Catalogue
+
+var (
+	driversReady     = catalogue.Kind("drivers", "daemonsets", "pods", "events")
+	devicesPublished = catalogue.Kind("devices", "resourceslices", "pods")
+	testPodRuns      = catalogue.Kind("test-pod", "replicasets", "pods", "events")
+)
+
 // Judge judges a release. The checks have the order in which a pod gets its HCA.
 func Judge(s State) Result {
 	var v Result
-	for _, check := range []func(State) (works, problem string, final bool){drivers, devices, testPod} {
-		works, problem, final := check(s)
-		if problem != "" {
-			v.Problem, v.Final = problem, final
-			return v
+	for _, check := range []func(State) (finding.Finding, bool){drivers, devices, testPod} {
+		found, final := check(s)
+		v.Findings, v.Final = append(v.Findings, found), final
+		if found.Severity.Bad() {
+			break
 		}
-		v.Works = append(v.Works, works)
 	}
-	v.Final = true
 	return v
 }
 
 // drivers checks that each node that should run the driver runs this version, and that it is ready.
-func drivers(s State) (works, problem string, _ bool) {
+func drivers(s State) (finding.Finding, bool) {
 	status, name := s.Drivers.Status, s.Drivers.Namespace+"/"+s.Drivers.Name
 	wanted := int(status.DesiredNumberScheduled)
 	switch {
 	case status.ObservedGeneration < s.Drivers.Generation:
-		return "", "the DaemonSet controller has not read DaemonSet " + name + " yet: is kube-controller-manager running?",
-			false
+		return driversReady.Found(finding.Error, "the DaemonSet controller has not read DaemonSet "+name+" yet").
+			Fix("is kube-controller-manager running?"), false
 	case wanted == 0:
-		return "", fmt.Sprintf("no node runs the driver: DaemonSet %s matches no node; "+
-			"compare the values nodeSelector and affinity with: kubectl get nodes --show-labels", name), false
+		return driversReady.Found(finding.Error, "no node runs the driver: DaemonSet "+name+" matches no node").
+			Fix("compare the values nodeSelector and affinity with: kubectl get nodes --show-labels"), false
 	case int(status.CurrentNumberScheduled) < wanted:
-		return "", fmt.Sprintf("DaemonSet %s has pods on %d of %s%s; "+
-			"if Pod Security refuses them: kubectl label namespace %s pod-security.kubernetes.io/enforce=privileged",
-			name, status.CurrentNumberScheduled, text.Count(wanted, "node"), s.lastWarning(s.Drivers.Name),
-			s.Drivers.Namespace), false
+		return driversReady.Found(finding.Error, fmt.Sprintf("DaemonSet %s has pods on %d of %s%s",
+			name, status.CurrentNumberScheduled, text.Count(wanted, "node"), s.lastWarning(s.Drivers.Name))).
+			Fix("if Pod Security refuses them: kubectl label namespace " + s.Drivers.Namespace +
+				" pod-security.kubernetes.io/enforce=privileged"), false
 	case int(status.NumberReady) < wanted:
-		return "", fmt.Sprintf("the driver is ready on %d of %s%s; read its log: kubectl --namespace %s logs %s",
-			status.NumberReady, text.Count(wanted, "node"), s.notReady(), s.Drivers.Namespace, s.logOf()), false
+		return driversReady.Found(finding.Error, fmt.Sprintf("the driver is ready on %d of %s%s",
+			status.NumberReady, text.Count(wanted, "node"), s.notReady())).
+			Fix("read its log: kubectl --namespace " + s.Drivers.Namespace + " logs " + s.logOf()), false
 	case int(status.UpdatedNumberScheduled) < wanted:
-		return "", fmt.Sprintf("an older driver runs on %d of %s; "+
-			"wait: kubectl --namespace %s rollout status daemonset/%s", wanted-int(status.UpdatedNumberScheduled),
-			text.Count(wanted, "node"), s.Drivers.Namespace, s.Drivers.Name), false
+		return driversReady.Found(finding.Error, fmt.Sprintf("an older driver runs on %d of %s",
+			wanted-int(status.UpdatedNumberScheduled), text.Count(wanted, "node"))).
+			Fix("wait: kubectl --namespace " + s.Drivers.Namespace + " rollout status daemonset/" + s.Drivers.Name), false
 	}
-	return "the driver is ready on " + text.Count(wanted, "node"), "", false
+	return driversReady.Found(finding.OK, "the driver is ready on "+text.Count(wanted, "node")), false
 }
 
 // notReady names the drivers that are not ready, each with its reason.
@@ -158,14 +165,14 @@ func (s State) lastWarning(object string) string {
 
 // devices checks that the drivers publish devices. A node without HCAs publishes none, so one node with devices is
 // enough. The reasons stand in events of the nodes, which the check may not read.
-func devices(s State) (works, problem string, _ bool) {
+func devices(s State) (finding.Finding, bool) {
 	count, nodes := published(s)
 	if count == 0 {
-		return "", fmt.Sprintf("the drivers run, and publish no device; "+
-			"the driver of a node says why: kubectl --namespace %s exec daemonset/%s -- dra-driver status",
-			s.Drivers.Namespace, s.Drivers.Name), false
+		return devicesPublished.Found(finding.Error, "the drivers run, and publish no device").
+			Fix(fmt.Sprintf("the driver of a node says why: kubectl --namespace %s exec daemonset/%s -- dra-driver status",
+				s.Drivers.Namespace, s.Drivers.Name)), false
 	}
-	works = fmt.Sprintf("%s published on %s", text.Count(count, "device"), text.Count(len(nodes), "node"))
+	works := fmt.Sprintf("%s published on %s", text.Count(count, "device"), text.Count(len(nodes), "node"))
 	var without []string
 	for _, p := range s.DriverPods {
 		if !slices.Contains(nodes, p.Spec.NodeName) && !slices.Contains(without, p.Spec.NodeName) {
@@ -176,7 +183,7 @@ func devices(s State) (works, problem string, _ bool) {
 		slices.Sort(without)
 		works += fmt.Sprintf("; none on %s (dra-driver status in the driver there says why)", text.Some(without, ", "))
 	}
-	return works, "", false
+	return devicesPublished.Found(finding.OK, works), false
 }
 
 // published returns the number of published devices, and the nodes that have some.
@@ -195,18 +202,19 @@ func published(s State) (count int, nodes []string) {
 }
 
 // testPod checks that the test pod got an HCA. Its container ends with code 0 if so.
-func testPod(s State) (works, problem string, final bool) {
+func testPod(s State) (finding.Finding, bool) {
 	if len(s.TestPods) == 0 {
-		return "", fmt.Sprintf("the test pod cannot be created%s; does a quota or an admission policy refuse it?",
-			s.lastWarning(s.Test.Name)), false
+		return testPodRuns.Found(finding.Error, "the test pod cannot be created"+s.lastWarning(s.Test.Name)).
+			Fix("does a quota or an admission policy refuse it?"), false
 	}
 	p := s.TestPods[0]
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			count, nodes := published(s)
-			return "", fmt.Sprintf("the test pod is not scheduled: %s published on %s, and the scheduler says: %s. "+
-				"If the devices are in use (kubectl rdma claims), end a pod with an HCA, or set testDeviceClasses",
-				text.Count(count, "device"), text.Count(len(nodes), "node"), text.Foreign(c.Message)), false
+			return testPodRuns.Found(finding.Error, fmt.Sprintf(
+				"the test pod is not scheduled: %s published on %s, and the scheduler says: %s",
+				text.Count(count, "device"), text.Count(len(nodes), "node"), text.Foreign(c.Message))).
+				Fix("if the devices are in use (kubectl rdma claims), end a pod with an HCA, or set testDeviceClasses"), false
 		}
 	}
 	where := "the test pod on node " + p.Spec.NodeName
@@ -214,16 +222,17 @@ func testPod(s State) (works, problem string, final bool) {
 		end := firstEnd(c)
 		switch {
 		case end != nil && end.ExitCode == 0:
-			return where + " has an HCA: " + strings.TrimSpace(end.Message), "", true
+			return testPodRuns.Found(finding.OK, where+" has an HCA: "+strings.TrimSpace(end.Message)), true
 		case end != nil:
-			return "", where + " failed: " + lastLine(end.Message, end.Reason), true
+			return testPodRuns.Found(finding.Error, where+" failed: "+lastLine(end.Message, end.Reason)), true
 		}
 	}
 	if p.Spec.NodeName == "" {
-		return "", "the test pod waits for the scheduler: is kube-scheduler running?", false
+		return testPodRuns.Found(finding.Error, "the test pod waits for the scheduler").
+			Fix("is kube-scheduler running?"), false
 	}
-	return "", fmt.Sprintf("%s does not start%s; look at the driver there: kubectl --namespace %s logs %s", where,
-		s.lastWarning(p.Name), p.Namespace, s.driverOn(p.Spec.NodeName)), false
+	return testPodRuns.Found(finding.Error, where+" does not start"+s.lastWarning(p.Name)).
+		Fix("look at the driver there: kubectl --namespace " + p.Namespace + " logs " + s.driverOn(p.Spec.NodeName)), false
 }
 
 // driverOn names the driver's pod of a node for kubectl logs.

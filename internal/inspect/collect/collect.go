@@ -169,6 +169,11 @@ func list[L runtime.Object, T any](
 	if err != nil {
 		return err
 	}
+	if l, err := meta.ListAccessor(all); err == nil {
+		if err := answer.Listed(l); err != nil {
+			return err
+		}
+	}
 	return meta.EachListItem(all, func(item runtime.Object) error {
 		*out = append(*out, *any(item).(*T))
 		return nil
@@ -178,6 +183,9 @@ func list[L runtime.Object, T any](
 // Pod reads a pod and the objects that explain it. The error is about the pod itself.
 func (r Reader) Pod(ctx context.Context, namespace, name string) (*model.Cluster, why.Question, error) {
 	pod, err := r.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = answer.About(pod, namespace, name)
+	}
 	if err != nil {
 		return nil, why.Question{}, err
 	}
@@ -189,10 +197,11 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*model.Cluster
 	if err := r.events(ctx, &q, c); err != nil {
 		unread(c, Events, fmt.Errorf("events could not be read: %w", err))
 	}
-	for _, err := range []error{r.templates(ctx, &q), r.labels(ctx, &q, c.Claims)} {
-		if err != nil {
-			unread(c, "", err)
-		}
+	if err := r.templates(ctx, &q); err != nil {
+		unread(c, Templates, err)
+	}
+	if err := r.labels(ctx, &q, c.Claims); err != nil {
+		unread(c, model.Namespace, err)
 	}
 	return c, q, nil
 }
@@ -238,7 +247,7 @@ func (r Reader) Planned(ctx context.Context, m *manifest.Manifest) (*model.Clust
 		}
 		q := m.Question(p, templates)
 		if err := r.labels(ctx, &q, slices.Concat(c.Claims, q.Planned.Claims)); err != nil {
-			unread(c, "", err)
+			unread(c, model.Namespace, err)
 		}
 		out = append(out, q)
 	}
@@ -250,6 +259,9 @@ func (r Reader) template(ctx context.Context, namespace, name string) (*resource
 	found, err := r.Client.ResourceV1().ResourceClaimTemplates(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil && answer.Gone(err, resourceapi.Resource("resourceclaimtemplates"), name) {
 		return nil, nil
+	}
+	if err == nil {
+		err = answer.About(found, namespace, name)
 	}
 	return found, err
 }
@@ -286,6 +298,9 @@ func (r Reader) someEvents(ctx context.Context, namespace, selector string, out 
 	o := metav1.ListOptions{FieldSelector: selector, Limit: 500}
 	for {
 		page, err := r.Client.CoreV1().Events(namespace).List(ctx, o)
+		if err == nil {
+			err = answer.Listed(page)
+		}
 		if err != nil {
 			return err
 		}
@@ -335,6 +350,9 @@ func (r Reader) labels(ctx context.Context, q *why.Question, claims []resourceap
 		return nil
 	}
 	ns, err := r.Client.CoreV1().Namespaces().Get(ctx, q.Pod.Namespace, metav1.GetOptions{})
+	if err == nil {
+		err = answer.About(ns, "", q.Pod.Namespace)
+	}
 	if err != nil {
 		return err
 	}

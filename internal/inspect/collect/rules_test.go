@@ -23,7 +23,7 @@ const (
 	with    = `{"kind": "APIResourceList", "resources": [{"name": "devicetaintrules"}]}`
 	one     = `{"kind": "DeviceTaintRuleList", "items": [{"metadata": {"name": "one"},
 		"spec": {"deviceSelector": {"driver": "rdma.dev"}, "taint": {"key": "a", "effect": "NoSchedule"}}}]}`
-	slices = `{"kind": "ResourceSliceList", "items": []}`
+	slices = `{"kind": "ResourceSliceList", "metadata": {"resourceVersion": "1"}, "items": []}`
 )
 
 // ask reads the slices and the rules of a server that answers the paths below /apis/resource.k8s.io with these texts,

@@ -19,7 +19,7 @@ import (
 // Fleet sums up a cluster.
 type Fleet struct {
 	// Nodes are those with a pod of the driver, or with ResourceSlices. Drivers counts them by the state of their driver.
-	Nodes   int            `json:"nodes"`
+	Nodes   *int           `json:"nodes,omitempty"`
 	Drivers map[string]int `json:"drivers"`
 	// HCAs are the published ones, in whatever forms. Drained are those that somebody took out of service. Failed are
 	// those from which another taint of this driver keeps claims away. A count is nil if what is counted could not be
@@ -28,7 +28,7 @@ type Fleet struct {
 	Drained *int `json:"drained,omitempty"`
 	Failed  *int `json:"failed,omitempty"`
 	// Pods have or want RDMA devices. Impaired are those that run with a problem, Waiting those that do not run yet.
-	Pods     int  `json:"pods"`
+	Pods     *int `json:"pods,omitempty"`
 	Impaired *int `json:"impaired,omitempty"`
 	Waiting  *int `json:"waiting,omitempty"`
 }
@@ -37,14 +37,16 @@ type Fleet struct {
 // its square.
 func FleetOf(c *model.Cluster, pods []Pod) *Fleet {
 	out := &Fleet{
-		Drivers: map[string]int{}, Pods: len(pods), HCAs: c.Unread.Counter(model.Slices),
+		Nodes: c.Unread.Counter(model.Slices, model.Pods), Drivers: map[string]int{},
+		Pods: c.Unread.Counter(model.UserPods), HCAs: c.Unread.Counter(model.Slices),
 		Drained: c.Unread.Counter(model.Slices, model.Rules), Failed: c.Unread.Counter(model.Slices),
-		Impaired: c.Unread.Counter(model.UserPods, model.Slices, model.Rules), Waiting: c.Unread.Counter(model.UserPods),
+		Impaired: c.Unread.Counter(model.UserPods, model.Slices, model.Rules, model.Events), Waiting: c.Unread.Counter(model.UserPods),
 	}
 	v := c.View()
 	out.addNodes(v)
 	out.addHCAs(v)
 	for i := range pods {
+		increase(out.Pods, true)
 		increase(out.Waiting, pods[i].Status == "Pending")
 		increase(out.Impaired, pods[i].Status == "Running" && len(pods[i].Problems) > 0)
 	}
@@ -66,7 +68,7 @@ func (f *Fleet) addNodes(v *model.View) {
 			node.driver(v)
 			node.published(v, slices)
 			node.empty(v)
-			f.Nodes++
+			increase(f.Nodes, true)
 			f.Drivers[node.driverWord()]++
 		}
 	}
@@ -100,12 +102,16 @@ func (f *Fleet) WriteText(w io.Writer) error {
 	if len(drivers) > 0 {
 		states = ": driver on " + strings.Join(drivers, ", ")
 	}
-	hcas := "? HCAs"
-	if f.HCAs != nil {
-		hcas = text.Count(*f.HCAs, "HCA")
-	}
 	_, err := fmt.Fprintf(w, "%s%s\n%s: %s drained, %s failed\n%s: %s with a problem, %s waiting\n",
-		text.Count(f.Nodes, "node"), states, hcas, number(f.Drained), number(f.Failed),
-		text.Count(f.Pods, "pod"), number(f.Impaired), number(f.Waiting))
+		numbered(f.Nodes, "node"), states, numbered(f.HCAs, "HCA"), number(f.Drained), number(f.Failed),
+		numbered(f.Pods, "pod"), number(f.Impaired), number(f.Waiting))
 	return err
+}
+
+// numbered is a number with its noun.
+func numbered(n *int, noun string) string {
+	if n == nil {
+		return "? " + noun + "s"
+	}
+	return text.Count(*n, noun)
 }

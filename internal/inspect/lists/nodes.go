@@ -87,7 +87,7 @@ func Nodes(ctx context.Context, c *model.Cluster, names ...string) ([]Node, erro
 }
 
 func (n *Node) driver(v *model.View) {
-	n.driverUnread = v.Cluster.Unread.Has(model.Pods)
+	n.driverUnread = v.Cluster.DriversUnread()
 	if pod := v.Drivers[n.Name]; pod != nil {
 		n.Driver = &DriverPod{pod.Namespace, pod.Name, model.PodReady(pod), pod.Labels["app.kubernetes.io/version"]}
 	}

@@ -85,7 +85,7 @@ func (c *Cluster) Lookalikes() string {
 	for _, p := range others {
 		names = append(names, p.Namespace+"/"+p.Name)
 	}
-	if names == nil {
+	if names == nil || c.DriversUnread() {
 		return ""
 	}
 	slices.Sort(names)
@@ -93,10 +93,18 @@ func (c *Cluster) Lookalikes() string {
 		"DeviceClasses, or the flag --driver-namespace", List(names, "pod", 4), c.DriverPlace(), driverAccount)
 }
 
+// DriversUnread reports whether a node may have a pod of the driver that is not known.
+func (c *Cluster) DriversUnread() bool {
+	return c.Unread.Has(Pods) || c.DriverNamespace == "" && c.Unread.Has(Classes)
+}
+
 // DriverPlace says where pods of the driver are looked for.
 func (c *Cluster) DriverPlace() string {
 	namespace, _, _ := strings.Cut(c.driverAccounts()[0], ":")
-	return "in namespace " + namespace
+	if c.DriverNamespace != "" {
+		return "in namespace " + namespace
+	}
+	return "in namespace " + namespace + c.Unread.Unseen(string(Classes))
 }
 
 // DriverPods returns the driver's pods of nodes, by the name of the node. It fails if a named node has no driver pod,

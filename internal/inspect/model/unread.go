@@ -24,6 +24,8 @@ const (
 	// Templates are ResourceClaimTemplates; Events are Warnings about pods.
 	Templates Kind = "resourceclaimtemplates"
 	Events    Kind = "events"
+	// Namespace is that of the pod, for its labels.
+	Namespace Kind = "namespaces"
 	// NodeEvents are those of one node. The driver writes them into the namespace default.
 	NodeEvents Kind = "events of the node"
 	// EmptyNodes are the events of drivers that publish nothing.
@@ -44,12 +46,17 @@ func (l UnreadKinds) Has(kinds ...Kind) bool {
 	return slices.ContainsFunc(l, func(u Unread) bool { return slices.Contains(kinds, u.Kind) })
 }
 
-// Unseen is the end of a sentence that would be right if none of some kinds were unread: it names those that were.
-func (l UnreadKinds) Unseen(kinds ...Kind) string {
+// Or is between the kinds of a look if one of them is enough.
+const Or = " or "
+
+// Unseen is the end of a sentence that would be right if no look had failed: it names those that did. A look is a kind,
+// or several kinds.
+func (l UnreadKinds) Unseen(looks ...string) string {
 	var names []string
-	for _, kind := range kinds {
-		if l.Has(kind) {
-			names = append(names, string(kind))
+	for _, look := range looks {
+		read := func(kind string) bool { return !l.Has(Kind(kind)) }
+		if !slices.ContainsFunc(strings.Split(look, Or), read) {
+			names = append(names, look)
 		}
 	}
 	if names == nil {

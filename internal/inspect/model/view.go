@@ -25,7 +25,7 @@ type View struct {
 	CEL      expressions
 	Slices   []*resourceapi.ResourceSlice // of the current generations, with the taints of rules
 	Devices  []*Device                    // of complete pools, by node, in the order of allocation
-	// Known has the devices by their names.
+	// Known has the devices by their names, also those of incomplete pools.
 	Known   map[structured.DeviceID]*Device
 	pool    map[poolID]*pool
 	taken   structured.AllocatedState // by all claims
@@ -124,6 +124,7 @@ func (v *View) pools() {
 			cmp.Compare(a.Spec.Driver, b.Spec.Driver), cmp.Compare(a.Name, b.Name))
 	})
 	for _, s := range v.Slices {
+		devices := v.devicesOf(s)
 		if n := s.Spec.Pool.ResourceSliceCount; count[idOf(s)] != n {
 			v.Partial = AppendNew(v.Partial,
 				fmt.Sprintf("%s of driver %s: %d of %d slices", s.Spec.Pool.Name, s.Spec.Driver, count[idOf(s)], n))
@@ -135,12 +136,18 @@ func (v *View) pools() {
 			v.pool[idOf(s)] = p
 		}
 		p.slices = append(p.slices, s)
-		for i := range s.Spec.Devices {
-			id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices[i].Name)
-			d := &Device{&s.Spec.Devices[i], id, s, rulesOf(v.Cluster.Rules, s, s.Spec.Devices[i].Name)}
-			p.devices, v.Devices, v.Known[id] = append(p.devices, d), append(v.Devices, d), d
-		}
+		p.devices, v.Devices = append(p.devices, devices...), append(v.Devices, devices...)
 	}
+}
+
+// devicesOf makes the devices of a slice known.
+func (v *View) devicesOf(s *resourceapi.ResourceSlice) (out []*Device) {
+	for i := range s.Spec.Devices {
+		id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices[i].Name)
+		v.Known[id] = &Device{&s.Spec.Devices[i], id, s, rulesOf(v.Cluster.Rules, s, s.Spec.Devices[i].Name)}
+		out = append(out, v.Known[id])
+	}
+	return out
 }
 
 func idOf(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }

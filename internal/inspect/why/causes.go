@@ -14,6 +14,21 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
+var (
+	endedByKubernetes     = Kinds.Kind("EndedByKubernetes", podRead)
+	unschedulable         = Kinds.Kind("Unschedulable", podRead)
+	containersEnded       = Kinds.Kind("ContainersEnded", podRead)
+	nodeMissing           = Kinds.Kind("NodeMissing", nodesRead)
+	nodeNotReady          = Kinds.Kind("NodeNotReady", nodesRead+model.Or+eventsRead)
+	driverMissing         = Kinds.Kind("DriverMissing", driversRead, classesRead)
+	driverNotReady        = Kinds.Kind("DriverNotReady", driversRead)
+	claimOfInitContainers = Kinds.Kind("ClaimOfInitContainers", claimsRead)
+	killFailed            = Kinds.Kind("KillFailed", eventsRead)
+	finalizers            = Kinds.Kind("Finalizers", podRead)
+	evicted               = Kinds.Kind("Evicted", podRead)
+	unprepareFailed       = Kinds.Kind("UnprepareFailed", eventsRead)
+)
+
 // Causes is what keeps a pod from running with its devices, or from ending.
 type Causes struct {
 	view *model.View
@@ -54,15 +69,16 @@ func CausesOf(v *model.View, q *Question) *Causes {
 		}
 		c.Found = append(c.Found, r.unnamed...)
 	}
-	c.Found = append(c.Found, unknownWarnings(q, c.Found)...)
+	c.Found = seen(v.Cluster.Unread, append(c.Found, unknownWarnings(q, c.Found)...))
 	return c
 }
 
-// Problems are the messages of what does not pass by itself, of events that could not be read, and of extended
-// resources without devices.
+// Problems are the messages of what does not pass by itself, of what was not fully seen, of events that could not be
+// read, and of extended resources without devices.
 func (c *Causes) Problems() (out []string) {
 	for _, f := range c.Found {
-		if f.Severity == finding.Error || f.Severity == finding.NotSeen && slices.Contains(f.Subjects, string(model.Events)) {
+		notSeen := f.Severity == finding.NotSeen && (f.ID != Unread.ID || slices.Contains(f.Subjects, eventsRead))
+		if f.Severity == finding.Error || notSeen {
 			out = append(out, f.Message)
 		}
 	}
@@ -108,11 +124,10 @@ func endOfPod(pod *corev1.Pod) []finding.Finding {
 	if !EndedByKubernetes(pod) {
 		return nil
 	}
-	const id = "EndedByKubernetes"
 	node := pod.Spec.NodeName
 	// rejectPod in pkg/kubelet/kubelet.go of Kubernetes: none of its containers ran.
 	if said, ok := strings.CutPrefix(pod.Status.Message, "Pod was rejected: "); ok {
-		return []finding.Finding{problem(id,
+		return []finding.Finding{problem(endedByKubernetes,
 			fmt.Sprintf("node %s refused it: %s", node, text.Foreign(pod.Status.Reason+": "+said)),
 			"repair what the message names: another pod, by its controller or by you, may be refused on this node, too",
 			"node/"+node)}
@@ -121,7 +136,7 @@ func endOfPod(pod *corev1.Pod) []finding.Finding {
 	if d := disruption(pod); reason == "" {
 		reason, message = d.Reason, d.Message
 	}
-	return []finding.Finding{problem(id, "Kubernetes ended it: "+text.Foreign(reason+": "+message),
+	return []finding.Finding{problem(endedByKubernetes, "Kubernetes ended it: "+text.Foreign(reason+": "+message),
 		"its controller makes another pod; create a pod without one again", "node/"+node)}
 }
 
@@ -140,7 +155,7 @@ func (c *Causes) causesBeforeNode() (found []finding.Finding) {
 	if message == "" || len(c.q.Pod.Spec.SchedulingGates) > 0 || c.broken+len(c.unknown) > 0 || pending {
 		return found
 	}
-	return append(found, problem("Unschedulable",
+	return append(found, problem(unschedulable,
 		"its claims are allocated, and the scheduler finds no node: "+text.Foreign(message),
 		"make room for what the scheduler names"))
 }
@@ -155,8 +170,8 @@ func (c *Causes) causesOnNode() (found []finding.Finding) {
 		add(c.driverAway()...)
 	}
 	if finished {
-		add(c.q.lastEventAs("RDMAUnprepareFailed", unprepareFailed)...)
-		add(note("ContainersEnded", "its containers have ended, and its node has not released its devices yet", ""))
+		add(c.q.unprepareFailures()...)
+		add(note(containersEnded, "its containers have ended, and its node has not released its devices yet", ""))
 		return found
 	}
 	if !started(pod) {
@@ -189,11 +204,11 @@ func (c *Causes) nodeAway() []finding.Finding {
 	switch {
 	case name == "":
 	case node == nil && !c.view.Guessed:
-		return []finding.Finding{problem("NodeMissing", "node "+name+" does not exist any more",
+		return []finding.Finding{problem(nodeMissing, "node "+name+" does not exist any more",
 			"Kubernetes deletes the pod within a minute; a controller makes another", "node/"+name)}
 	case node != nil && node.Status.Conditions != nil && !model.NodeReady(node),
 		c.view.Guessed && !model.PodReady(pod) && c.q.lastEvent("NodeNotReady") != "":
-		return []finding.Finding{problem("NodeNotReady", "node "+name+" is not ready", "look at its kubelet", "node/"+name)}
+		return []finding.Finding{problem(nodeNotReady, "node "+name+" is not ready", "look at its kubelet", "node/"+name)}
 	}
 	return nil
 }
@@ -204,14 +219,14 @@ func (c *Causes) driverAway() []finding.Finding {
 	d := c.view.Drivers[name]
 	ours := func(w *wanted) bool { return model.ClaimNode(w.claim) != "" }
 	switch {
-	case !slices.ContainsFunc(c.wanted, ours), d == nil && c.view.Cluster.Unread.Has(model.Pods):
+	case !slices.ContainsFunc(c.wanted, ours), d == nil && c.view.Cluster.DriversUnread():
 	case d == nil:
-		return []finding.Finding{problem("DriverMissing",
+		return []finding.Finding{problem(driverMissing,
 			fmt.Sprintf("no pod of the driver runs on node %s (%s)", name, c.view.Cluster.DriverPlace()),
 			"install the driver if helm list -A lacks it (docs/operate.md: if its namespace was deleted); else "+
 				"look at its DaemonSet: the node selector, and whether it tolerates the node's taints", "node/"+name)}
 	case !model.PodReady(d):
-		return []finding.Finding{problem("DriverNotReady",
+		return []finding.Finding{problem(driverNotReady,
 			fmt.Sprintf("the driver's pod %s/%s on node %s is not ready", d.Namespace, d.Name, name),
 			"kubectl -n "+text.Shell(d.Namespace)+" logs "+text.Shell(d.Name), "node/"+name)}
 	}
@@ -227,7 +242,7 @@ func onlyInitContainers(pod *corev1.Pod, w *wanted) []finding.Finding {
 	if listed || len(model.PodGroupsOf(w.claim)) == 0 || resourceclaim.IsReservedForPod(pod, w.claim, false) {
 		return nil
 	}
-	return []finding.Finding{problem("ClaimOfInitContainers",
+	return []finding.Finding{problem(claimOfInitContainers,
 		fmt.Sprintf("claim %s is reserved for a PodGroup, and no container of this pod names it besides init "+
 			"containers: its node's driver cannot see that the pod uses it", w.claim.Name),
 		"name the claim in a container that is no init container", "claim/"+w.claim.Name)}
@@ -244,20 +259,22 @@ func (c *Causes) causesOfEnding() (found []finding.Finding) {
 	pod := &c.q.Pod
 	if !model.Ended(pod) {
 		found = append(c.nodeAway(), c.driverAway()...)
-		found = append(found, c.q.lastEventAs("RDMAUnprepareFailed", unprepareFailed)...)
-		found = append(found, c.q.lastEventAs("FailedKillPod", problem("KillFailed",
-			"the kubelet cannot end its containers", "look at the container runtime of node "+pod.Spec.NodeName))...)
+		found = append(found, c.q.unprepareFailures()...)
+		found = append(found, c.q.lastEventAs("FailedKillPod", killFailed,
+			"the kubelet cannot end its containers", "look at the container runtime of node "+pod.Spec.NodeName)...)
 	}
 	if len(pod.Finalizers) > 0 && (model.Ended(pod) || pod.Spec.NodeName == "") {
-		found = append(found, problem("Finalizers",
+		found = append(found, problem(finalizers,
 			"it waits for its finalizers: "+text.Foreign(strings.Join(pod.Finalizers, ", ")),
 			"whoever set a finalizer removes it"))
 	}
 	if d := disruption(pod); d != nil {
-		found = append(found, problem("Evicted", "it is evicted: "+text.Foreign(d.Reason+": "+d.Message), ""))
+		found = append(found, problem(evicted, "it is evicted: "+text.Foreign(d.Reason+": "+d.Message), ""))
 	}
 	return found
 }
 
-var unprepareFailed = problem("UnprepareFailed", "the driver cannot release its devices",
-	"the kubelet tries again; the driver's log on that node says more")
+func (q *Question) unprepareFailures() []finding.Finding {
+	return q.lastEventAs("RDMAUnprepareFailed", unprepareFailed, "the driver cannot release its devices",
+		"the kubelet tries again; the driver's log on that node says more")
+}

@@ -12,36 +12,53 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
+// The verdicts that say good, or that nothing more is known.
+var (
+	fine        = Kinds.Kind(string(VerdictFine), claimsRead, slicesRead, rulesRead, nodesRead, eventsRead)
+	schedulable = Kinds.Kind(string(VerdictSchedulable), claimsRead, allClaimsRead, classesRead, slicesRead, rulesRead, nodesRead,
+		namespaceRead)
+	noClaims   = Kinds.Kind(string(VerdictNoClaims), podRead)
+	unprepared = Kinds.Kind(string(VerdictUnprepared), claimsRead, classesRead, slicesRead, rulesRead, nodesRead, driversRead,
+		eventsRead)
+	ending = Kinds.Kind(string(VerdictEnding), classesRead, nodesRead, driversRead, eventsRead)
+)
+
 // concludeAllocated concludes on a pod whose claims have their devices.
 func (w *inquiry) concludeAllocated() {
 	pod := &w.q.Pod
 	cause := foremost(w.a.Findings)
+	unseen := ""
+	if cause == nil || cause.Severity == finding.Info {
+		unseen = w.view.Cluster.Unread.Unseen(unprepared.Looks...)
+	}
 	switch {
 	case len(w.unknown) > 0 && pod.Spec.NodeName == "":
 		w.conclude(VerdictUnknown, "nobody can tell whether it could have its devices: %s", w.unknown[0].Message)
 	case len(w.unknown) > 0 && (cause == nil || cause.Severity != finding.Error):
 		w.conclude(VerdictUnknown, "nobody can tell whether it has its devices: %s", w.unknown[0].Message)
 	case pod.Spec.NodeName == "":
-		w.conclude(VerdictSchedulable, "its claims are allocated: %s", w.waitsFor())
+		w.conclude(VerdictSchedulable, "its claims are allocated%s: %s", w.a.unseen, w.waitsFor())
 	case started(pod):
 		w.concludeRunning(cause)
 	case cause == nil:
-		w.conclude(VerdictUnprepared, "its devices are allocated, and %s yet; nothing is known to be wrong", notStarted(pod))
+		w.conclude(VerdictUnprepared, "its devices are allocated, and %s yet; nothing is known to be wrong%s",
+			notStarted(pod), unseen)
 	case len(w.unknown) > 0:
-		w.conclude(VerdictUnprepared, "%s: %s", notStarted(pod), cause.Message)
+		w.conclude(VerdictUnprepared, "%s: %s%s", notStarted(pod), cause.Message, unseen)
 	default:
-		w.conclude(VerdictUnprepared, "its devices are allocated, and %s: %s", notStarted(pod), cause.Message)
+		w.conclude(VerdictUnprepared, "its devices are allocated, and %s: %s%s", notStarted(pod), cause.Message, unseen)
 	}
 }
 
 // concludeRunning concludes on a pod whose containers have all run.
 func (w *inquiry) concludeRunning(cause *finding.Finding) {
 	switch {
-	case cause == nil || cause.Severity != finding.Error && cause.ID != "ContainersEnded":
-		w.conclude(VerdictFine, "it has its devices, and its containers have started")
+	case cause == nil || cause.Severity != finding.Error && cause.ID != containersEnded.ID:
+		w.conclude(VerdictFine, "it has its devices, and its containers have started%s",
+			w.view.Cluster.Unread.Unseen(fine.Looks...))
 	case strings.HasPrefix(cause.ID, "Device"):
 		w.conclude(VerdictImpaired, "it runs, and something is wrong with its devices: %s", cause.Message)
-	case len(w.unknown) > 0 || has(w.a.Findings, "ClaimNotNamed"):
+	case len(w.unknown) > 0 || has(w.a.Findings, claimNotNamed):
 		w.conclude(VerdictImpaired, "its containers have started: %s", cause.Message)
 	default:
 		w.conclude(VerdictImpaired, "it has its devices, and its containers have started: %s", cause.Message)
@@ -62,7 +79,8 @@ func (w *inquiry) concludeEnding() {
 		w.conclude(VerdictEnding, "it is being deleted, and has not ended: %s", cause.Message)
 	}
 	grace := ptr.Deref(w.q.Pod.DeletionGracePeriodSeconds, 0)
-	w.conclude(VerdictEnding, "it is being deleted: its containers have %s to end", text.Count(int(grace), "second"))
+	w.conclude(VerdictEnding, "it is being deleted: its containers have %s to end%s", text.Count(int(grace), "second"),
+		w.view.Cluster.Unread.Unseen(ending.Looks...))
 }
 
 // concludeEnded concludes on a pod that has ended.

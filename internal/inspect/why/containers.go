@@ -12,6 +12,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
+var (
+	initContainerRuns = Kinds.Kind("InitContainerRuns", podRead)
+	containerWaiting  = Kinds.Kind("ContainerWaiting", podRead)
+	containerFailed   = Kinds.Kind("ContainerFailed", podRead)
+	containerNotReady = Kinds.Kind("ContainerNotReady", podRead)
+	readinessGate     = Kinds.Kind("ReadinessGate", podRead)
+)
+
 // started reports whether each container of the pod has run, so that the pod had its devices.
 func started(pod *corev1.Pod) bool {
 	all := pod.Status.ContainerStatuses
@@ -64,7 +72,7 @@ func containerFailures(q *Question, now time.Time) (found []finding.Finding) {
 		} else if again := c.restart(now); again != nil {
 			found = append(found, again...)
 		} else {
-			found = append(found, note("InitContainerRuns", c.name+" runs, and the containers start after it", ""))
+			found = append(found, note(initContainerRuns, c.name+" runs, and the containers start after it", ""))
 		}
 	}
 	for _, s := range q.Pod.Status.ContainerStatuses {
@@ -93,9 +101,9 @@ func (c *container) failures(now time.Time) (found []finding.Finding) {
 		if w.Message != "" {
 			message += ": " + text.Foreign(w.Message)
 		}
-		found = append(found, problem("ContainerWaiting", message, c.waitingRemedy()))
+		found = append(found, problem(containerWaiting, message, c.waitingRemedy()))
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
-		found = append(found, problem("ContainerFailed",
+		found = append(found, problem(containerFailed,
 			c.name+" ended: "+endOf(s.State.Terminated), c.endRemedy(s.State.Terminated, "")))
 	default:
 		found = c.restart(now)
@@ -118,7 +126,7 @@ func (c *container) restart(now time.Time) []finding.Finding {
 		failed = note
 	}
 	restarts := text.Count(int(s.RestartCount), "restart")
-	return []finding.Finding{failed("ContainerFailed",
+	return []finding.Finding{failed(containerFailed,
 		fmt.Sprintf("%s runs after %s: it ended: %s", c.name, restarts, endOf(last)), c.endRemedy(last, " --previous"))}
 }
 
@@ -127,11 +135,11 @@ func (c *container) restart(now time.Time) []finding.Finding {
 func (c *container) unready() finding.Finding {
 	for _, e := range slices.Backward(c.q.Events) {
 		if e.Reason == "Unhealthy" && e.InvolvedObject.FieldPath == c.path {
-			return problem("ContainerNotReady", c.name+" runs, and is not ready: "+text.Foreign(e.Message),
+			return problem(containerNotReady, c.name+" runs, and is not ready: "+text.Foreign(e.Message),
 				"repair what the probe asks, or the probe: that is not about its devices")
 		}
 	}
-	return note("ContainerNotReady", c.name+" runs, and is not ready yet", "")
+	return note(containerNotReady, c.name+" runs, and is not ready yet", "")
 }
 
 // stable is how long a container runs until the kubelet forgets that it failed.
@@ -187,7 +195,7 @@ func readinessGates(pod *corev1.Pod) (found []finding.Finding) {
 	}
 	for _, gate := range pod.Spec.ReadinessGates {
 		if conditionOf(pod, gate.ConditionType, corev1.ConditionTrue) == nil {
-			found = append(found, problem("ReadinessGate",
+			found = append(found, problem(readinessGate,
 				fmt.Sprintf("its containers are ready, and its readiness gate %s is not true", gate.ConditionType),
 				"whoever sets this condition has not: look at that controller"))
 		}

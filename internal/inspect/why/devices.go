@@ -19,11 +19,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
+var (
+	deviceNotReady     = Kinds.Kind("DeviceNotReady", claimsRead)
+	deviceNotPublished = Kinds.Kind("DeviceNotPublished", slicesRead)
+	deviceTainted      = Kinds.Kind("DeviceTainted", slicesRead)
+	notBound           = Kinds.Kind("NotBound", claimsRead)
+	deviceNotUsable    = Kinds.Kind("DeviceNotUsable", claimsRead)
+)
+
 // Faults are what is wrong with the devices of a claim: the driver's conditions, taints, and devices that are not
 // published any more. It says nothing of published devices if the slices could not be read.
 func Faults(v *model.View, claim *resourceapi.ResourceClaim) (out []finding.Finding) {
-	fault := func(id, device, what, remedy string) {
-		out = append(out, problem(id, fmt.Sprintf("device %s of claim %s %s", device, claim.Name, what), remedy,
+	fault := func(kind *finding.Kind, device, what, remedy string) {
+		out = append(out, problem(kind, fmt.Sprintf("device %s of claim %s %s", device, claim.Name, what), remedy,
 			"claim/"+claim.Name, "device/"+device))
 	}
 	for _, s := range claim.Status.Devices {
@@ -34,7 +42,7 @@ func Faults(v *model.View, claim *resourceapi.ResourceClaim) (out []finding.Find
 					remedy = "look at the documents and the log of driver " + s.Driver
 				}
 				name := model.DeviceName(structured.MakeDeviceID(s.Driver, s.Pool, s.Device))
-				fault("DeviceNotReady", name, "is not ready: "+text.Foreign(c.Reason+": "+c.Message), remedy)
+				fault(deviceNotReady, name, "is not ready: "+text.Foreign(c.Reason+": "+c.Message), remedy)
 			}
 		}
 	}
@@ -45,7 +53,7 @@ func Faults(v *model.View, claim *resourceapi.ResourceClaim) (out []finding.Find
 		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
 		d := v.Known[id]
 		if d == nil {
-			fault("DeviceNotPublished", model.DeviceName(id), "is in no ResourceSlice", lostRemedy(r))
+			fault(deviceNotPublished, model.DeviceName(id), "is in no ResourceSlice", lostRemedy(r))
 			continue
 		}
 		taints := model.Untolerated(d, r.Tolerations)
@@ -54,7 +62,7 @@ func Faults(v *model.View, claim *resourceapi.ResourceClaim) (out []finding.Find
 			taints = model.AppendNew(taints, t)
 		}
 		if len(taints) > 0 {
-			fault("DeviceTainted", d.String(),
+			fault(deviceTainted, d.String(),
 				"has the taint "+model.TaintNames(taints)+evictionNote(by, at.Sub(v.Cluster.Now), at), taintRemedy(taints[0]))
 		}
 	}
@@ -114,12 +122,12 @@ func unbound(claim *resourceapi.ResourceClaim) (out []finding.Finding) {
 		subjects := []string{"claim/" + claim.Name, "device/" + name}
 		if i := slices.IndexFunc(r.BindingFailureConditions, isTrue); i >= 0 {
 			failed := meta.FindStatusCondition(status.Conditions, r.BindingFailureConditions[i])
-			out = append(out, problem("NotBound",
+			out = append(out, problem(notBound,
 				fmt.Sprintf("driver %s could not make device %s of claim %s ready: %s (%s): %s",
 					r.Driver, name, claim.Name, failed.Type, failed.Reason, text.Foreign(failed.Message)),
 				"wait: the scheduler takes the device back, and tries again", subjects...))
 		} else if missing := slices.DeleteFunc(slices.Clone(r.BindingConditions), isTrue); len(missing) > 0 {
-			out = append(out, note("NotBound", fmt.Sprintf("device %s of claim %s waits until driver %s sets %s",
+			out = append(out, note(notBound, fmt.Sprintf("device %s of claim %s waits until driver %s sets %s",
 				name, claim.Name, r.Driver, strings.Join(missing, ", ")),
 				"look at that driver's log; after its bindingTimeout (10 minutes) the scheduler tries other devices",
 				subjects...))
@@ -132,7 +140,7 @@ func unbound(claim *resourceapi.ResourceClaim) (out []finding.Finding) {
 func Unusable(claim *resourceapi.ResourceClaim) (out []finding.Finding) {
 	for _, u := range usesOf(claim) {
 		if u.Usable == metav1.ConditionFalse {
-			out = append(out, problem("DeviceNotUsable",
+			out = append(out, problem(deviceNotUsable,
 				fmt.Sprintf("device %s of claim %s cannot be used: %s", u.Device, claim.Name, text.Foreign(u.Checks)),
 				"a program would fall back to TCP; docs/slow-job.md has the remedies",
 				"claim/"+claim.Name, "device/"+u.Device))

@@ -15,6 +15,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
+var (
+	extendedResourceUnknown = Kinds.Kind("ExtendedResourceUnknown", classesRead, nodesRead)
+)
+
 // extendedClaim finds the claim for the extended resources of the pod, such as rdma/hca
 // (KEP-5004): the claim that the scheduler has made, or the one that it would make.
 func (w *resolver) extendedClaim() {
@@ -46,7 +50,7 @@ func (w *resolver) extendedClaim() {
 			w.cannotTell(model.Classes,
 				fmt.Sprintf("container %s asks for %s: the DeviceClasses", amount.container, amount.name))
 		case pod.Spec.NodeName == "" && !w.view.Guessed:
-			w.find(problem("ExtendedResourceUnknown",
+			w.find(problem(extendedResourceUnknown,
 				fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass maps to devices",
 					amount.container, amount.name),
 				"set extendedResourceName of a DeviceClass to it (the chart's value deviceClasses.extendedResourceName); "+

@@ -14,20 +14,28 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
+var (
+	sandboxFailed = Kinds.Kind("SandboxFailed", eventsRead)
+	volumeFailed  = Kinds.Kind("VolumeFailed", eventsRead)
+	prepareFailed = Kinds.Kind("PrepareFailed", eventsRead)
+	warningEvent  = Kinds.Kind("WarningEvent", eventsRead)
+)
+
 // preparation is what a Warning event says of the kubelet's work before the first container. The kubelet takes these
 // steps in this order, and all of them again after a failure.
 var preparation = map[string]struct {
-	step        int
-	id, message string
+	step    int
+	kind    *finding.Kind
+	message string
 }{
-	"NetworkNotReady":               {step: 1, id: "SandboxFailed", message: "the node's network is not ready"},
-	"FailedCreatePodContainer":      {step: 2, id: "SandboxFailed", message: "its cgroup cannot be made"},
-	"FailedAttachVolume":            {step: 3, id: "VolumeFailed", message: "a volume cannot be attached"},
-	"FailedMapVolume":               {step: 3, id: "VolumeFailed", message: "a volume cannot be mapped"},
-	"FailedMount":                   {step: 3, id: "VolumeFailed", message: "a volume cannot be mounted"},
-	"FailedPrepareDynamicResources": {step: 4, id: "PrepareFailed", message: "the node cannot prepare its devices"},
-	"FailedCreatePodSandBox":        {step: 5, id: "SandboxFailed", message: "its sandbox cannot be made"},
-	"FailedPodSandBoxStatus":        {step: 5, id: "SandboxFailed", message: "its sandbox has no status"},
+	"NetworkNotReady":               {step: 1, kind: sandboxFailed, message: "the node's network is not ready"},
+	"FailedCreatePodContainer":      {step: 2, kind: sandboxFailed, message: "its cgroup cannot be made"},
+	"FailedAttachVolume":            {step: 3, kind: volumeFailed, message: "a volume cannot be attached"},
+	"FailedMapVolume":               {step: 3, kind: volumeFailed, message: "a volume cannot be mapped"},
+	"FailedMount":                   {step: 3, kind: volumeFailed, message: "a volume cannot be mounted"},
+	"FailedPrepareDynamicResources": {step: 4, kind: prepareFailed, message: "the node cannot prepare its devices"},
+	"FailedCreatePodSandBox":        {step: 5, kind: sandboxFailed, message: "its sandbox cannot be made"},
+	"FailedPodSandBoxStatus":        {step: 5, kind: sandboxFailed, message: "its sandbox has no status"},
 }
 
 // explainedBeside are events that other parts of the package explain, by a condition or by the status of a container.
@@ -47,12 +55,12 @@ func (q *Question) lastEvent(reason string) string {
 }
 
 // lastEventAs returns a finding with the message of the newest event with a reason, nothing if there is none.
-func (q *Question) lastEventAs(reason string, f finding.Finding) []finding.Finding {
+func (q *Question) lastEventAs(reason string, k *finding.Kind, found, remedy string) []finding.Finding {
 	message := q.lastEvent(reason)
 	if message == "" {
 		return nil
 	}
-	return []finding.Finding{problem(f.ID, f.Message+": "+text.Foreign(message), f.Remedy, "node/"+q.Pod.Spec.NodeName)}
+	return []finding.Finding{problem(k, found+": "+text.Foreign(message), remedy, "node/"+q.Pod.Spec.NodeName)}
 }
 
 // preparationFailures finds where the kubelet stands before the first container. An event is past if a later step
@@ -83,8 +91,8 @@ func (c *Causes) preparationFailures() (found []finding.Finding) {
 			continue
 		}
 		known := preparation[e.Reason]
-		found = append(found, problem(known.id, known.message+": "+text.Foreign(e.Message),
-			c.preparationRemedy(known.id, e.Message), "node/"+c.q.Pod.Spec.NodeName))
+		found = append(found, problem(known.kind, known.message+": "+text.Foreign(e.Message),
+			c.preparationRemedy(known.kind, e.Message), "node/"+c.q.Pod.Spec.NodeName))
 	}
 	return found
 }
@@ -92,12 +100,12 @@ func (c *Causes) preparationFailures() (found []finding.Finding) {
 // overall reports whether an event sums up what others say of single volumes.
 func overall(e *corev1.Event) bool { return strings.Contains(e.Message, "unmounted volumes=") }
 
-func (c *Causes) preparationRemedy(id, message string) string {
+func (c *Causes) preparationRemedy(kind *finding.Kind, message string) string {
 	pod := &c.q.Pod
 	switch {
-	case id == "PrepareFailed":
+	case kind == prepareFailed:
 		return "the kubelet tries again each 60 to 90 seconds; more is in the log of " + c.failedDriver(message)
-	case id == "VolumeFailed":
+	case kind == volumeFailed:
 		return "create the config map, secret or volume that the message names: the pod goes on by itself"
 	case pod.Spec.RuntimeClassName != nil && strings.Contains(message, "runtime"):
 		return fmt.Sprintf("install the handler of RuntimeClass %s on node %s, or name another RuntimeClass in the pod",
@@ -161,14 +169,14 @@ func unknownWarnings(q *Question, found []finding.Finding) (out []finding.Findin
 		passed := e.Reason == "FailedScheduling" || e.Reason == "FailedResourceClaimCreation" || known && sandboxReady(pod)
 		if e.Type != corev1.EventTypeWarning || shown[e.Reason] || passed ||
 			!any && (known || slices.Contains(explainedBeside, e.Reason)) ||
-			e.Reason == "RDMAPrepareFailed" && has(found, "PrepareFailed") {
+			e.Reason == "RDMAPrepareFailed" && has(found, prepareFailed) {
 			continue
 		}
 		if shown[e.Reason] = true; len(shown) > mostWarnings {
 			break
 		}
 		by := cmp.Or(e.Source.Component, e.ReportingController)
-		out = append(out, warning("WarningEvent",
+		out = append(out, warning(warningEvent,
 			"event "+text.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, by, e.Message)), ""))
 	}
 	return out

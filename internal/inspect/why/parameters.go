@@ -13,6 +13,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
+var (
+	parametersForbidden = Kinds.Kind("ParametersForbidden", claimsRead, classesRead)
+)
+
 // checkParameters finds parameters that the class of a request does not allow: the driver will refuse to prepare the
 // claim. An alternative of a firstAvailable list is left out, because the claim may get another one.
 func checkParameters(c model.ClassLister, claim *resourceapi.ResourceClaim) (found []finding.Finding) {
@@ -25,7 +29,7 @@ func checkParameters(c model.ClassLister, claim *resourceapi.ResourceClaim) (fou
 			continue
 		}
 		if err := notAllowed(c[r.Exactly.DeviceClassName], claim, r.Name); err != nil {
-			found = append(found, problem("ParametersForbidden",
+			found = append(found, problem(parametersForbidden,
 				fmt.Sprintf("the driver will refuse the parameters of request %s: %v", r.Name, err),
 				"create the claim again without them, or with a class that allows them",
 				"claim/"+claim.Name, "request/"+r.Name))

@@ -21,6 +21,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
+var (
+	allocatorError   = Kinds.Kind("AllocatorError", claimsRead, classesRead, slicesRead)
+	selectorError    = Kinds.Kind("SelectorError", claimsRead, classesRead, slicesRead)
+	classEmpty       = Kinds.Kind("ClassEmpty", classesRead, slicesRead)
+	noDevices        = Kinds.Kind("NoDevices", slicesRead)
+	poolIncomplete   = Kinds.Kind("PoolIncomplete", slicesRead)
+	poolInvalid      = Kinds.Kind("PoolInvalid", slicesRead)
+	neverFits        = Kinds.Kind("NeverFits", classesRead, slicesRead, nodesRead)
+	notScheduled     = Kinds.Kind("NotScheduled", claimsRead)
+	together         = Kinds.Kind("Together", allClaimsRead, classesRead, slicesRead, rulesRead, nodesRead)
+	notEnoughDevices = Kinds.Kind("NotEnoughDevices", allClaimsRead, classesRead, slicesRead, rulesRead, nodesRead)
+)
+
 // explainPending explains the claims without devices.
 func (w *inquiry) explainPending(ctx context.Context) error {
 	var claims []*resourceapi.ResourceClaim
@@ -65,7 +78,7 @@ func (w *inquiry) explainPending(ctx context.Context) error {
 
 // allocatorFails adds an error of the allocator, at which the scheduler gives up on the pod too.
 func (w *inquiry) allocatorFails(err error) {
-	w.find(problem("AllocatorError",
+	w.find(problem(allocatorError,
 		err.Error(),
 		"correct what the error names: the scheduler gives up on the pod at such an error, too"))
 	w.conclude(VerdictBroken, "the scheduler's allocator fails: %v", err)
@@ -85,7 +98,7 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 			w.allocatorFails(err)
 		case err != nil:
 			report.Error = "its devices are not known, since an expression cannot be evaluated"
-			w.find(problem("SelectorError",
+			w.find(problem(selectorError,
 				err.Error(),
 				"the scheduler gives up on a pod at such an error: correct the expression. "+
 					"An attribute that some devices lack is read with .?name.orValue(...)", "claim/"+claim.Name, "request/"+r.Name))
@@ -101,7 +114,7 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 // when it has enough devices. So an expression that fails on some device may do no
 // harm.
 func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
-	if !has(w.a.Findings, "SelectorError") {
+	if !has(w.a.Findings, selectorError) {
 		return nil
 	}
 	for _, node := range w.open {
@@ -114,17 +127,16 @@ func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceCla
 
 // classWithout explains a class without devices.
 func (w *inquiry) classWithout(claim *resourceapi.ResourceClaim, r model.Request) finding.Finding {
-	const noDevices = "NoDevices"
 	const none = "no driver publishes a device in this cluster"
 	subjects := []string{"claim/" + claim.Name, "request/" + r.Name}
 	devices, drivers := len(w.view.Devices), len(w.view.Drivers)
 	empty := fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster", r.Class, text.Count(devices, "device"))
 	switch {
 	case !model.IsOurs(w.view.Classes[r.Class]):
-		return problem("ClassEmpty", empty,
+		return problem(classEmpty, empty,
 			"name another class, or see why the driver of its devices publishes none: kubectl get resourceslices", subjects...)
 	case devices > 0:
-		return problem("ClassEmpty", empty,
+		return problem(classEmpty, empty,
 			"name another class; kubectl rdma devices -o wide shows what there is", subjects...)
 	case drivers > 0:
 		return problem(noDevices, none+", although ours runs on "+text.Count(drivers, "node"),
@@ -141,11 +153,11 @@ func (w *inquiry) classWithout(claim *resourceapi.ResourceClaim, r model.Request
 // uselessPools are the pools from which the scheduler allocates nothing now.
 func uselessPools(v *model.View) (found []finding.Finding) {
 	for _, pool := range v.Partial {
-		found = append(found, problem("PoolIncomplete", "the driver is publishing pool "+pool,
+		found = append(found, problem(poolIncomplete, "the driver is publishing pool "+pool,
 			"wait some seconds; if it stays so, look at the log of that driver on that node"))
 	}
 	for _, pool := range v.Invalid {
-		found = append(found, problem("PoolInvalid",
+		found = append(found, problem(poolInvalid,
 			"pool "+pool+" is invalid, and the scheduler takes nothing from it: "+
 				"two devices have the same name, or a device consumes a counter that the pool lacks",
 			"that is a fault of that driver: report it, with kubectl get resourceslices -o yaml"))
@@ -234,7 +246,7 @@ func (w *inquiry) tryChanges(ctx context.Context, claims []*resourceapi.Resource
 	w.a.Remedies = t.remedies
 	tolerable := slices.ContainsFunc(t.remedies, func(r Remedy) bool { return r.Change == ChangeToleration })
 	if t.never && !tolerable && len(w.open) > 0 && len(w.view.Devices) > 0 && len(w.view.Partial) == 0 {
-		w.find(problem("NeverFits",
+		w.find(problem(neverFits,
 			"it would not fit either if every other claim ended: "+
 				"no node that the pod can use has the devices that its claims request",
 			"change the claims or the pod, or add a node that has them"))
@@ -271,7 +283,7 @@ func (w *inquiry) schedulable(node string) {
 	switch {
 	case w.q.Pod.Spec.NodeName != "":
 		name := w.q.Pod.Spec.NodeName
-		w.find(problem("NotScheduled",
+		w.find(problem(notScheduled,
 			"the pod was put on node "+name+" without the scheduler (spec.nodeName), "+
 				"so nobody allocates its claims",
 			"remove spec.nodeName, and select the node with nodeSelector or affinity", "node/"+name))
@@ -313,7 +325,7 @@ func (w *inquiry) concludeShort() {
 		w.conclude(VerdictUnallocated, "%s", strings.Join(short, "; "))
 		return
 	}
-	w.find(problem("Together",
+	w.find(problem(together,
 		"each request alone has enough devices on some node, and no node has devices for all of them together",
 		"look at the constraints, and at requests that want the same devices"))
 	w.conclude(VerdictUnallocated, "no node has devices for all requests of its claims together")
@@ -340,13 +352,13 @@ func (w *inquiry) shortage(claim int, base string) string {
 		case n == 0:
 			message += "no node has one that it can get"
 		default:
-			message += fmt.Sprintf("the best node, %s, has %d%s", node, n, w.a.unseen)
+			message += fmt.Sprintf("the best node, %s, has %d", node, n)
 		}
 		if r.Free[node] == nil {
 			node = "" // any node, or none
 		}
-		w.find(problem("NotEnoughDevices", message, "", "claim/"+c.Name, "request/"+r.Name, "node/"+node))
-		parts = append(parts, message)
+		w.find(problem(notEnoughDevices, message, "", "claim/"+c.Name, "request/"+r.Name, "node/"+node))
+		parts = append(parts, w.a.Findings[len(w.a.Findings)-1].Message)
 	}
 	return strings.Join(parts, "; ")
 }

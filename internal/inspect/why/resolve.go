@@ -16,6 +16,22 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
+var (
+	schedulingGated      = Kinds.Kind("SchedulingGated", podRead)
+	claimUnknown         = Kinds.Kind("ClaimUnknown", podRead)
+	templateMissing      = Kinds.Kind("TemplateMissing", templatesRead)
+	claimRefused         = Kinds.Kind("ClaimRefused", eventsRead)
+	adminAccessForbidden = Kinds.Kind("AdminAccessForbidden", eventsRead+model.Or+namespaceRead)
+	quotaExceeded        = Kinds.Kind("QuotaExceeded", eventsRead)
+	claimNotCreated      = Kinds.Kind("ClaimNotCreated", templatesRead, eventsRead)
+	claimMissing         = Kinds.Kind("ClaimMissing", claimsRead)
+	claimOfOther         = Kinds.Kind("ClaimOfOther", claimsRead)
+	claimDeleted         = Kinds.Kind("ClaimDeleted", claimsRead)
+	claimFull            = Kinds.Kind("ClaimFull", claimsRead)
+	classMissing         = Kinds.Kind("ClassMissing", classesRead)
+	claimNotNamed        = Kinds.Kind("ClaimNotNamed", podRead)
+)
+
 // resolver finds the claims of a pod, and what is wrong with them whatever devices there are.
 type resolver struct {
 	view     *model.View
@@ -43,7 +59,7 @@ func (w *resolver) resolve() {
 	}
 	w.extendedClaim()
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 && pod.Spec.NodeName == "" {
-		w.find(problem("SchedulingGated",
+		w.find(problem(schedulingGated,
 			fmt.Sprintf("the pod has the scheduling gate %s: the scheduler does not look at it", gates[0].Name),
 			"whoever set the gate removes it"))
 	}
@@ -56,7 +72,7 @@ func (w *resolver) resolveClaim(ref *corev1.PodResourceClaim) {
 	case err != nil && ref.ResourceClaimTemplateName != nil:
 		w.notCreated(ref)
 	case err != nil:
-		w.find(problem("ClaimUnknown",
+		w.find(problem(claimUnknown,
 			fmt.Sprintf("claim %s of the pod: %v", ref.Name, err),
 			"", "claim/"+ref.Name))
 	case name == nil: // the controller found that the pod needs no claim
@@ -77,26 +93,26 @@ func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 	var f finding.Finding
 	switch {
 	case known && !there:
-		f = problem("TemplateMissing",
+		f = problem(templateMissing,
 			fmt.Sprintf("ResourceClaimTemplate %s, the template of claim %s, does not exist in namespace %s",
 				template, ref.Name, namespace), "create the template: the pod goes on by itself")
 	case policy != "":
-		f = problem("ClaimRefused", said, policy)
+		f = problem(claimRefused, said, policy)
 	case strings.Contains(refused, "admin access"):
-		f = problem("AdminAccessForbidden",
+		f = problem(adminAccessForbidden,
 			fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, text.Foreign(refused)),
 			adminRemedy(namespace))
 	case strings.Contains(refused, "exceeded quota"):
 		_, quota, _ := strings.Cut(refused, "exceeded quota: ")
 		quota, _, _ = strings.Cut(quota, ",")
-		f = problem("QuotaExceeded", fmt.Sprintf("claim %s exceeds the ResourceQuota %s of namespace %s: %s",
+		f = problem(quotaExceeded, fmt.Sprintf("claim %s exceeds the ResourceQuota %s of namespace %s: %s",
 			ref.Name, text.Foreign(quota), namespace, text.Foreign(refused)),
 			"end pods whose claims the quota counts, or ask an administrator for more: the pod goes on by itself, "+
 				"within minutes")
 	case refused != "":
-		f = problem("ClaimRefused", said, "correct the template, then create the pod again")
+		f = problem(claimRefused, said, "correct the template, then create the pod again")
 	default:
-		f = problem("ClaimNotCreated",
+		f = problem(claimNotCreated,
 			fmt.Sprintf("no claim has been made from ResourceClaimTemplate %s yet", template),
 			"wait; if it stays so, look at the log of kube-controller-manager")
 	}
@@ -132,7 +148,7 @@ func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustC
 		return
 	}
 	if claim == nil {
-		f := problem("ClaimMissing",
+		f := problem(claimMissing,
 			fmt.Sprintf("ResourceClaim %s does not exist in namespace %s", name, pod.Namespace),
 			"create the claim: the pod goes on by itself", "claim/"+name)
 		if ref.ResourceClaimTemplateName != nil {
@@ -143,7 +159,7 @@ func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustC
 	}
 	if mustCheckOwner {
 		if err := resourceclaim.IsForPod(pod, claim, true); err != nil {
-			w.find(problem("ClaimOfOther",
+			w.find(problem(claimOfOther,
 				err.Error(),
 				"delete that claim, or rename the pod", "claim/"+name))
 			return
@@ -158,13 +174,13 @@ func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustC
 func (w *resolver) checkClaim(claim *resourceapi.ResourceClaim) {
 	pod := &w.q.Pod
 	if claim.DeletionTimestamp != nil {
-		w.find(problem("ClaimDeleted",
+		w.find(problem(claimDeleted,
 			fmt.Sprintf("ResourceClaim %s is being deleted, and no pod can begin to use it", claim.Name),
 			"end the pods that still use it"+usedBy(claim)+", then create it again", "claim/"+claim.Name))
 	}
 	reserved := len(claim.Status.ReservedFor)
 	if reserved >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
-		w.find(problem("ClaimFull",
+		w.find(problem(claimFull,
 			fmt.Sprintf("ResourceClaim %s is used by %d pods, the most that may use it at once",
 				claim.Name, reserved),
 			"give further pods a claim of their own", "claim/"+claim.Name))
@@ -182,7 +198,7 @@ func (w *resolver) checkAdmin(claim *resourceapi.ResourceClaim) {
 	}
 	for _, r := range model.RequestsOf(claim) {
 		if r.Admin {
-			w.find(problem("AdminAccessForbidden",
+			w.find(problem(adminAccessForbidden,
 				fmt.Sprintf("request %s asks for admin access, and namespace %s lacks the label %s=true",
 					r.Name, claim.Namespace, resourceapi.DRAAdminNamespaceLabelKey),
 				adminRemedy(claim.Namespace), "claim/"+claim.Name, "request/"+r.Name))
@@ -202,7 +218,7 @@ func (w *resolver) checkClasses(claim *resourceapi.ResourceClaim) {
 		case w.view.Cluster.Unread.Has(model.Classes):
 			w.cannotTell(model.Classes, fmt.Sprintf("DeviceClass %s, of request %s,", r.Class, r.Name))
 		default:
-			w.find(problem("ClassMissing",
+			w.find(problem(classMissing,
 				fmt.Sprintf("DeviceClass %s, of request %s, does not exist", r.Class, r.Name),
 				classRemedy(r.Class)+", or name one of: "+w.view.Classes.Names(), "claim/"+claim.Name, "request/"+r.Name))
 		}
@@ -225,7 +241,7 @@ func classRemedy(class string) string {
 func (w *resolver) checkNamed(name string) {
 	spec := &w.q.Pod.Spec
 	if len(spec.Containers) > 0 && !slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), names(name)) {
-		w.unnamed = append(w.unnamed, problem("ClaimNotNamed",
+		w.unnamed = append(w.unnamed, problem(claimNotNamed,
 			fmt.Sprintf("no container names claim %s, so none of them gets its devices", name),
 			fmt.Sprintf("name it in a container, resources: {claims: [{name: %s}]}, and create the pod again", name),
 			"claim/"+name))

@@ -154,7 +154,7 @@ func (t *textWriter) claims(r *model.Ruling) string {
 
 // findings writes the findings that are not in the headline and the requests.
 func (t *textWriter) findings(a *Answer) {
-	short := func(f finding.Finding) bool { return f.ID == "NotEnoughDevices" }
+	short := func(f finding.Finding) bool { return f.ID == notEnoughDevices.ID }
 	found := slices.DeleteFunc(slices.Clone(a.Findings), short)
 	if len(found) > 0 {
 		t.printf("\nFound:\n")
@@ -172,8 +172,8 @@ func (t *textWriter) remedies(a *Answer) {
 		return
 	}
 	if len(a.Remedies) == 0 {
-		if !has(a.Findings, "NeverFits") && !has(a.Findings, "ClassEmpty") && !has(a.Findings, "NoDevices") {
-			t.printf("\nNo single change makes it fit: more than one thing is in the way.\n")
+		if !has(a.Findings, neverFits) && !has(a.Findings, classEmpty) && !has(a.Findings, noDevices) {
+			t.printf("\nNone of the changes that were tried makes it fit%s.\n", t.unseen)
 		}
 		return
 	}

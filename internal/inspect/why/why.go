@@ -113,7 +113,7 @@ func Explain(ctx context.Context, c *model.Cluster, q Question) (*Answer, error)
 	w.a = Answer{
 		Namespace: q.Pod.Namespace, Pod: q.Pod.Name, Phase: model.Phase(&q.Pod), Node: q.Pod.Spec.NodeName,
 		Scheduler: schedulerSays(&q.Pod), Unread: c.Unread.Why(),
-		unseen: c.Unread.Unseen(model.Claims, model.Rules, model.Nodes),
+		unseen: c.Unread.Unseen(schedulable.Looks...),
 	}
 	if q.Planned != nil {
 		w.a.Phase, w.a.Of = "Planned", q.Planned.Of
@@ -147,7 +147,9 @@ func (w *inquiry) answer(ctx context.Context) error {
 	return nil
 }
 
-func (w *inquiry) find(f ...finding.Finding) { w.a.Findings = append(w.a.Findings, f...) }
+func (w *inquiry) find(f ...finding.Finding) {
+	w.a.Findings = append(w.a.Findings, seen(w.view.Cluster.Unread, f)...)
+}
 
 // schedulerSays returns the scheduler's message about a waiting pod.
 func schedulerSays(pod *corev1.Pod) string {

@@ -88,8 +88,9 @@ type Reporter interface {
 // process.
 type Claims struct {
 	*shared
-	*reservations
-	*releaser
+	Reservations *Reservations
+	Orphans      *Orphans
+
 	watcher *fsnotify.Watcher // of the CDI directory
 }
 
@@ -103,7 +104,7 @@ type shared struct {
 // New returns Claims. It starts no goroutine.
 func New(cfg Config) *Claims {
 	s := &shared{cfg: cfg, specs: cdi.Store{Dir: cfg.CDIDir}}
-	return &Claims{shared: s, reservations: &reservations{s}, releaser: &releaser{shared: s}}
+	return &Claims{shared: s, Reservations: &Reservations{s}, Orphans: &Orphans{shared: s}}
 }
 
 // Use sets the node's pods, which Claims then asks. It must be called before the first claim.

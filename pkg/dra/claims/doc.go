@@ -15,7 +15,7 @@
 //
 // The record decides. A spec without a record is removed. The missing or outdated spec of a record is written again:
 // see [Claims.Restore] and [Claims.WatchSpecs]. Unprepare removes the record. If the kubelet never calls Unprepare,
-// [Claims.SweepOrphans] removes the record once no pod can use the claim any more.
+// [Orphans.Sweep] removes the record once no pod can use the claim any more.
 //
 // The package knows nothing about publication, and little about pods: see [Offer] and [Pods].
 package claims

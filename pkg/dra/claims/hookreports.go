@@ -17,7 +17,7 @@ const reportInterval = 2 * time.Second
 // FollowHook reads the hook's reports until ctx ends. It logs them, records pods, and reports problems to the users of
 // the claims. A container runtime shows the hook's output only if the hook fails. So only these reports show that a
 // limit was not raised far enough.
-func (c *reservations) FollowHook(ctx context.Context) {
+func (c *Reservations) FollowHook(ctx context.Context) {
 	if c.cfg.Hook.ReportDir == "" {
 		return
 	}

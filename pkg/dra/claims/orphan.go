@@ -19,10 +19,10 @@ import (
 // lost its state, or the node was reinstalled.
 const orphanInterval = 10 * time.Minute
 
-// SweepOrphans sweeps orphans until ctx ends.
-func (c *releaser) SweepOrphans(ctx context.Context) {
+// Sweep sweeps orphans until ctx ends.
+func (c *Orphans) Sweep(ctx context.Context) {
 	for {
-		if err := c.sweepOrphans(ctx); err != nil && ctx.Err() == nil {
+		if err := c.sweep(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Orphaned claims not swept, they stay")
 		}
 		if !c.wait(ctx, wait.Jitter(orphanInterval, 0.2)) {
@@ -32,7 +32,7 @@ func (c *releaser) SweepOrphans(ctx context.Context) {
 }
 
 // wait waits by the configured clock. It returns false if ctx ends first.
-func (c *releaser) wait(ctx context.Context, long time.Duration) bool {
+func (c *Orphans) wait(ctx context.Context, long time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -41,10 +41,10 @@ func (c *releaser) wait(ctx context.Context, long time.Duration) bool {
 	}
 }
 
-// sweepOrphans releases claims that no pod can use any more (evidence). After an error a claim stays, because a running
+// sweep releases claims that no pod can use any more (evidence). After an error a claim stays, because a running
 // pod must not lose its device; an event reports the claim. It asks the kubelet first. It asks the API server only
 // about claims that the kubelet does not list, one by one within the budget.
-func (c *releaser) sweepOrphans(ctx context.Context) error {
+func (c *Orphans) sweep(ctx context.Context) error {
 	plans, listErr := c.cfg.Store.List()
 	if len(plans) == 0 {
 		return listErr
@@ -81,7 +81,7 @@ func (c *releaser) sweepOrphans(ctx context.Context) error {
 }
 
 // reportHeld reports a claim that holds its HCAs and is not allocated here. It reports each reason once.
-func (c *releaser) reportHeld(ctx context.Context, p *plan.Plan, why string) {
+func (c *Orphans) reportHeld(ctx context.Context, p *plan.Plan, why string) {
 	if c.held[p.UID] == why {
 		return
 	}

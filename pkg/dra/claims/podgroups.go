@@ -70,7 +70,7 @@ func namesOf(pods []Pod) (names []string) {
 
 // mayJoinPodGroup reports whether a pod of new claims may have a claim of a PodGroup too, new or prepared. The record
 // of such a claim does not name the pod before the pod has a sandbox.
-func (c *reservations) mayJoinPodGroup(ctx context.Context, claims []*resourceapi.ResourceClaim) bool {
+func (c *Reservations) mayJoinPodGroup(ctx context.Context, claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
 		return plan.PodGroupOf(claim) != "" ||
 			slices.ContainsFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {

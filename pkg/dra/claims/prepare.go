@@ -31,7 +31,7 @@ func (c *Claims) Prepare(
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	// All claims of a call share the wait, because the kubelet's time limit for the whole call is 45 s.
 	settled := time.Now().Add(settleTime)
-	related := c.learnOfNewClaims(ctx, claims)
+	related := c.Reservations.learnOfNewClaims(ctx, claims)
 	for _, claim := range claims {
 		devices, err := c.prepareAfter(ctx, claim, settled, related)
 		if err != nil {
@@ -61,7 +61,7 @@ func (c *Claims) prepareAfter(
 		if !errors.As(err, &conflict) {
 			return devices, err
 		}
-		e, released, releaseErr := c.release(ctx, conflict.Holder.UID, claim, kubelet)
+		e, released, releaseErr := c.Orphans.release(ctx, conflict.Holder.UID, claim, kubelet)
 		switch {
 		case releaseErr != nil:
 			return nil, fmt.Errorf("%w (whether that claim can go is not known: %w)", err, releaseErr)
@@ -164,7 +164,7 @@ func (c *Claims) planOf(
 		err := fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), related.incomplete)
 		return nil, because(metrics.ReasonAPI, err)
 	}
-	if err := c.cfg.Node.Admit(host, p); err != nil {
+	if err := c.cfg.Node.Moves.Admit(host, p); err != nil {
 		return nil, err
 	}
 	if c.pods == nil {
@@ -186,7 +186,7 @@ func (c *Claims) facts(
 	case !c.cfg.Interfaces:
 		facts.Networks = nil
 	case made == nil:
-		facts.Networks.Others = c.othersOf(ctx, claim, related)
+		facts.Networks.Others = c.Reservations.othersOf(ctx, claim, related)
 	}
 	return facts.WithPrepared(made)
 }

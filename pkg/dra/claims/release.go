@@ -18,10 +18,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// releaser removes claims that no pod can use any more.
-type releaser struct {
+// Orphans removes claims that no pod can use any more.
+type Orphans struct {
 	*shared
-	held map[types.UID]string // for SweepOrphans: the reported reasons why ended claims still hold their HCAs
+	held map[types.UID]string // for Sweep: the reported reasons why ended claims still hold their HCAs
 }
 
 // releaseTime is the time limit of a request about a claim, during which the HCAs of the claim are locked.
@@ -40,7 +40,7 @@ func (s *shared) askKubelet(ctx context.Context) kubeletList {
 // release removes a claim if no pod can use it any more, and returns the evidence. asking is the claim that the kubelet
 // wants to prepare, nil for none. The HCAs of the claim stay locked until the end, so that the evidence is still true
 // when the record is removed.
-func (c *releaser) release(
+func (c *Orphans) release(
 	ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletList,
 ) (e evidence, released bool, err error) {
 	unlock, err := c.cfg.Store.LockClaim(ctx, uid)
@@ -66,7 +66,7 @@ func (c *releaser) release(
 }
 
 // evidenceOf gathers the evidence about a claim. If the allocation of the claim still exists, nothing else matters.
-func (c *releaser) evidenceOf(
+func (c *Orphans) evidenceOf(
 	ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletList,
 ) (e evidence) {
 	if e.Allocation, e.Doubt = c.askAllocation(ctx, p); e.Doubt != nil || e.Allocation == allocationStands {
@@ -99,7 +99,7 @@ func podNames(pods []podresources.Pod) (names []string) {
 }
 
 // askAllocation asks the API server for the state of the allocation that a plan was made from.
-func (c *releaser) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
+func (c *Orphans) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
@@ -115,7 +115,7 @@ func (c *releaser) askAllocation(ctx context.Context, p *plan.Plan) (allocation,
 
 // podsRunning returns the pods that got a claim and still have a cgroup on the node, or a sandbox in the container
 // runtime. The error is the reason why further pods may run.
-func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
+func (c *Orphans) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 	cgroups, cgroupErr := c.readPods()
 	for _, pod := range p.KnownPods() {
 		if cgroups.Has(string(pod)) {
@@ -138,10 +138,10 @@ func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 
 // errLaterPods means that further pods of a claim are unknown.
 var errLaterPods = errors.New("it is not known which pods it was given to after the first: " +
-	"the hook, which reports them, is off (chart values hostPaths.hook, hostPaths.hookReports)")
+	"the hook, which reports them, is off (chart value hostPaths.hook)")
 
 // podsUnknown returns the reason why a claim may have pods that its record lacks, nil for none.
-func (c *releaser) podsUnknown(p *plan.Plan) error {
+func (c *Orphans) podsUnknown(p *plan.Plan) error {
 	if p.Only != "" {
 		return nil // no other pod can use the claim
 	}

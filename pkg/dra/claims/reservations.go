@@ -17,8 +17,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// reservations records for which pods claims are reserved.
-type reservations struct{ *shared }
+// Reservations records for which pods claims are reserved.
+type Reservations struct{ *shared }
 
 // Pod is a pod of the node.
 type Pod struct {
@@ -40,7 +40,7 @@ const reservedTime = time.Second
 // answer. It is longer than reservedTime, or pods of a kubelet that always takes longer would never get their devices.
 const Patience = 10 * time.Second
 
-// Soon returns a context for LearnReservations while a pod starts.
+// Soon returns a context for Learn while a pod starts.
 func Soon(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
 }
@@ -48,11 +48,11 @@ func Soon(ctx context.Context) (context.Context, context.CancelFunc) {
 // errUnsure means that a pod may share a claim, and the API server has not answered whether it does.
 var errUnsure = errors.New("it is not known whether pods share a prepared claim")
 
-// LearnReservations asks the API server which prepared claims are reserved for the pods, and records the answer. It is
+// Learn asks the API server which prepared claims are reserved for the pods, and records the answer. It is
 // idempotent. It sends one request for each claim that may concern the pods, concurrently and without a lock, and asks
 // the kubelet once if one of these claims is reserved for a PodGroup. It returns the pods without a complete answer,
 // and the reason. It waits for answers until ctx ends.
-func (c *reservations) LearnReservations(
+func (c *Reservations) Learn(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
 ) (unanswered []Pod, err error) {
 	kubelet := c.askKubeletForHalf(ctx)
@@ -98,7 +98,7 @@ func MayShare(p *plan.Plan, pod Pod) bool {
 
 // learnReservation reads from the API server for which of the pods a claim is reserved, and records a change. It
 // returns the pods without a complete answer, and the reason.
-func (c *reservations) learnReservation(
+func (c *Reservations) learnReservation(
 	ctx context.Context, p *plan.Plan, pods []Pod, kubelet kubeletList,
 ) (unanswered []Pod, err error) {
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
@@ -127,7 +127,7 @@ func (c *reservations) learnReservation(
 
 // recordReservation records for which pods a claim is reserved: those in its status, and the members of its PodGroup
 // with a sandbox on this node. It locks the claim.
-func (c *reservations) recordReservation(
+func (c *Reservations) recordReservation(
 	ctx context.Context, p *plan.Plan, claim *resourceapi.ResourceClaim, members []types.UID,
 ) error {
 	release, err := c.cfg.Store.LockClaim(ctx, p.UID)
@@ -154,7 +154,7 @@ type relatedClaims struct {
 
 // learnOfNewClaims records which prepared claims with interfaces the pods of new claims share. The names of the new
 // interfaces must differ from theirs.
-func (c *reservations) learnOfNewClaims(
+func (c *Reservations) learnOfNewClaims(
 	ctx context.Context, claims []*resourceapi.ResourceClaim,
 ) (related relatedClaims) {
 	if !c.cfg.Interfaces {
@@ -167,7 +167,7 @@ func (c *reservations) learnOfNewClaims(
 		}
 	}
 	soon, cancel := Soon(ctx)
-	_, related.incomplete = c.LearnReservations(soon, pods, (*plan.Plan).HasNetwork)
+	_, related.incomplete = c.Learn(soon, pods, (*plan.Plan).HasNetwork)
 	cancel()
 	if c.mayJoinPodGroup(ctx, claims) {
 		soon, cancel := Soon(ctx)
@@ -180,7 +180,7 @@ func (c *reservations) learnOfNewClaims(
 }
 
 // PlansOf returns the plans of the claims that are reserved for one of the pods, according to the records.
-func (c *reservations) PlansOf(ctx context.Context, pods ...types.UID) []*plan.Plan {
+func (c *Reservations) PlansOf(ctx context.Context, pods ...types.UID) []*plan.Plan {
 	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool { return !isForAny(p, pods) })
 }
 
@@ -190,7 +190,7 @@ func isForAny(p *plan.Plan, pods []types.UID) bool {
 }
 
 // othersOf returns the plans of the other prepared claims of a claim's pods.
-func (c *reservations) othersOf(
+func (c *Reservations) othersOf(
 	ctx context.Context, claim *resourceapi.ResourceClaim, related relatedClaims,
 ) []*plan.Plan {
 	pods := plan.PodsOf(claim)
@@ -204,7 +204,7 @@ func (c *reservations) othersOf(
 // recordPods returns a function that records the pod of a claim from a report of the hook. After an error the caller
 // must keep the report. The pod is that of the container's cgroup: the pod in the report comes from annotations, which
 // users can set. A container without a cgroup has ended.
-func (c *reservations) recordPods(ctx context.Context) func(record.Report) error {
+func (c *Reservations) recordPods(ctx context.Context) func(record.Report) error {
 	read := sync.OnceValues(c.readPods)
 	return func(r record.Report) error {
 		p, err := c.cfg.Store.Get(types.UID(r.Claim))
@@ -233,7 +233,7 @@ func (c *reservations) recordPods(ctx context.Context) func(record.Report) error
 }
 
 // ended returns which of the pods have no cgroup on the node any more.
-func (c *reservations) ended(pods []types.UID) []types.UID {
+func (c *Reservations) ended(pods []types.UID) []types.UID {
 	cgroups, err := c.readPods()
 	if err != nil {
 		return nil

@@ -20,7 +20,7 @@ func slotOf(h *rdma.HCA) string {
 // raises reports whether the administrator has raised a condition of a sick link above None.
 func (p Policy) raises(c Condition) bool {
 	effect := p.Effect(c)
-	return consequenceOf(c).sick != notSick && effect != EffectOff && effect != resourceapi.DeviceTaintEffectNone
+	return c.is(sick) && effect != EffectOff && effect != resourceapi.DeviceTaintEffectNone
 }
 
 // sickCard returns the card that keeps its effects of sick links, "" for none: the longest sick. A condition that is

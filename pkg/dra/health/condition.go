@@ -12,23 +12,39 @@ import (
 // domain.
 type Condition string
 
-// The conditions; docs/health.md explains each.
-const (
-	DeviceGone    Condition = "device-gone"    // a claim holds the HCA, and it is gone
-	DriverUnbound Condition = "driver-unbound" // the same, but its PCI function is present
-	NoUverbs      Condition = "no-uverbs"      // a claim holds the HCA, and it has no verbs node
-	NoGUID        Condition = "no-guid"        // the node GUID is zero
-	PortDown      Condition = "port-down"      // no port is ACTIVE
-	Unmonitored   Condition = "unmonitored"    // no port's state can be read
-	PortDegraded  Condition = "port-degraded"  // one port of several is not ACTIVE
-	Firmware      Condition = "firmware"       // the kernel's driver says that the firmware is in error
-	PortFlapping  Condition = "port-flapping"  // a port fell several times within a day
-	PortSlow      Condition = "port-slow"      // the rate is lower than it should be
-	PortErrors    Condition = "port-errors"    // an error counter rises too fast
-	PCIeDegraded  Condition = "pcie-degraded"  // a PCIe link up to the root is narrower than it should be
-	PCIeErrors    Condition = "pcie-errors"    // the PCIe link of the HCA makes errors
-	Miswired      Condition = "miswired"       // the port is connected to another switch than the wiring plan says
-	NoAddress     Condition = "no-address"     // a RoCE port has only link-local GIDs
+// The conditions, in order of importance; docs/health.md explains each. All that is true of a condition stands here alone,
+// besides how it is seen. The names in metrics, configuration and the chart's schema, and the events, come from here.
+var (
+	// DeviceGone: a claim holds the HCA, and it is gone.
+	DeviceGone = add("device-gone", Unhealthy, noSchedule, "RDMADeviceGone", "RDMADeviceBack", absent)
+	// DriverUnbound: the same, but its PCI function is present.
+	DriverUnbound = add("driver-unbound", Unhealthy, noSchedule, "RDMADriverUnbound", "RDMADriverBound", absent)
+	// NoUverbs: a claim holds the HCA, and it has no verbs node.
+	NoUverbs = add("no-uverbs", Unhealthy, noSchedule, "RDMAUverbsMissing", "RDMAUverbsPresent", ofHCA)
+	// NoGUID: the node GUID is zero.
+	NoGUID = add("no-guid", Unhealthy, noSchedule, "RDMANodeGUIDMissing", "RDMANodeGUIDSet", ofHCA)
+	// PortDown: no port is ACTIVE.
+	PortDown = add("port-down", Unhealthy, noSchedule, "RDMAPortDown", "RDMAPortActive", ofAllPorts)
+	// Unmonitored: no port's state can be read.
+	Unmonitored = add("unmonitored", Unknown, none, "RDMAPortUnreadable", "RDMAPortReadable", 0)
+	// PortDegraded: one port of several is not ACTIVE.
+	PortDegraded = add("port-degraded", Healthy, none, "RDMAPortsDegraded", "RDMAPortsActive", 0)
+	// Firmware: the kernel's driver says that the firmware is in error.
+	Firmware = add("firmware", Healthy, none, "RDMAFirmwareFailed", "RDMAFirmwareRecovered", sick|ofHCA|patient)
+	// PortFlapping: a port fell several times within a day.
+	PortFlapping = add("port-flapping", Healthy, none, "RDMAPortFlapping", "RDMAPortSteady", sick|counted)
+	// PortSlow: the rate is lower than it should be.
+	PortSlow = add("port-slow", Healthy, none, "RDMAPortSlow", "RDMAPortRateRestored", sick|ofHCA|patient)
+	// PortErrors: an error counter rises too fast.
+	PortErrors = add("port-errors", Healthy, none, "RDMAPortErrors", "RDMAPortErrorsEnded", sick|counted)
+	// PCIeDegraded: a PCIe link up to the root is narrower than it should be.
+	PCIeDegraded = add("pcie-degraded", Healthy, none, "RDMAPCIeDegraded", "RDMAPCIeRestored", sick|ofHCA|patient)
+	// PCIeErrors: the PCIe link of the HCA makes errors.
+	PCIeErrors = add("pcie-errors", Healthy, none, "RDMAPCIeErrors", "RDMAPCIeErrorsEnded", sick|counted|ofHCA)
+	// Miswired: the port is connected to another switch than the wiring plan says.
+	Miswired = add("miswired", Healthy, none, "RDMAMiswired", "RDMAWiringAsPlanned", sick|patient)
+	// NoAddress: a RoCE port has only link-local GIDs.
+	NoAddress = add("no-address", Healthy, none, "RDMAAddressMissing", "RDMAAddressPresent", ofAllPorts|ordinary)
 )
 
 // Key is the key of the condition's taint.
@@ -37,8 +53,11 @@ func (c Condition) Key() string { return rdma.Domain + "/" + string(c) }
 // Sick reports whether an HCA with the condition is worse than it should be, see [Verdict.Sick].
 func (c Condition) Sick() bool {
 	of := consequenceOf(c)
-	return of != nil && c != DeviceGone && c != DriverUnbound && (of.status != Healthy || of.sick != notSick)
+	return of != nil && !c.is(absent) && (of.status != Healthy || c.is(sick))
 }
+
+// Absent reports whether the condition is that of an HCA that is not there.
+func (c Condition) Absent() bool { return c.is(absent) }
 
 // Reason is the reason of the event when the condition begins, such as RDMAPortSlow.
 func (c Condition) Reason() string { return consequenceOf(c).began }
@@ -60,35 +79,49 @@ type consequence struct {
 	effect    resourceapi.DeviceTaintEffect // by default
 	began     string                        // reason of the event when it begins
 	ended     string                        // reason of the event when it ends
-	sick      sickness                      // for a link that is up
+	traits    trait
 }
 
-// sickness says what an administrator's effect can do for a condition of a link that is up.
-type sickness int8
+const (
+	none       = resourceapi.DeviceTaintEffectNone
+	noSchedule = resourceapi.DeviceTaintEffectNoSchedule
+)
+
+// trait is what else is true of some conditions.
+type trait uint8
 
 const (
-	notSick sickness = iota
-	sick             // the effect holds for one physical card of a node at a time
-	counted          // the same, and it never evicts, because a counter alone proves little
+	// absent: the HCA is not there, and its other conditions are unknown.
+	absent trait = 1 << iota
+	// sick: the link is up, and the effect holds for one physical card of a node at a time.
+	sick
+	// counted: it never evicts, because a counter alone proves little.
+	counted
+	// patient: it must be seen for Config.Sick, and stays what it was while nothing is known: one that depends on the policy
+	// and on the other cards, on an answer of the firmware, or on one of the switch.
+	patient
+	// ofHCA: it is a condition of the HCA. Others are of a port.
+	ofHCA
+	// ofAllPorts: the HCA has it if all ports have it. Otherwise one port is enough.
+	ofAllPorts
+	// ordinary: its event is no warning.
+	ordinary
 )
 
 // consequences has all conditions, in order of importance.
-var consequences = []consequence{
-	{DeviceGone, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMADeviceGone", "RDMADeviceBack", notSick},
-	{DriverUnbound, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMADriverUnbound", "RDMADriverBound", notSick},
-	{NoUverbs, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAUverbsMissing", "RDMAUverbsPresent", notSick},
-	{NoGUID, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMANodeGUIDMissing", "RDMANodeGUIDSet", notSick},
-	{PortDown, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAPortDown", "RDMAPortActive", notSick},
-	{Unmonitored, Unknown, resourceapi.DeviceTaintEffectNone, "RDMAPortUnreadable", "RDMAPortReadable", notSick},
-	{PortDegraded, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortsDegraded", "RDMAPortsActive", notSick},
-	{Firmware, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAFirmwareFailed", "RDMAFirmwareRecovered", sick},
-	{PortFlapping, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortFlapping", "RDMAPortSteady", counted},
-	{PortSlow, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortSlow", "RDMAPortRateRestored", sick},
-	{PortErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPortErrors", "RDMAPortErrorsEnded", counted},
-	{PCIeDegraded, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPCIeDegraded", "RDMAPCIeRestored", sick},
-	{PCIeErrors, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAPCIeErrors", "RDMAPCIeErrorsEnded", counted},
-	{Miswired, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAMiswired", "RDMAWiringAsPlanned", sick},
-	{NoAddress, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAAddressMissing", "RDMAAddressPresent", notSick},
+var consequences []consequence
+
+// add makes a condition known.
+func add(c Condition, s Status, effect resourceapi.DeviceTaintEffect, began, ended string, traits trait) Condition {
+	consequences = append(consequences,
+		consequence{condition: c, status: s, effect: effect, began: began, ended: ended, traits: traits})
+	return c
+}
+
+// is reports whether a condition has a trait.
+func (c Condition) is(t trait) bool {
+	of := consequenceOf(c)
+	return of != nil && of.traits&t != 0
 }
 
 // Conditions returns all conditions, in order of importance.

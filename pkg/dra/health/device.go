@@ -101,7 +101,7 @@ func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
 	}
 	d.present, d.seen, d.stable = false, nil, false
 	for key, p := range d.probes {
-		if !d.held || key.condition != DeviceGone && key.condition != DriverUnbound {
+		if !d.held || !key.condition.is(absent) {
 			p.observe(unknown, now, cfg)
 		}
 	}
@@ -110,15 +110,9 @@ func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
 	}
 }
 
-// isPatient reports whether a condition must be seen for Config.Sick, and stays what it was while nothing is known: one
-// that depends on the policy and on the other cards, on an answer of the firmware, or on one of the switch.
-func isPatient(c Condition) bool {
-	return c == PortSlow || c == PCIeDegraded || c == Firmware || c == Miswired
-}
-
 func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 	for _, j := range judged {
-		if j.signal == unknown && d.probes[j.probe] == nil && !(isPatient(j.condition) && d.resumed[j.condition]) {
+		if j.signal == unknown && d.probes[j.probe] == nil && !(j.condition.is(patient) && d.resumed[j.condition]) {
 			continue // no probe exists, and this signal needs none
 		}
 		p := d.probe(j.probe)
@@ -133,7 +127,7 @@ func (d *device) probe(key probe) *debounce {
 	if d.probes[key] == nil {
 		held := d.resumed[key.condition]
 		d.probes[key] = &debounce{
-			faulty: held, confirmed: held, since: d.since[key.condition], patient: isPatient(key.condition),
+			faulty: held, confirmed: held, since: d.since[key.condition], patient: key.condition.is(patient),
 		}
 	}
 	return d.probes[key]

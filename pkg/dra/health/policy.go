@@ -33,7 +33,7 @@ func (p Policy) Effect(c Condition) resourceapi.DeviceTaintEffect {
 	switch {
 	case !ok:
 		return consequence.effect
-	case effect == resourceapi.DeviceTaintEffectNoExecute && consequence.sick == counted:
+	case effect == resourceapi.DeviceTaintEffectNoExecute && c.is(counted):
 		return resourceapi.DeviceTaintEffectNoSchedule
 	}
 	return effect

@@ -29,7 +29,7 @@ func (t Transition) Reason() string {
 // Grave reports whether the event of the transition is a warning: the condition keeps traffic or
 // claims away, or indicates a broken cable. A port that nobody cabled is none.
 func (t Transition) Grave() bool {
-	return t.Holds && t.Condition != NoAddress && !(t.Unused && t.Condition == PortDown)
+	return t.Holds && !t.Condition.is(ordinary) && !(t.Unused && t.Condition == PortDown)
 }
 
 // Note returns the message of the transition's event.

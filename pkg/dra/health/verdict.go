@@ -97,19 +97,17 @@ func (d *device) verdict(cfg *Config) Verdict {
 // program uses the ACTIVE ones. So an HCA is down if all of them are. One failed port of two
 // keeps no claims away.
 func (d *device) sum(c Condition, cfg *Config) (Fault, bool) {
-	switch c {
-	case DeviceGone, DriverUnbound:
+	switch {
+	case c.is(absent):
 		return Fault{}, false
-	case NoUverbs, NoGUID, Firmware, PortSlow, PCIeDegraded, PCIeErrors:
+	case c.is(ofHCA):
 		return d.fault(c, []int{0}, false, cfg)
-	case PortDown, NoAddress:
-		return d.fault(c, d.ports, true, cfg)
-	case Unmonitored:
+	case c == Unmonitored:
 		if f, ok := d.fault(c, []int{0}, false, cfg); ok {
 			return f, true
 		}
 		return d.fault(c, d.ports, true, cfg)
-	case PortDegraded:
+	case c == PortDegraded:
 		if _, all := d.fault(PortDown, d.ports, true, cfg); all || len(d.ports) < 2 {
 			return Fault{}, false
 		}
@@ -117,7 +115,7 @@ func (d *device) sum(c Condition, cfg *Config) (Fault, bool) {
 		f.Condition = PortDegraded
 		return f, ok
 	}
-	return d.fault(c, d.ports, false, cfg)
+	return d.fault(c, d.ports, c.is(ofAllPorts), cfg)
 }
 
 // fault combines the states of several ports: the condition holds if it holds for all of them, or

@@ -161,7 +161,7 @@ func TestQuestionsOfAPoll(t *testing.T) {
 				cards++
 			}
 		}
-		readHealth(n)
+		n.health.read(n.Host(), n.cfg.Health.Thresholds, &n.Moves)
 		counts[functions] = fmt.Sprintf("%d questions about %d cards", kernel.total(), cards)
 		t.Logf("%d functions: %s", functions, counts[functions])
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 )
 
 // judge has the data for judging the health of the node's HCAs.
@@ -29,8 +30,10 @@ func newJudge(cfg health.Config) *judge {
 	return &judge{model: health.New(cfg)}
 }
 
-// SetTimes sets the times for judging the health of HCAs. They apply at once.
-func (n *Node) SetTimes(t Times) {
+// SetPolicy sets the times for judging the health of HCAs, and the sources of leaf switches, in order. They apply at
+// once.
+func (n *Node) SetPolicy(t Times, sources []leaf.Source) {
+	n.leaves.setSources(sources)
 	if n.health.times.Swap(&t) != nil { // the first call comes before Start
 		n.changed.Set()
 	}
@@ -70,7 +73,7 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 		model.Configure((*times)(n.cfg.Health))
 	}
 	held := next.held()
-	next.Leaves = n.leaves.view(next.Snapshot, held)
+	next.Leaves = n.leaves.view(next)
 	o := health.Observation{
 		Snapshot: next.Snapshot, Held: held, InPod: next.inPod, Unbound: next.unbound(), Readings: n.health.readings,
 		PCIe: n.health.pcie, Firmware: n.health.firmware, Wiring: n.leaves.wiring(),

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 
@@ -34,9 +35,10 @@ var (
 		"it comes back when that pod's sandbox is gone")
 )
 
-// movable is a Mover that caches which HCAs it can move. It is safe for concurrent use.
-type movable struct {
-	Mover // nil if the driver moves none
+// Moves knows which HCAs move into pods, and moves them in and out. It is safe for concurrent use.
+type Moves struct {
+	mover Mover // nil if the driver moves none
+	sys   fs.ReadLinkFS
 
 	// scan is held while the host is read, so that no older Host replaces a newer one. It is also held while a device
 	// moves: meanwhile the device is neither on the host nor in a pod, and three such readings in a minute are a fault.
@@ -47,51 +49,51 @@ type movable struct {
 
 	askAgain atomic.Bool // the kernel has not answered for an HCA: ask again
 
-	moved map[string]uint64 // how often an ibdev or its interface began or ended to move
+	counts map[string]uint64 // how often an ibdev or its interface began or ended to move
 }
 
 // Moving notes that an RDMA device, or its interface, begins to move into a pod or back. The caller must call done
 // afterwards. The link falls meanwhile, which is no fault.
-func (m *movable) Moving(ibdev string) (done func()) {
+func (m *Moves) Moving(ibdev string) (done func()) {
 	note := func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.moved == nil {
-			m.moved = map[string]uint64{}
+		if m.counts == nil {
+			m.counts = map[string]uint64{}
 		}
-		m.moved[ibdev]++
+		m.counts[ibdev]++
 	}
 	note()
 	return note
 }
 
-// moveCount returns a number that changes with each move of a device or its interface.
-func (m *movable) moveCount(ibdev string) uint64 {
+// count returns a number that changes with each move of a device or its interface.
+func (m *Moves) count(ibdev string) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.moved[ibdev]
+	return m.counts[ibdev]
 }
 
-// In implements Mover.
-func (m *movable) In(ibdev, netns string) (moved bool, err error) {
+// In moves a device into the namespace of a pod; see [Mover].
+func (m *Moves) In(ibdev, netns string) (moved bool, err error) {
 	m.scan.Lock()
 	defer m.scan.Unlock()
 	defer m.Moving(ibdev)()
-	return m.Mover.In(ibdev, netns)
+	return m.mover.In(ibdev, netns)
 }
 
-// Out implements Mover.
-func (m *movable) Out(ibdev, netns string) (moved bool, err error) {
+// Out moves a device back to the host; see [Mover].
+func (m *Moves) Out(ibdev, netns string) (moved bool, err error) {
 	m.scan.Lock()
 	defer m.scan.Unlock()
 	defer m.Moving(ibdev)()
-	return m.Mover.Out(ibdev, netns)
+	return m.mover.Out(ibdev, netns)
 }
 
 // can returns the reason why an HCA cannot move into a pod, nil if it can. The error has rdmanetns.ErrAbsent if the HCA
 // is in a pod, or moves just now. can keeps the kernel's answers, because they depend only on the code of the HCA's
 // driver. It keeps no failure to ask.
-func (m *movable) can(host *Host, h *rdma.HCA) error {
+func (m *Moves) can(host *Host, h *rdma.HCA) error {
 	if host.InPod(h.Name) {
 		return rdmanetns.ErrAbsent
 	}
@@ -100,7 +102,7 @@ func (m *movable) can(host *Host, h *rdma.HCA) error {
 	key := h.IBDev + " " + h.Driver
 	err, known := m.verdicts[key]
 	if !known {
-		err = m.Movable(h.IBDev)
+		err = m.mover.Movable(h.IBDev)
 		if err != nil && !errors.Is(err, rdmanetns.ErrFixed) {
 			m.askAgain.Store(true)
 			return err
@@ -113,16 +115,16 @@ func (m *movable) can(host *Host, h *rdma.HCA) error {
 	return err
 }
 
-// moves reports whether HCAs move into pods on a host with this snapshot.
-func (m *movable) moves(snap *rdma.Snapshot) bool {
-	return m.Mover != nil && snap.NetnsMode == rdma.NetnsExclusive
+// applyTo reports whether HCAs move into pods on a host with this snapshot.
+func (m *Moves) applyTo(snap *rdma.Snapshot) bool {
+	return m.mover != nil && snap.NetnsMode == rdma.NetnsExclusive
 }
 
 // Fixed returns, for each HCA, the reason why it cannot move into a pod. The reason is "" if the HCA can move, is in a
 // pod already, or moves just now. Fixed returns nil if HCAs do not move. The snapshot is the host's, perhaps with HCAs
 // that are missing there.
-func (m *movable) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
-	if !m.moves(snap) {
+func (m *Moves) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
+	if !m.applyTo(snap) {
 		return nil
 	}
 	out := map[string]string{}
@@ -138,22 +140,22 @@ func (m *movable) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
 // FixedHCAs returns, for each HCA of a host in exclusive mode, the reason why a driver with this mover does not offer
 // it, "" if it does. It returns nil for a nil mover, and in shared mode.
 func FixedHCAs(m Mover, snap *rdma.Snapshot) map[string]string {
-	return (&movable{Mover: m}).Fixed(&Host{}, snap)
+	return (&Moves{mover: m}).Fixed(&Host{}, snap)
 }
 
-// Moves reports whether HCAs move into pods on this host. It reads the mode at each call, because the kernel announces
-// no change of it.
-func (n *Node) Moves() bool {
-	return n.Mover != nil && rdma.ReadNetnsMode(n.sys) == rdma.NetnsExclusive
+// Possible reports whether HCAs move into pods on this host. It reads the mode at each call, because the kernel
+// announces no change of it.
+func (m *Moves) Possible() bool {
+	return m.mover != nil && rdma.ReadNetnsMode(m.sys) == rdma.NetnsExclusive
 }
 
 // Admit returns the reason why the host cannot give the devices of a plan to a new claim, nil if it can. It reads the
-// mode at each call, like Moves.
-func (n *Node) Admit(host *Host, p *plan.Plan) error {
-	if rdma.ReadNetnsMode(n.sys) != rdma.NetnsExclusive {
+// mode at each call, like Possible.
+func (m *Moves) Admit(host *Host, p *plan.Plan) error {
+	if rdma.ReadNetnsMode(m.sys) != rdma.NetnsExclusive {
 		return nil
 	}
-	if n.Mover == nil {
+	if m.mover == nil {
 		return fmt.Errorf("claim %s: %w", p.Claim(), ErrExclusive)
 	}
 	for _, name := range p.HCAs() {
@@ -161,7 +163,7 @@ func (n *Node) Admit(host *Host, p *plan.Plan) error {
 		if hca == nil { // making the spec returns the error
 			continue
 		}
-		switch err := n.can(host, hca); {
+		switch err := m.can(host, hca); {
 		case errors.Is(err, rdmanetns.ErrAbsent): // the pod may be about to return it
 			return Unsettled(&plan.NotFoundError{Claim: p.Claim(), Device: name, Err: errElsewhere})
 		case err != nil:

@@ -57,7 +57,7 @@ func TestAskedAgain(t *testing.T) {
 		{[]error{nil}, []string{"", "", ""}},
 	} {
 		mover := &answers{left: c.answers}
-		m := &movable{Mover: mover}
+		m := &Moves{mover: mover}
 		snap := rdmatest.Snapshot(t, "exclusive-netns")
 		for i, want := range c.want {
 			got, ok := m.Fixed(&Host{}, snap)[hca]
@@ -92,7 +92,7 @@ func TestOfferedAgain(t *testing.T) {
 		}
 		after(1, 1) // the first reading
 		after(1, 1)
-		n.Fixed(n.Host(), n.Host().Snapshot)
+		n.Moves.Fixed(n.Host(), n.Host().Snapshot)
 		after(1, 2)
 		after(1, 2)
 	})
@@ -105,13 +105,13 @@ func TestNotReadMidway(t *testing.T) {
 	moves := 0
 	mover := midway(func() {
 		moves++
-		if n.scan.TryLock() {
-			n.scan.Unlock()
+		if n.Moves.scan.TryLock() {
+			n.Moves.scan.Unlock()
 			t.Error("the host can be read in the middle of a move")
 		}
 	})
 	n = opened(t, Config{Sys: sysfs.DirFS(filepath.Join(rdmatest.Root(t, "roce-sriov"), "sys")), Mover: mover})
-	for _, move := range []func(string, string) (bool, error){n.In, n.Out} {
+	for _, move := range []func(string, string) (bool, error){n.Moves.In, n.Moves.Out} {
 		_, err := move("mlx5_2", "/run/netns/pod")
 		test.NoError(t, err)
 	}

@@ -63,10 +63,11 @@ type Listener struct {
 
 // Node keeps the Host up to date. It is the only writer of it, and is safe for concurrent use.
 type Node struct {
+	Moves Moves // of HCAs into pods and back; Open makes it
+
 	cfg      Config
 	sys      fs.ReadLinkFS
 	verifier verifier
-	movable
 	listener Listener
 
 	scanner *rdma.Scanner
@@ -77,7 +78,7 @@ type Node struct {
 	unsaved  atomic.Bool // an HCA is not stored for the next driver yet
 	reshaped atomic.Bool // specs of claims may not fit any more
 	misfits  loop.Errors
-	changed  loop.Signal // another goroutine has read the host, or SetTimes was called
+	changed  loop.Signal // another goroutine has read the host, or SetPolicy was called
 	health   *judge
 	leaves   *leaves
 }
@@ -91,20 +92,20 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), leaves: newLeaves(&cfg), changed: loop.NewSignal(),
-		movable: movable{Mover: cfg.Mover},
 	}
+	n.Moves.mover = cfg.Mover
 	if n.sys == nil {
 		n.sys = sysfs.DirFS(filepath.Join(cfg.HostRoot, "sys"))
 	}
-	n.health.asker.genl, n.health.asker.sys = cfg.Genl, n.sys
+	n.health.asker.genl, n.health.asker.sys, n.Moves.sys = cfg.Genl, n.sys, n.sys
 	if n.cfg.Source == nil {
 		n.cfg.Source = kernelEvents(cfg.Events)
 	}
 	n.verifier = verifier{
-		root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}, software: softwareOf(n),
+		root: cfg.HostRoot, sys: n.sys, second: &rdmamap.Confirmer{Ask: second.DevicesForPCI}, software: n.software,
 	}
 	n.scanner = rdma.NewScanner(n.sys)
-	n.scanner.Software = softwareOf(n)
+	n.scanner.Software = n.software
 	n.host.Store(&Host{Sys: n.sys, seen: map[string]*rdma.HCA{}}) // before a scan, which asks it for software HCAs
 	n.scanner.Learn(recallVPD(cfg.Store.Memory()))
 	if err := n.Rescan(); err != nil {

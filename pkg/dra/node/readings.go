@@ -9,10 +9,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// readHealth reads the data that health needs besides the snapshot.
-func readHealth(n *Node) {
-	j, sys, snap := n.health, n.sys, n.Host().Snapshot
-	j.readings, j.pcie = readPorts(sys, snap, n.cfg.Health.Thresholds, n.moveCount), readPCIe(sys, snap)
+// read reads the data that health needs besides the snapshot.
+func (j *judge) read(host *Host, thresholds []health.Threshold, moves *Moves) {
+	sys, snap := host.Sys, host.Snapshot
+	j.readings, j.pcie = readPorts(sys, snap, thresholds, moves.count), readPCIe(sys, snap)
 	j.firmware = j.asker.ask(snap, j.readings)
 }
 

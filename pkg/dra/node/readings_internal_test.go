@@ -71,7 +71,7 @@ func TestReadPorts(t *testing.T) {
 			Uverbs: &rdma.Node{}, Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, State: rdma.PortActive}}}
 		vf := h
 		vf.Name, vf.Function = "vf", rdma.VF
-		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds(), new(movable).moveCount)
+		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds(), new(Moves).count)
 		must.MapLen(t, 1, got)
 		data, err := json.MarshalIndent(got[health.PortID{Device: "pf", Port: 1}], "", "  ")
 		must.NoError(t, err)
@@ -84,15 +84,15 @@ func TestFallsOfMoves(t *testing.T) {
 	sys := fstest.MapFS{"class/net/ens1/carrier_down_count": {Data: []byte("7\n")}}
 	snap := &rdma.Snapshot{HCAs: []rdma.HCA{{Name: "pf", IBDev: "mlx5_0", Function: rdma.PF, Uverbs: &rdma.Node{},
 		Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, Netdev: "ens1"}}}}}
-	m := &movable{Mover: midway(func() {})}
+	m := &Moves{mover: midway(func() {})}
 	read := func(moves func(string) uint64) health.Reading {
 		return readPorts(sys, snap, nil, moves)[health.PortID{Device: "pf", Port: 1}]
 	}
-	before := read(m.moveCount)
-	during := read(func(ibdev string) uint64 { defer m.Moving(ibdev)(); return m.moveCount(ibdev) })
+	before := read(m.count)
+	during := read(func(ibdev string) uint64 { defer m.Moving(ibdev)(); return m.count(ibdev) })
 	_, err := m.In("mlx5_0", "/run/netns/pod")
 	must.NoError(t, err)
-	after := read(m.moveCount)
+	after := read(m.count)
 	test.True(t, before.Falls != nil && during.Falls == nil && after.Falls != nil &&
 		after.Moves != before.Moves, test.Sprintf("before %+v, meanwhile %+v, after %+v", before, during, after))
 }

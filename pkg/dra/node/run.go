@@ -15,7 +15,7 @@ const (
 	// pollInterval is the interval of reading the states of ports and the health of links. The states of InfiniBand
 	// and EFA ports change without an event of the kernel.
 	pollInterval = 30 * time.Second
-	// rescanInterval is the interval of reading the whole host without an event.
+	// rescanInterval is the interval of reading the whole host, and the sources of leaf switches, without an event.
 	rescanInterval = 5 * time.Minute
 )
 
@@ -28,12 +28,12 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
 	}
 	foreign := func(h rdma.HCA) bool { return h.Foreign() }
-	if n.Mover != nil || slices.ContainsFunc(n.Host().HCAs, foreign) {
+	if n.cfg.Mover != nil || slices.ContainsFunc(n.Host().HCAs, foreign) {
 		if err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods, or whose interfaces are
 			return err
 		}
 	}
-	readHealth(n)
+	n.health.read(n.Host(), n.cfg.Health.Thresholds, &n.Moves)
 	n.leaves.look(ctx, n)
 	n.judge(ctx, n.cfg.Now())
 	n.remember(ctx)
@@ -53,31 +53,27 @@ func (n *Node) Run(ctx context.Context) {
 	for {
 		asks := false
 		due := time.NewTimer(n.health.due(n.cfg.Now(), rescanInterval))
-		leaves, stop := n.leaves.timer(n.cfg.Now())
 		select {
 		case <-ctx.Done():
 			due.Stop()
-			stop()
 			return
-		case <-leaves:
-			n.leaves.look(ctx, n)
 		case <-n.leaves.wake:
 			n.leaves.look(ctx, n)
 		case signal := <-signals:
 			n.looked(ctx, n.update(signal.Changes))
 		case <-rescan.C:
 			n.looked(ctx, n.update(rdma.Changes{All: true}))
+			n.leaves.look(ctx, n)
 		case <-due.C: // a time of an HCA in doubt has passed
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
-			n.looked(ctx, pollPorts(n))
-			asks = n.askAgain.Swap(false)
-			readHealth(n)
+			n.looked(ctx, n.poll())
+			asks = n.Moves.askAgain.Swap(false)
+			n.health.read(n.Host(), n.cfg.Health.Thresholds, &n.Moves)
 		case <-n.changed:
 			n.adapt(ctx)
 		}
 		due.Stop()
-		stop()
 		if read, err := n.readVPD(ctx); read {
 			n.looked(ctx, err)
 		}
@@ -95,8 +91,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// pollPorts reads the states of ports, and updates the host if one changed.
-func pollPorts(n *Node) error {
+// poll reads the states of ports, and updates the host if one changed.
+func (n *Node) poll() error {
 	return n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
 }
 

@@ -45,9 +45,9 @@ func TestReadsOfAPoll(t *testing.T) {
 			}
 		}
 		host.Reset()
-		must.NoError(t, pollPorts(n))
+		must.NoError(t, n.poll())
 		states := host.Operations()
-		readHealth(n)
+		n.health.read(n.Host(), n.cfg.Health.Thresholds, &n.Moves)
 		reads := host.Operations()
 		t.Logf("%d functions, %d cards: %d operations, %d of them for states, twice a minute",
 			functions, cards, reads, states)

@@ -17,8 +17,8 @@ func (n *Node) update(c rdma.Changes) error {
 }
 
 func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) error {
-	n.scan.Lock()
-	defer n.scan.Unlock()
+	n.Moves.scan.Lock()
+	defer n.Moves.scan.Unlock()
 	snap, err := how(n.scanner)
 	if err != nil {
 		return fmt.Errorf("discover the RDMA devices below %q: %w", n.cfg.HostRoot, err)
@@ -28,7 +28,7 @@ func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) error {
 	n.replace(func(h *Host) {
 		before := h.Snapshot
 		h.inPod = nil
-		if n.moves(snap) {
+		if n.Moves.applyTo(snap) {
 			snap = h.addMoved(snap)
 		}
 		h.Snapshot = snap

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -23,26 +24,24 @@ func Software(kernel Genl) func(ibdev string) *rdma.Software {
 	}
 }
 
-// softwareOf is Software for a driver: an interface that it may have moved into a pod counts as the host's. Several
-// goroutines call the function.
-func softwareOf(n *Node) func(ibdev string) *rdma.Software {
-	return func(ibdev string) *rdma.Software {
-		s := Software(n.cfg.Genl)(ibdev)
-		if s != nil && s.Netdev == "" {
-			s.Netdev = movedFrom(n, s.Index)
-		}
-		return s
+// software is [Software] for a driver: an interface that it may have moved into a pod counts as the host's. Several
+// goroutines call it.
+func (n *Node) software(ibdev string) *rdma.Software {
+	s := Software(n.cfg.Genl)(ibdev)
+	if s != nil && s.Netdev == "" {
+		s.Netdev = movedFrom(n.Host(), n.cfg.Store, s.Index)
 	}
+	return s
 }
 
 // movedFrom returns the interface that the host had below an RDMA device, if a prepared claim moves the device's
 // interface into its pod. The kernel's number of the device shows that it is the same one.
-func movedFrom(n *Node, index uint32) string {
-	for name, hca := range n.Host().seen {
+func movedFrom(host *Host, store *claimstore.Store, index uint32) string {
+	for name, hca := range host.seen {
 		if hca.Software == nil || hca.Software.Index != index || hca.Software.Netdev == "" {
 			continue
 		}
-		plans, _ := n.cfg.Store.List() // View reports unreadable records
+		plans, _ := store.List() // View reports unreadable records
 		if slices.ContainsFunc(plans, func(p *plan.Plan) bool { return moves(p, name) }) {
 			return hca.Software.Netdev
 		}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -30,7 +31,7 @@ func (n *Node) Confirm(host *Host, p *plan.Plan) error {
 type verifier struct {
 	root   string // of the host
 	sys    fs.ReadLinkFS
-	second *secondOpinion
+	second *rdmamap.Confirmer
 
 	software func(ibdev string) *rdma.Software
 }
@@ -53,7 +54,7 @@ func (v *verifier) verify(host *Host, hca *rdma.HCA, classes []rdma.NodeClass) e
 			return fmt.Errorf("%w: the interface of HCA %s has changed, or RDMA netlink does not name it", rdma.ErrChanged, hca.IBDev)
 		}
 	}
-	if err := v.second.confirm(hca); err != nil {
+	if err := v.second.Confirm(hca); err != nil {
 		return err
 	}
 	return v.checkNodes(host, hca, classes)

@@ -22,9 +22,9 @@ func recallVPD(m claimstore.Memory) (vpd map[string]rdma.VPD) {
 // that is prepared never waits for it. Until then nobody gets the HCAs of these functions. read tells whether there
 // were any, and the host has been read with them.
 func (n *Node) readVPD(ctx context.Context) (read bool, err error) {
-	n.scan.Lock()
+	n.Moves.scan.Lock()
 	files := n.scanner.UnreadVPD()
-	n.scan.Unlock()
+	n.Moves.scan.Unlock()
 	if len(files) == 0 {
 		return false, nil
 	}

@@ -31,21 +31,18 @@ func (o *Offer) Decision(ctx context.Context) *Decision {
 	if published := o.last.Load(); published != nil {
 		return published
 	}
-	return o.decide(o.cfg.Node.View(ctx))
+	return o.Try(ctx, o.Policy.inForce.Load())
 }
 
 // Try returns what the node would publish with another policy: for its claims, its health and its API server as they
 // are now. It changes nothing.
-func Try(ctx context.Context, o *Offer, p *policy.Config) *Decision {
-	return decideBy(o, p, o.cfg.Node.View(ctx))
+func (o *Offer) Try(ctx context.Context, p *policy.Config) *Decision {
+	return o.decide(p, o.cfg.Node.View(ctx))
 }
 
-// decide applies the present policy.
-func (o *Offer) decide(view node.View) *Decision { return decideBy(o, o.policy.Load(), view) }
-
-// decideBy applies a policy. HCAs that claims hold stay published while they are missing. The plans come from the
+// decide applies a policy. HCAs that claims hold stay published while they are missing. The plans come from the
 // records of claims, so they survive a restart.
-func decideBy(o *Offer, p *policy.Config, view node.View) *Decision {
+func (o *Offer) decide(p *policy.Config, view node.View) *Decision {
 	snap, missing := view.Snapshot, view.Missing()
 	if len(missing) > 0 {
 		snap = snap.With(missing...)
@@ -54,11 +51,10 @@ func decideBy(o *Offer, p *policy.Config, view node.View) *Decision {
 		snap = &rdma.Snapshot{}
 	}
 	state := held(view.Plans)
-	state.NoCounters, state.NoConsumable = o.missing.has(gateCounters), o.missing.has(gateConsumable)
-	state.NoTaints, state.Taints = o.missing.has(gateTaints), view.Health.Taints(healthPolicy(o, p))
-	state.FewTaints = o.missing.has(gateNone)
+	state.Lack(o.missing.has)
+	state.Taints = view.Health.Taints(o.missing.healthPolicy(p))
 	state.Leaves = view.Leaves.Leaves()
-	state.Fixed = o.cfg.Node.Fixed(view.Host, snap)
+	state.Fixed = o.cfg.Node.Moves.Fixed(view.Host, snap)
 	decided := newDecision(p.Apply(snap, state))
 	decided.deviates = decided.deviates || len(missing) > 0
 	return decided

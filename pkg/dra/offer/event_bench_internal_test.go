@@ -58,10 +58,10 @@ func phases(b *testing.B, functions, claims int) {
 	view := host.View(ctx)
 	b.Run("decide", func(b *testing.B) {
 		for b.Loop() {
-			o.decide(view)
+			o.decide(o.Policy.inForce.Load(), view)
 		}
 	})
-	decided := o.decide(view)
+	decided := o.decide(o.Policy.inForce.Load(), view)
 	for name, builder := range map[string]*resources.Builder{"build": nil, "rebuild": {}} {
 		b.Run(name, func(b *testing.B) {
 			offers := decided.Offers()

@@ -10,9 +10,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
-// healthPolicy returns how conditions become taints under a policy.
-func healthPolicy(o *Offer, p *policy.Config) health.Policy {
-	return health.Policy{Effects: p.TaintEffects(), Informational: !o.missing.has(gateNone)}
+// healthPolicy returns how conditions become taints under a policy, for an API server without these features.
+func (m *missing) healthPolicy(p *policy.Config) health.Policy {
+	return health.Policy{Effects: p.TaintEffects(), Informational: !m.has(policy.TaintEffectNone)}
 }
 
 // heldBack has the HCAs for which effects of the policy are held back, as the last event named them.

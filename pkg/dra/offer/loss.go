@@ -31,7 +31,7 @@ const briefLoss = time.Second
 // Unpublished returns why the API server does not have the wanted slices, nil if it has, or lacks them briefly.
 // notReady means that this has lasted so long that people are told, or since the start: a driver that is ready has
 // published what there is, be it nothing.
-func Unpublished(o *Offer) (reason error, notReady bool) {
+func (o *Offer) Unpublished() (reason error, notReady bool) {
 	l := o.publisher.Loss()
 	if l == nil || !l.First && time.Since(l.Since) < briefLoss {
 		return nil, false

@@ -103,7 +103,7 @@ func (b *nodeBlocks) all(c *policy.Config) (out []NodeBlock) {
 }
 
 // NodeBlocks returns the node's blocks of the present configuration.
-func NodeBlocks(o *Offer) []NodeBlock { return o.blocks.all(o.policy.Load()) }
+func (o *Offer) NodeBlocks() []NodeBlock { return o.object.blocks.all(o.Policy.inForce.Load()) }
 
 // networks returns the node's support for the interfaces of claims.
 func (b *nodeBlocks) networks(c *policy.Config, hcas map[string]plan.HCANetwork) *plan.Networks {

@@ -12,7 +12,7 @@ import (
 
 // labelLoop keeps the feature file of the node's leaf switch as the last decision wants it, until ctx ends. When the
 // driver ends, the file stays: the next driver renews it, and without one it expires.
-func labelLoop(ctx context.Context, o *Offer) {
+func (o *Offer) labelLoop(ctx context.Context) {
 	if o.cfg.NodeFeatureDir == "" {
 		return
 	}
@@ -33,7 +33,7 @@ func labelLoop(ctx context.Context, o *Offer) {
 		if decided == nil {
 			continue
 		}
-		leaf := o.policy.Load().LeafLabel(decided.Result)
+		leaf := o.Policy.inForce.Load().LeafLabel(decided.Result)
 		if !due && *last == leaf {
 			continue
 		}

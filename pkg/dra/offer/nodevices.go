@@ -21,21 +21,19 @@ const repeatInterval = 45 * time.Minute
 // noDevices has the last event that said why the node publishes nothing. The zero value repeats it.
 type noDevices struct{ last event.Event }
 
-// report records an event if the node publishes nothing, once for each reason.
-func (n *noDevices) report(o *Offer, snap *rdma.Snapshot, decided *Decision) {
-	now := whyNoDevices(o, snap, decided)
+// report records an event that says why the node publishes nothing, once for each reason.
+func (n *noDevices) report(now event.Event, to Reporter) {
 	if now == n.last {
 		return
 	}
 	if n.last = now; now.Message != "" {
-		o.cfg.Report.Record(now)
+		to.Record(now)
 	}
 }
 
 // whyNoDevices returns the event that says why the node publishes nothing, the zero event if it publishes devices.
-func whyNoDevices(o *Offer, snap *rdma.Snapshot, decided *Decision) event.Event {
+func whyNoDevices(decided *Decision, snap *rdma.Snapshot, withheld error, refused *Refusal) event.Event {
 	e := event.Event{Reason: event.NoDevices}
-	withheld, refused := o.Withheld(), o.refused.Load()
 	switch {
 	case len(decided.Devices) > 0:
 		return event.Event{}

@@ -12,8 +12,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/deviceinfo"
@@ -64,16 +62,14 @@ type Reporter interface {
 
 // Offer decides what is published, and publishes it. It is safe for concurrent use.
 type Offer struct {
+	Policy *PolicyFile // New makes it, and Run follows the file
+
 	cfg        Config
-	changed    loop.Signal // an input of the decision has changed
-	decided    loop.Signal // there is a new decision
-	registered loop.Signal // the node object is to be read again, for example because the kubelet registered the driver
-	policy     atomic.Pointer[policy.Config]
-	refused    atomic.Pointer[Refusal]  // of the policy's file as it is now, nil for none
-	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
+	changed    loop.Signal              // an input of the decision has changed
+	decided    loop.Signal              // there is a new decision
+	registered loop.Signal              // the node object is to be read again: the kubelet may have registered the driver
 	last       atomic.Pointer[Decision] // nil before the first decision
-	withheld   atomic.Pointer[error]    // why the runtime keeps all back, nil if that is not known yet
-	blocks     nodeBlocks
+	object     nodeObject
 	missing    missing
 	publisher  *publisher.Publisher
 	slices     resources.Builder // only publish uses it
@@ -87,8 +83,10 @@ type Offer struct {
 func New(cfg Config) *Offer {
 	o := &Offer{
 		cfg: cfg, changed: loop.NewSignal(), decided: loop.NewSignal(), registered: loop.NewSignal(),
-		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
+		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir}, reach: reach{client: cfg.Client},
 	}
+	o.object.cfg = &o.cfg
+	o.Policy = &PolicyFile{cfg: &o.cfg, changed: o.changed}
 	o.publisher = publisher.New(publisher.Config{
 		Client: cfg.Client, Driver: rdma.Domain, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
@@ -98,12 +96,10 @@ func New(cfg Config) *Offer {
 	})
 	if cfg.PolicyRefused != nil {
 		cfg.Policy = policy.None()
-		o.refused.Store(&Refusal{cfg.PolicyRefused, true})
+		o.Policy.refused.Store(&Refusal{cfg.PolicyRefused, true})
 	}
-	cfg.Policy = cmp.Or(cfg.Policy, policy.Default())
-	o.policy.Store(cfg.Policy)
-	cfg.Node.SetTimes(cfg.Policy.HealthTimes)
-	node.SetLeafSources(cfg.Node, cfg.Policy.LeafFrom())
+	o.Policy.inForce.Store(cmp.Or(cfg.Policy, policy.Default()))
+	o.Policy.apply()
 	return o
 }
 
@@ -111,10 +107,11 @@ func New(cfg Config) *Offer {
 func (o *Offer) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, loop := range []func(context.Context){o.publishLoop, o.publisher.Run, o.followPolicy, o.reachLoop} {
+	for _, loop := range []func(context.Context){
+		o.publishLoop, o.publisher.Run, o.Policy.follow, o.reach.loop, o.labelLoop,
+	} {
 		all.Go(func() { loop(ctx) })
 	}
-	all.Go(func() { labelLoop(ctx, o) })
 }
 
 // Changed starts a new decision after a change of the host or of its health. It does not block.
@@ -126,12 +123,12 @@ func (o *Offer) Registered() { o.registered.Set() }
 
 // Facts implements claims.Offer.
 func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {
-	policy, decided := o.policy.Load(), o.Decision(ctx)
+	policy, decided := o.Policy.inForce.Load(), o.Decision(ctx)
 	facts := plan.Facts{
 		Pool: o.cfg.NodeName, Site: siteOf(o.cfg.Site, policy), Groups: decided.groups, Marks: decided.marks,
-		Networks: o.blocks.networks(policy, decided.networks), Refused: o.refused.Load().new(),
+		Networks: o.object.blocks.networks(policy, decided.networks), Refused: o.Policy.Refused().new(),
 	}
-	if len(facts.Networks.NoIPAM) > 0 && o.blocks.stale(o.cfg.Now()) {
+	if len(facts.Networks.NoIPAM) > 0 && o.object.blocks.stale(o.cfg.Now()) {
 		o.registered.Set() // reads the node object again, so that a later try of the kubelet succeeds
 	}
 	if policy.Partitioning() {
@@ -165,12 +162,5 @@ func (o *Offer) Ended() {
 	}
 }
 
-// Effect returns the effect of a condition under the present policy.
-func Effect(o *Offer, c health.Condition) resourceapi.DeviceTaintEffect {
-	return healthPolicy(o, o.policy.Load()).Effect(c)
-}
-
-// Taints returns the taints of HCAs by name, under the present policy.
-func (o *Offer) Taints(view *health.View) map[string][]resourceapi.DeviceTaint {
-	return view.Taints(healthPolicy(o, o.policy.Load()))
-}
+// HealthPolicy returns how conditions become taints under the present policy, for this API server.
+func (o *Offer) HealthPolicy() health.Policy { return o.missing.healthPolicy(o.Policy.inForce.Load()) }

@@ -7,15 +7,16 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
@@ -56,42 +57,48 @@ const (
 	policySettle = 200 * time.Millisecond
 )
 
-// policyFile is the last content of the configuration file. It may be invalid, and is then not the present policy.
-type policyFile struct {
+// PolicyFile is the policy of the node, and follows the file that has it. It is safe for concurrent use.
+type PolicyFile struct {
+	cfg     *Config
+	changed loop.Signal // of the Offer
+	inForce atomic.Pointer[policy.Config]
+	refused atomic.Pointer[Refusal] // of the file as it is now, nil for none
+	watcher *fsnotify.Watcher       // of the file's directory; nil for none
+
+	// The last content of the file may be invalid, and is then not the policy in force. Only follow uses it.
 	data  []byte
 	fault string // the last reported error
 }
 
 // Start starts to watch the directory of the configuration file. It comes before Run. A watch of the file itself would
 // not work: a mounted ConfigMap is a chain of links, and an update replaces one link in the directory.
-func (o *Offer) Start() (err error) {
-	path := o.cfg.PolicyFile
+func (f *PolicyFile) Start() (err error) {
+	path := f.cfg.PolicyFile
 	if path == "" {
 		return nil
 	}
-	if o.watcher, err = fsnotify.NewWatcher(); err == nil {
-		err = o.watcher.Add(filepath.Dir(path))
+	if f.watcher, err = fsnotify.NewWatcher(); err == nil {
+		err = f.watcher.Add(filepath.Dir(path))
 	}
 	if err != nil {
-		o.Close()
+		f.Close()
 		return fmt.Errorf("watch configuration %q: %w", path, err)
 	}
 	return nil
 }
 
 // Close ends the watch of Start.
-func (o *Offer) Close() {
-	if o.watcher != nil {
-		o.watcher.Close()
+func (f *PolicyFile) Close() {
+	if f.watcher != nil {
+		f.watcher.Close()
 	}
 }
 
-// followPolicy applies changes of the configuration file until ctx ends.
-func (o *Offer) followPolicy(ctx context.Context) {
-	if o.watcher == nil {
+// follow applies changes of the configuration file until ctx ends.
+func (f *PolicyFile) follow(ctx context.Context) {
+	if f.watcher == nil {
 		return
 	}
-	var f policyFile
 	settled := time.NewTimer(0) // the file may have changed since it was read
 	defer settled.Stop()
 	ticker := time.NewTicker(policyInterval)
@@ -100,22 +107,22 @@ func (o *Offer) followPolicy(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.watcher.Events:
+		case <-f.watcher.Events:
 			settled.Reset(policySettle)
-		case <-o.watcher.Errors: // an overflow lost events
+		case <-f.watcher.Errors: // an overflow lost events
 			settled.Reset(policySettle)
 		case <-settled.C:
-			o.reloadPolicy(ctx, &f)
+			f.reload(ctx)
 		case <-ticker.C:
-			o.reloadPolicy(ctx, &f)
+			f.reload(ctx)
 		}
 	}
 }
 
-// reloadPolicy applies the configuration file. An invalid or missing file changes nothing. So a typing error neither
+// reload applies the configuration file. An invalid or missing file changes nothing. So a typing error neither
 // gives a claim more nor takes its HCA away.
-func (o *Offer) reloadPolicy(ctx context.Context, f *policyFile) {
-	path := o.cfg.PolicyFile
+func (f *PolicyFile) reload(ctx context.Context) {
+	path := f.cfg.PolicyFile
 	data, err := yamlread.Config.Read(path)
 	if err == nil && f.data != nil && bytes.Equal(data, f.data) && f.fault == "" {
 		return
@@ -129,20 +136,25 @@ func (o *Offer) reloadPolicy(ctx context.Context, f *policyFile) {
 	if err != nil {
 		if err.Error() != f.fault {
 			f.fault = err.Error()
-			refuse(o, logger, path, err)
+			f.refuse(logger, path, err)
 		}
 		return
 	}
 	f.fault = ""
-	if o.refused.Swap(nil) != nil {
-		o.cfg.Report.Record(event.Event{Reason: event.ConfigurationUsed, Message: "configuration " + path + " is in force"})
+	if f.refused.Swap(nil) != nil {
+		f.cfg.Report.Record(event.Event{Reason: event.ConfigurationUsed, Message: "configuration " + path + " is in force"})
 	}
-	o.policy.Store(c)
-	o.cfg.Node.SetTimes(c.HealthTimes)
-	node.SetLeafSources(o.cfg.Node, c.LeafFrom())
-	o.changed.Set()
+	f.inForce.Store(c)
+	f.apply()
+	f.changed.Set()
 	logger.Info("Configuration in force", "file", path)
-	o.cfg.Report.Note("ConfigurationInForce", path, "what is published follows it")
+	f.cfg.Report.Note("ConfigurationInForce", path, "what is published follows it")
+}
+
+// apply tells the node what the policy in force says about it.
+func (f *PolicyFile) apply() {
+	c := f.inForce.Load()
+	f.cfg.Node.SetPolicy(c.HealthTimes, c.LeafFrom())
 }
 
 // Refusal is why the driver does not use its configuration file as it is now.
@@ -172,15 +184,15 @@ func (r *Refusal) Message() string {
 }
 
 // Refused returns why the configuration file is not used as it is now, nil if it is.
-func Refused(o *Offer) *Refusal { return o.refused.Load() }
+func (f *PolicyFile) Refused() *Refusal { return f.refused.Load() }
 
 // refuse reports a file that is not used.
-func refuse(o *Offer, logger klog.Logger, path string, err error) {
-	before := o.refused.Load()
+func (f *PolicyFile) refuse(logger klog.Logger, path string, err error) {
+	before := f.refused.Load()
 	now := &Refusal{err, before != nil && before.First}
-	o.refused.Store(now)
-	o.cfg.Report.Warn("ConfigurationNotUsed", path, err)
-	o.cfg.Report.Record(event.Event{Reason: event.ConfigurationRefused, Message: now.Message()})
+	f.refused.Store(now)
+	f.cfg.Report.Warn("ConfigurationNotUsed", path, err)
+	f.cfg.Report.Record(event.Event{Reason: event.ConfigurationRefused, Message: now.Message()})
 	if now.First {
 		logger.Error(err, "Configuration not used, nothing is offered to new claims until it is corrected")
 		return

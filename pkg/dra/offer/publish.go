@@ -41,7 +41,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 			o.noDevices = noDevices{}
 		case <-o.registered:
 			// The kubelet may have restarted with another container runtime, and the node may be a new object.
-			if err := o.checkRuntime(ctx); err != nil {
+			if err := o.object.read(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Container runtime not looked at again")
 			}
 		}
@@ -53,7 +53,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 
 // spacing returns the time until the next publication for a change on this node.
 func (o *Offer) spacing(published bool) time.Duration {
-	interval := o.policy.Load().PublishInterval()
+	interval := o.Policy.inForce.Load().PublishInterval()
 	if published {
 		return interval
 	}
@@ -64,14 +64,14 @@ func (o *Offer) spacing(published bool) time.Duration {
 // are nil for the first call. One goroutine calls it.
 func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resourceslice.Slice {
 	logger, watch := klog.FromContext(ctx), o.cfg.Metrics.Start(metrics.Publish)
-	view := o.cfg.Node.View(ctx)
-	decided := o.decide(view)
+	view, policy := o.cfg.Node.View(ctx), o.Policy.inForce.Load()
+	decided := o.decide(policy, view)
 	o.last.Store(decided)
 	o.decided.Set()
 	o.cfg.Node.Expect(decided.Expected())
-	o.noDevices.report(o, view.Snapshot, decided)
-	o.heldBack.report(view.Health, healthPolicy(o, o.policy.Load()), o.cfg.Report)
-	o.blocks.report(ctx, o.policy.Load(), o.cfg.Report)
+	o.noDevices.report(whyNoDevices(decided, view.Snapshot, o.Withheld(), o.Policy.Refused()), o.cfg.Report)
+	o.heldBack.report(view.Health, o.missing.healthPolicy(policy), o.cfg.Report)
+	o.object.blocks.report(ctx, policy, o.cfg.Report)
 	watch.Lap(metrics.PhaseDecide)
 	wanted := o.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)
 	watch.Lap(metrics.PhaseBuild)
@@ -83,7 +83,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	watch.Lap(metrics.PhaseHandOver)
 	watch.Whole(metrics.PhaseAll)
 	o.cfg.Metrics.Published()
-	reportHost(logger, view.Snapshot, o.cfg.Node.Moves())
+	reportHost(logger, view.Snapshot, o.cfg.Node.Moves.Possible())
 	reportPolicy(logger, decided)
 	logger.Info("Publishing ResourceSlices",
 		"pool", o.cfg.NodeName, "slices", len(wanted), "devices", deviceCount(wanted))

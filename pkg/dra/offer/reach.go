@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
@@ -18,11 +19,12 @@ import (
 
 // ErrUnbound means that the admission policies of the chart do not bind the driver's account.
 var ErrUnbound = errors.New("the API server would let this driver write the ResourceSlices of another node: " +
-	"no admission policy binds its account. Install the policies (chart value admissionPolicy), and give the " +
+	"no admission policy binds its account. Install the policies of the chart, and give the " +
 	"ServiceAccount the name that they name; see docs/security.md")
 
 // reach keeps the answers of the API server to a write that is not of this node. One goroutine calls judge.
 type reach struct {
+	client   kubernetes.Interface
 	accepted int // answers since the last refusal
 	unbound  atomic.Bool
 }
@@ -44,9 +46,9 @@ func (r *reach) judge(err error) time.Duration {
 	return wait.Jitter(repeatInterval, 0.5)
 }
 
-// reachLoop asks the API server whether it would refuse a write beyond the driver's own node, until ctx ends. Policies
+// loop asks the API server whether it would refuse a write beyond the driver's own node, until ctx ends. Policies
 // name the driver's account by a text, which tools that change namespaces and names leave as it is.
-func (o *Offer) reachLoop(ctx context.Context) {
+func (r *reach) loop(ctx context.Context) {
 	foreign := &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: rdma.Domain + "-foreign-"},
 		Spec: resourceapi.ResourceSliceSpec{
@@ -56,17 +58,17 @@ func (o *Offer) reachLoop(ctx context.Context) {
 	}
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	for pause := time.Duration(0); loop.Sleep(ctx, pause); {
-		_, err := o.cfg.Client.ResourceV1().ResourceSlices().Create(ctx, foreign, dryRun)
-		before := Unbound(o)
-		pause = o.reach.judge(err)
-		if now := Unbound(o); now != nil && before == nil {
-			klog.FromContext(ctx).Error(now, "A token of the driver can harm other nodes")
+		_, err := r.client.ResourceV1().ResourceSlices().Create(ctx, foreign, dryRun)
+		before := r.unbound.Load()
+		pause = r.judge(err)
+		if r.unbound.Load() && !before {
+			klog.FromContext(ctx).Error(ErrUnbound, "A token of the driver can harm other nodes")
 		}
 	}
 }
 
 // Unbound returns ErrUnbound if the API server has accepted a write beyond the driver's own node.
-func Unbound(o *Offer) error {
+func (o *Offer) Unbound() error {
 	if o.reach.unbound.Load() {
 		return ErrUnbound
 	}

@@ -3,49 +3,44 @@ package offer
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 )
 
-// apiBackoff returns the backoff for requests to the API server: one second, doubled each time, 30 s at most. Each wait
-// is up to half as long again, so that the nodes of a cluster do not retry together after the server was away.
-func apiBackoff() *wait.Backoff {
-	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 30 * time.Second}
+// nodeObject is what the API server's object of the node says: of its container runtime, its addresses and its labels.
+type nodeObject struct {
+	cfg      *Config
+	blocks   nodeBlocks
+	withheld atomic.Pointer[error] // why the runtime keeps all back, nil if that is not known yet
 }
 
 // waitForRuntime waits until the API server answers which container runtime the node has. It retries, and returns false
 // if ctx ends first. Meanwhile claims are prepared and unprepared.
 func (o *Offer) waitForRuntime(ctx context.Context) bool {
-	for backoff := apiBackoff(); ; {
-		err := o.checkRuntime(ctx)
+	for backoff := loop.NewBackoff(time.Second, 30*time.Second); ; {
+		err := o.object.read(ctx)
 		if err == nil {
 			return true
 		}
 		klog.FromContext(ctx).Error(err, "Nothing is published yet")
 		o.publisher.NotYet(err)
-		pause := backoff.Step()
-		if publisher.NodeGone(err, o.cfg.NodeName) {
-			pause = min(pause, wait.Jitter(publisher.NodePause, 0.5))
-		}
-		if !loop.Sleep(ctx, pause) {
+		if !loop.Sleep(ctx, publisher.Pause(backoff, err, o.cfg.NodeName)) {
 			return false
 		}
 	}
 }
 
-// checkRuntime reads the node's container runtime, and its pod CIDRs and labels. If the runtime may omit CDI devices,
+// read reads the node's container runtime, and its pod CIDRs and labels. If the runtime may omit CDI devices,
 // nothing is published, and the log has the reason.
-func (o *Offer) checkRuntime(ctx context.Context) error {
+func (o *nodeObject) read(ctx context.Context) error {
 	object, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
 	if err == nil {
 		err = answer.About(object, "", o.cfg.NodeName) // without a runtime's version, nothing would be known against it
@@ -54,14 +49,12 @@ func (o *Offer) checkRuntime(ctx context.Context) error {
 		return fmt.Errorf("get node %s: %w", o.cfg.NodeName, err)
 	}
 	o.blocks.read(object, o.cfg.Now())
-	node.SetLabels(o.cfg.Node, object.Labels)
+	o.cfg.Node.SetLabels(object.Labels)
 	reason := dropsCDI(object.Status.NodeInfo.ContainerRuntimeVersion)
 	if o.cfg.RuntimeCDI {
 		reason = nil
 	}
-	known := o.Withheld() != nil
-	o.withheld.Store(&reason)
-	if reason != nil && !known {
+	if before := o.withheld.Swap(&reason); reason != nil && (before == nil || *before == nil) {
 		klog.FromContext(ctx).Error(reason, "No RDMA device is published")
 	}
 	return nil
@@ -69,7 +62,7 @@ func (o *Offer) checkRuntime(ctx context.Context) error {
 
 // Withheld returns the reason why the container runtime keeps the driver from publishing, nil if it does not.
 func (o *Offer) Withheld() error {
-	if reason := o.withheld.Load(); reason != nil {
+	if reason := o.object.withheld.Load(); reason != nil {
 		return *reason
 	}
 	return nil

@@ -119,7 +119,7 @@ func (g *gids) usedBy(ctx context.Context, pod nri.Pod, c nri.Container) (all []
 	if !hasPrefix(c, plan.DeviceVariable("")) {
 		return nil // most containers: without a look at the records
 	}
-	for _, p := range g.cfg.Claims.PlansOf(ctx, types.UID(pod.UID)) {
+	for _, p := range g.cfg.Claims.Reservations.PlansOf(ctx, types.UID(pod.UID)) {
 		for _, dev := range p.Devices {
 			for _, hca := range dev.HCAs() {
 				if hasVariable(c, plan.DeviceVariable(hca)) {
@@ -181,12 +181,12 @@ func (g *gids) index(ctx context.Context, pod nri.Pod, hca string, addresses []n
 	case len(addresses) > 1:
 		return index{err: errManyInterfaces}
 	}
-	for poll := gidPollMin; ; poll = min(2*poll, gidPollMax) {
+	for poll := loop.NewBackoff(gidPollMin, gidPollMax); ; {
 		number, found, err := g.look(pod.Netns, &h, addresses[0], nil)
 		if err != nil || found {
 			return index{number, err}
 		}
-		if _, missing := g.missing.Load(pod.UID); missing || !loop.Sleep(ctx, poll) {
+		if _, missing := g.missing.Load(pod.UID); missing || !loop.Sleep(ctx, poll.Next()) {
 			g.missing.Store(pod.UID, true)
 			return index{err: fmt.Errorf("the kernel has not added the RoCE v2 GID of %s to %s in time", addresses[0], h.IBDev)}
 		}

@@ -48,7 +48,7 @@ func (u users) ibdevsOf(pod nri.Pod) (ibdevs []string) {
 func canMove(d plan.Device) bool { return !d.AdminAccess }
 
 // intoPod reports whether HCAs move into a pod at all.
-func (m *moves) intoPod(pod nri.Pod) bool { return pod.Netns != "" && m.cfg.Node.Moves() }
+func (m *moves) intoPod(pod nri.Pod) bool { return pod.Netns != "" && m.cfg.Node.Moves.Possible() }
 
 // ibdevs returns the kernel's names of the HCAs of a plan that can move.
 func (m *moves) ibdevs(p *plan.Plan) []string {
@@ -115,7 +115,7 @@ func (m *moves) move(pod nri.Pod, p *plan.Plan, ibdev string) (moved bool, err e
 	if err := m.usedOnHost(p, ibdev); err != nil {
 		return false, err
 	}
-	moved, err = m.cfg.Node.In(ibdev, pod.Netns)
+	moved, err = m.cfg.Node.Moves.In(ibdev, pod.Netns)
 	if user, known := m.users[ibdev]; known && user != pod && errors.Is(err, rdmanetns.ErrAbsent) {
 		return false, fmt.Errorf("RDMA device %s is in pod %s/%s (%s): it comes back when that pod's sandbox is gone",
 			ibdev, user.Namespace, user.Name, user.UID)
@@ -158,7 +158,7 @@ func (m *moves) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	logger, watch := klog.FromContext(ctx), m.cfg.Metrics.Start(metrics.Move)
 	var back []string
 	for _, ibdev := range slices.Backward(ibdevs) {
-		did, err := m.cfg.Node.Out(ibdev, pod.Netns)
+		did, err := m.cfg.Node.Moves.Out(ibdev, pod.Netns)
 		if err == nil && m.users[ibdev] == pod {
 			delete(m.users, ibdev)
 		}

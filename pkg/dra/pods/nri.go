@@ -51,7 +51,7 @@ func (s *Pods) Trouble() error {
 	switch {
 	case err == nil:
 		return nil
-	case s.cfg.Node.Moves():
+	case s.cfg.Node.Moves.Possible():
 		return fmt.Errorf("no RDMA device follows a pod, so pods with claims do not start: %w", err)
 	case s.cfg.Attacher != nil:
 		return fmt.Errorf("no pod gets a network interface or is told a GID index, "+

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/flock"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
@@ -57,7 +58,7 @@ type Reporter interface {
 type Pods struct {
 	cfg        Config
 	plugin     *nri.Plugin // nil for none
-	locks      locks       // of pods and HCAs
+	locks      flock.Names // of pods and HCAs
 	moves      *moves
 	interfaces *interfaces
 	gids       *gids
@@ -87,7 +88,7 @@ func New(cfg Config) *Pods {
 // a pod whose address takes long, because the runtime starts no other pod while it waits for an answer.
 func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 	asked := []nri.Pod{pod}
-	if s.cfg.Node.Moves() { // pods that may use the devices of this pod on the host
+	if s.cfg.Node.Moves.Possible() { // pods that may use the devices of this pod on the host
 		if pod.Netns == "" {
 			s.hostPods.add(pod)
 		}
@@ -221,7 +222,7 @@ func (s *Pods) lockPod(ctx context.Context, pod nri.Pod) (plans []*plan.Plan, un
 	for {
 		plans = s.plansOf(ctx, pod)
 		names := locksOf(pod, plans)
-		if unlock, err = s.locks.lock(ctx, names...); err != nil {
+		if unlock, err = s.locks.Lock(ctx, names...); err != nil {
 			return plans, nil, err
 		}
 		plans = s.plansOf(ctx, pod) // again, because a claim may have ended or begun meanwhile
@@ -289,13 +290,13 @@ func (s *Pods) needs(ctx context.Context, pod nri.Pod) bool {
 
 // plansOf returns the plans of the claims that are reserved for a pod, according to the records.
 func (s *Pods) plansOf(ctx context.Context, pod nri.Pod) []*plan.Plan {
-	return s.cfg.Claims.PlansOf(ctx, types.UID(pod.UID))
+	return s.cfg.Claims.Reservations.PlansOf(ctx, types.UID(pod.UID))
 }
 
 // learnClaims asks the API server which claims are reserved for pods, and records the answers. It asks only about
 // claims with devices or interfaces that can go into a pod. It returns the pods without a complete answer.
 func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unanswered []nri.Pod, err error) {
-	moves, attaches := s.cfg.Node.Moves(), s.cfg.Attacher != nil
+	moves, attaches := s.cfg.Node.Moves.Possible(), s.cfg.Attacher != nil
 	if !moves && !attaches || len(pods) == 0 {
 		return nil, nil
 	}
@@ -303,7 +304,7 @@ func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unanswered []n
 	for i, pod := range pods {
 		refs[i] = refOf(pod)
 	}
-	unknown, err := s.cfg.Claims.LearnReservations(ctx, refs, func(p *plan.Plan) bool {
+	unknown, err := s.cfg.Claims.Reservations.Learn(ctx, refs, func(p *plan.Plan) bool {
 		return attaches && p.HasNetwork() || moves && slices.ContainsFunc(p.Devices, canMove)
 	})
 	for _, pod := range pods {

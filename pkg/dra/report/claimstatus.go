@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
@@ -41,16 +40,13 @@ var errConflict = errors.New("somebody else changed it meanwhile")
 //
 // All methods are safe for concurrent use. A nil ClaimStatus writes nothing.
 type ClaimStatus struct {
-	cfg     Config
-	queue   workqueue.TypedDelayingInterface[types.UID]
-	retries workqueue.TypedRateLimiter[types.UID]
-	checks  *checks
+	cfg    Config
+	turns  *turns
+	checks *checks
 
 	mu        sync.Mutex
-	stored    map[types.UID][]entry   // the entries that the API server has
-	starting  map[types.UID]bool      // a pod of the claim starts: the next request is sent at once
-	turns     map[types.UID]time.Time // when the next request of a claim may be sent
-	forbidden sync.Once               // the log says so
+	stored    map[types.UID][]entry // the entries that the API server has
+	forbidden sync.Once             // the log says so
 }
 
 // The items of the queue that are no claims.
@@ -62,15 +58,9 @@ const (
 // NewClaimStatus returns a ClaimStatus that writes nothing before Run.
 func NewClaimStatus(cfg Config) *ClaimStatus {
 	s := &ClaimStatus{
-		cfg:      cfg,
-		queue:    workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: cfg.Clock}),
-		retries:  workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax),
-		stored:   map[types.UID][]entry{},
-		starting: map[types.UID]bool{},
-		checks:   newChecks(cfg.Memory),
-		turns:    map[types.UID]time.Time{},
+		cfg: cfg, turns: newTurns(cfg), checks: newChecks(cfg.Memory), stored: map[types.UID][]entry{},
 	}
-	s.checks.store = func() { s.queue.AddAfter(storeChecks, checksBatch) }
+	s.checks.store = func() { s.turns.queue.AddAfter(storeChecks, checksBatch) }
 	return s
 }
 
@@ -81,13 +71,13 @@ func (s *ClaimStatus) Prepared(claim *resourceapi.ResourceClaim) {
 		return
 	}
 	s.remember(claim.UID, entriesOf(claim.Status.Devices, s.cfg.NodeName))
-	s.queueStart(claim.UID, 0)
+	s.turns.queueStart(claim.UID, 0)
 }
 
 // HostChanged schedules a comparison of the status of all claims with the host.
 func (s *ClaimStatus) HostChanged() {
 	if s != nil {
-		s.queue.Add(everyClaim)
+		s.turns.queue.Add(everyClaim)
 	}
 }
 
@@ -106,7 +96,7 @@ func (s *ClaimStatus) HealthChanged(transitions []health.Transition, plans []*pl
 			claims = append(claims, p.UID)
 		}
 	}
-	s.scheduleAll(claims, false)
+	s.turns.scheduleAll(claims, false)
 }
 
 // ServerRestored drops what the API server has, and schedules a comparison: after the restoration of a backup it may have
@@ -125,7 +115,7 @@ func (s *ClaimStatus) ServerRestored() {
 // for the kernel, which adds the GIDs of an interface in the background, shortly after the address.
 func (s *ClaimStatus) ContainerStarted(uid types.UID) {
 	if s != nil {
-		s.queueStart(uid, statusSettles)
+		s.turns.queueStart(uid, statusSettles)
 	}
 }
 
@@ -135,11 +125,10 @@ func (s *ClaimStatus) Ended(uid types.UID) {
 		return
 	}
 	s.checks.end(uid)
+	s.turns.end(uid)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.stored, uid)
-	delete(s.starting, uid)
-	s.dropTurn(uid)
 }
 
 func (s *ClaimStatus) remember(uid types.UID, stored []entry) {
@@ -160,11 +149,11 @@ func (s *ClaimStatus) Run(ctx context.Context) {
 	if s == nil {
 		return
 	}
-	context.AfterFunc(ctx, s.queue.ShutDown)
+	context.AfterFunc(ctx, s.turns.queue.ShutDown)
 	s.checks.only(s.cfg.Node.View(ctx).Plans)
 	s.HostChanged()
 	for {
-		uid, over := s.queue.Get()
+		uid, over := s.turns.queue.Get()
 		if over {
 			s.checks.remember()
 			return
@@ -176,11 +165,11 @@ func (s *ClaimStatus) Run(ctx context.Context) {
 			s.checks.remember()
 		} else if err := s.write(ctx, uid); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).V(2).Info("Status of a claim not written, trying again", "uid", uid, "reason", err.Error())
-			s.retry(uid)
+			s.turns.retry(uid)
 		} else {
-			s.retries.Forget(uid)
+			s.turns.retries.Forget(uid)
 		}
-		s.queue.Done(uid)
+		s.turns.queue.Done(uid)
 	}
 }
 
@@ -196,8 +185,8 @@ func (s *ClaimStatus) compareAll(ctx context.Context) {
 			differ = append(differ, p.UID)
 		}
 	}
-	s.scheduleAll(differ, true)
-	s.scheduleAll(unknown, false)
+	s.turns.scheduleAll(differ, true)
+	s.turns.scheduleAll(unknown, false)
 }
 
 // wanted returns the entries that the status of a claim should have.
@@ -214,10 +203,10 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 		s.Ended(uid)
 		return nil // a record that cannot be read is reported elsewhere
 	}
-	starts := s.takeStart(uid)
+	starts := s.turns.takeStart(uid)
 	stored, known := s.recall(uid)
 	if !known {
-		if !starts && !s.admit(uid, false) {
+		if !starts && !s.turns.admit(uid, false) {
 			return nil
 		}
 		if stored, known, err = s.get(ctx, p); err != nil || !known {
@@ -225,7 +214,7 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 		}
 	}
 	want, err := s.wanted(p, stored)
-	if err != nil || sameEntries(want, stored) || !starts && !s.admit(uid, true) {
+	if err != nil || sameEntries(want, stored) || !starts && !s.turns.admit(uid, true) {
 		return err
 	}
 	claim, err := s.apply(ctx, p, want)

@@ -22,31 +22,31 @@ func TestTurnsOfEndedClaims(t *testing.T) {
 	s := NewClaimStatus(Config{Budget: budget.New(limits, c, func() float64 { return 0 }), Clock: c})
 	for i := range limits.AtOnce + 100 {
 		uid := types.UID(fmt.Sprint("short-", i))
-		must.Eq(t, (i < limits.AtOnce), s.admit(uid, true), must.Sprintf("claim %d may have a request at once", i))
+		must.Eq(t, (i < limits.AtOnce), s.turns.admit(uid, true), must.Sprintf("claim %d may have a request at once", i))
 		s.Ended(uid)
 	}
-	s.admit("last", true)
-	test.LessEq(t, limits.Spacing, s.turns["last"].Sub(c.Now()), test.Sprint("the only claim waits"))
+	s.turns.admit("last", true)
+	test.LessEq(t, limits.Spacing, s.turns.at["last"].Sub(c.Now()), test.Sprint("the only claim waits"))
 }
 
 // TestTurnOfAStart: the status of a claim whose pod starts is written at once, and the next claim has its turn.
 func TestTurnOfAStart(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Now())
 	limits := budget.Default()
-	s := NewClaimStatus(Config{Budget: budget.New(limits, c, func() float64 { return 0 }), Clock: c})
+	s := newTurns(Config{Budget: budget.New(limits, c, func() float64 { return 0 }), Clock: c})
 	defer s.queue.ShutDown()
 	s.scheduleAll([]types.UID{"first", "starts"}, false)
 	s.queueStart("starts", 0)
 	must.True(t, s.takeStart("starts"), must.Sprint("no pod of the claim starts"))
 	s.scheduleAll([]types.UID{"next"}, false)
-	test.Eq(t, limits.Spacing, s.turns["next"].Sub(c.Now()), test.Sprint("the next claim waits"))
+	test.Eq(t, limits.Spacing, s.at["next"].Sub(c.Now()), test.Sprint("the next claim waits"))
 }
 
 // TestTurnThatMoves: the status of a claim is tried again after an error, though a turn that it had before comes while
 // it waits. The queue keeps the earlier of two times.
 func TestTurnThatMoves(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Now())
-	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), c, func() float64 { return 0.5 }), Clock: c})
+	s := newTurns(Config{Budget: budget.New(budget.Default(), c, func() float64 { return 0.5 }), Clock: c})
 	defer s.queue.ShutDown()
 	s.scheduleAll([]types.UID{"claim"}, false)
 	s.queueStart("claim", 0)
@@ -57,7 +57,7 @@ func TestTurnThatMoves(t *testing.T) {
 	drivertest.Eventually(t, func() error {
 		if s.queue.Len() == 0 {
 			c.Step(100 * time.Millisecond)
-			return fmt.Errorf("nothing is in the queue %v after the turn of the claim", c.Now().Sub(s.turns[uid]))
+			return fmt.Errorf("nothing is in the queue %v after the turn of the claim", c.Now().Sub(s.at[uid]))
 		}
 		uid, _ := s.queue.Get()
 		defer s.queue.Done(uid)

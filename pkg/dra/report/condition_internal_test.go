@@ -23,7 +23,7 @@ import (
 func TestUsable(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), clock, func() float64 { return 0 }), Clock: clock})
-	defer s.queue.ShutDown()
+	defer s.turns.queue.ShutDown()
 	starts := func(id, container string, checks ...finding.Finding) {
 		s.Checked("claim", record.Report{ID: id, PodUID: "pod", Container: container, Checks: checks})
 	}

@@ -71,7 +71,7 @@ func New(cfg Config) Reporter {
 func (r Reporter) ContainerReported(hooked record.Report, p *plan.Plan) {
 	r.Checked(p.UID, hooked)
 	r.ContainerStarted(p.UID)
-	for _, e := range r.eventsOf(hooked, p) {
+	for _, e := range r.notices.eventsOf(r.Recorder.cfg, hooked, p) {
 		e.Pod, e.Start = types.UID(hooked.PodUID), true
 		r.Record(r.unusables.merged(e, r.Recorder.cfg.Now()))
 	}
@@ -85,19 +85,20 @@ func containerOf(hooked record.Report) string {
 	return "container " + hooked.ID
 }
 
-// eventsOf returns the events of a claim that the report of one of its containers causes.
-func (r Reporter) eventsOf(hooked record.Report, p *plan.Plan) (out []event.Event) {
+// eventsOf returns the events of a claim that the report of one of its containers causes. A pod without the interfaces
+// of its devices is noticed once.
+func (n *notices) eventsOf(cfg Config, hooked record.Report, p *plan.Plan) (out []event.Event) {
 	container := containerOf(hooked)
-	if !r.Recorder.cfg.LimitsIgnored {
+	if !cfg.LimitsIgnored {
 		out = limitEvents(hooked, p, container)
 	}
 	out = append(out, unusableEvents(hooked, p, container)...)
 	if hooked.HostNetwork == nil || *hooked.HostNetwork {
 		return out
 	}
-	host := r.Recorder.cfg.Node.Host()
+	host := cfg.Node.Host()
 	names := (Addresses{Sys: host.Sys}).WithoutNetdev(p, host.Snapshot)
-	if len(names) > 0 && r.notices.first(notice{p.UID, types.UID(hooked.PodUID)}) {
+	if len(names) > 0 && n.first(notice{p.UID, types.UID(hooked.PodUID)}) {
 		out = append(out, event.OfClaim(p, event.NetdevMissing, fmt.Sprintf(
 			"%s has devices of claim %s, but none of their network interfaces: %s stayed on the host. "+
 				"rdma_cm and libraries that use addresses need an interface with an address in the pod: "+

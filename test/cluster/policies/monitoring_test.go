@@ -14,7 +14,7 @@ import (
 // operator, and those that change its objects.
 var operated = [][]string{
 	{"metrics.monitorLabels.release=kube-prometheus-stack"},
-	{"metrics.tlsSecret=rdma-tls", "metrics.scrapeInterval=1m"},
+	{"metrics.tlsSecret=rdma-tls"},
 }
 
 // TestPrometheusOperator: an API server with the definitions of the Prometheus operator

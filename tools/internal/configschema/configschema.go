@@ -47,7 +47,7 @@ func DriverConfig() (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	for name, change := range map[string]func(*jsonschema.Schema){
-		"memlock": memlock, "env": variables, "taints": taints, "rules": attributes, "ipam": plugins,
+		"memlock": memlock, "env": variables, "taints": taints, "rules": rules, "ipam": plugins,
 	} {
 		property, ok := s.Properties.Get(name)
 		if !ok {
@@ -55,6 +55,8 @@ func DriverConfig() (*jsonschema.Schema, error) {
 		}
 		change(property)
 	}
+	s.If = object("rules", &jsonschema.Schema{Contains: object("publish", &jsonschema.Schema{Const: "both"})})
+	s.Then = object("partitioning", &jsonschema.Schema{Const: true})
 	return s, nil
 }
 
@@ -136,9 +138,27 @@ func LockedPattern(words string) string {
 
 func variables(s *jsonschema.Schema) { s.PropertyNames = &jsonschema.Schema{Pattern: "^[^=]+$"} }
 
+// object is an object that has a field of a schema.
+func object(field string, of *jsonschema.Schema) *jsonschema.Schema {
+	properties := jsonschema.NewProperties()
+	properties.Set(field, of)
+	return &jsonschema.Schema{Properties: properties, Required: []string{field}}
+}
+
+// rules have shares and totals only where claims share. The word is of draft 7, which helm reads.
+func rules(s *jsonschema.Schema) {
+	shared := object("publish", &jsonschema.Schema{Enum: []any{"shared", "both"}})
+	needs := map[string]*jsonschema.Schema{}
+	for _, field := range []string{"shares", "defaultShares", "bandwidth", "handles", "objects"} {
+		needs[field] = shared
+	}
+	s.Items.Extras = map[string]any{"dependencies": needs}
+	attributes(s.Items)
+}
+
 // attributes have one value each.
-func attributes(rules *jsonschema.Schema) {
-	list, _ := rules.Items.Properties.Get("attributes")
+func attributes(rule *jsonschema.Schema) {
+	list, _ := rule.Properties.Get("attributes")
 	list.AdditionalProperties.MinProperties, list.AdditionalProperties.MaxProperties = new(uint64(1)), new(uint64(1))
 }
 

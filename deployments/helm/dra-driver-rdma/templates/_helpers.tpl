@@ -40,11 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "rdma.image" -}}
-{{- with .Values.image.digest -}}
-{{ $.Values.image.repository }}@{{ . }}
-{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
-{{- end }}
 {{- end }}
 
 {{/* The command of a probe: calls over the sockets that the kubelet uses. */}}
@@ -99,6 +95,11 @@ spec:
 {{/* The port of the metrics. */}}
 {{- define "rdma.metricsPort" -}}
 {{- regexFind "[0-9]+$" .Values.metrics.bindAddress -}}
+{{- end }}
+
+{{/* Whether only the node itself reaches the metrics. */}}
+{{- define "rdma.metricsLoopback" -}}
+{{- if regexMatch "^(127[.]|localhost:|\\[::1\\])" .Values.metrics.bindAddress }}true{{ end -}}
 {{- end }}
 
 {{/* The service account for the ServiceMonitor, and the Secret with its token. */}}

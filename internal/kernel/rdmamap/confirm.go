@@ -1,4 +1,4 @@
-package node
+package rdmamap
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// secondOpinion asks rdmamap which HCA is on a PCI function. rdmamap shares no code with this driver, so a bug in the
-// driver's reading of sysfs gives no claim a wrong card. A question costs as much as everything else that Prepare
+// Confirmer asks a Map which HCA is on a PCI function. The library shares no code with this project, so a bug in the
+// project's reading of sysfs gives no claim a wrong card. A question costs as much as everything else that Prepare
 // reads, and a bug would repeat its answer. So each set of names of an HCA is confirmed only once. rdma.Verify checks
-// at each call that the names are still valid.
-type secondOpinion struct {
-	ask func(function string) (ibdevs []string, err error)
+// at each call that the names are still valid. It is safe for concurrent use.
+type Confirmer struct {
+	Ask func(function string) (ibdevs []string, err error) // [Map.DevicesForPCI]
 
 	confirmed sync.Map // the names by HCA
 }
@@ -33,22 +33,22 @@ func namesOf(h *rdma.HCA) names {
 	return n
 }
 
-// confirm returns an error if rdmamap does not find an HCA on its function.
-func (s *secondOpinion) confirm(h *rdma.HCA) error {
+// Confirm returns an error if rdmamap does not find an HCA on its function.
+func (c *Confirmer) Confirm(h *rdma.HCA) error {
 	if h.Identity.PCI == "" || h.Identity.SF != nil {
-		return nil // rdmamap has no answer
+		return nil // the library has no answer
 	}
 	now := namesOf(h)
-	if known, _ := s.confirmed.Load(h.Name); known == now {
+	if known, _ := c.confirmed.Load(h.Name); known == now {
 		return nil
 	}
-	ibdevs, err := s.ask(h.Identity.PCI)
+	ibdevs, err := c.Ask(h.Identity.PCI)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(ibdevs, h.IBDev) {
 		return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrChanged, h.Identity.PCI, ibdevs, h.IBDev)
 	}
-	s.confirmed.Store(h.Name, now)
+	c.confirmed.Store(h.Name, now)
 	return nil
 }

@@ -1,4 +1,4 @@
-package node
+package rdmamap
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 	"github.com/shoenig/test"
 )
 
-// TestSecondOpinion: rdmamap is asked once about what an HCA is called, and again when it is
+// TestConfirm: rdmamap is asked once about what an HCA is called, and again when it is
 // called otherwise; a refusal is not kept, and holds for as long as rdmamap says so.
-func TestSecondOpinion(t *testing.T) {
+func TestConfirm(t *testing.T) {
 	on, asked := []string{"mlx5_0"}, 0
-	s := &secondOpinion{ask: func(function string) ([]string, error) {
+	s := &Confirmer{Ask: func(function string) ([]string, error) {
 		if asked++; function != "0000:3b:00.0" {
 			return nil, errors.New("no such function")
 		}
@@ -22,7 +22,7 @@ func TestSecondOpinion(t *testing.T) {
 	check := func(when string, wantMoved bool, wantAsked int) {
 		t.Helper()
 		asked = 0
-		err := s.confirm(&hca)
+		err := s.Confirm(&hca)
 		test.True(t, errors.Is(err, rdma.ErrChanged) == wantMoved && asked == wantAsked,
 			test.Sprintf("%s: asked %d times, error %v; want %d, moved %v", when, asked, err, wantAsked, wantMoved))
 	}
