@@ -79,7 +79,7 @@ the right to create pods/exec in their namespace, which is as good as root on no
 func (t *policyTest) run(ctx context.Context, names []string) error {
 	file, err := yamlread.Config.ReadArgument(t.file, t.In)
 	if err != nil {
-		return fmt.Errorf("read the configuration: %w", err)
+		return cli.Usagef("read the configuration: %w", err)
 	}
 	c, chosen, err := t.nodes.read(ctx, t.plugin, names, collect.Pods, collect.Classes, collect.Claims)
 	if err != nil {

@@ -172,7 +172,7 @@ func TestPolicyTestErrors(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for args, want := range map[string]result{
 		"policy test":              {exitcode.Usage, "", `error: required flag(s) "filename" not set`},
-		"policy test -f none.yaml": {exitcode.Failed, "", "error: read the configuration: "},
+		"policy test -f none.yaml": {exitcode.Usage, "", "error: read the configuration: "},
 		"policy test -f " + file + " node2": {exitcode.Failed, "", "error: find the driver of node node2: it has no pod " +
 			"there; kubectl rdma nodes node2 says more"},
 		"policy test -f " + file + " none": {exitcode.Failed, "", `Error from server (NotFound): nodes "none" not found`},

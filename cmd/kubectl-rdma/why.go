@@ -165,10 +165,10 @@ func (w *whyAsker) manifest() (*manifest.Manifest, error) {
 	r := manifest.Reader{Namespace: namespace, Only: only}
 	for _, file := range w.files {
 		data, err := manifest.Limits.ReadArgument(file, w.In)
-		if err == nil {
-			err = r.Read(data)
-		}
 		if err != nil {
+			return nil, cli.Usagef("read the pods of %s: %w", text.Foreign(file), err)
+		}
+		if err := r.Read(data); err != nil {
 			return nil, fmt.Errorf("read the pods of %s: %w", text.Foreign(file), yamlread.Shorten(err))
 		}
 	}
