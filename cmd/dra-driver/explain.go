@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +37,7 @@ var explainCodes = exitcode.List{
 func newExplain(env func(string) string) *cobra.Command {
 	var config, hostRoot, output, nriSocket string
 	var self nodeFlags
+	var driver dra.Config
 	var moveDevices bool
 	var interfaces interfaceFlags
 	cmd := &cobra.Command{
@@ -44,9 +49,11 @@ the rule says. It needs no cluster and changes nothing: use it to test a file be
 you install it. Only for the node's blocks of addresses it asks the API server, if it
 knows the node's name.
 
-It assumes a node without claims, and an API server with all features. While a claim
-uses an HCA, the HCA keeps the form in which it was published (exclusive or shared).
-The driver's log reports this, and features that the API server lacks.
+It assumes a node without claims. While a claim uses an HCA, the HCA keeps the form in
+which it was published (exclusive or shared). In the pod of a running driver, it asks the
+driver which features the API server lacks. It assumes all others, and names those that
+the file needs and nobody has seen. It also names rules and fields of selectors that
+match no HCA.
 
 ` + explainCodes.Help(),
 		Example: `  dra-driver explain --config new.yaml
@@ -69,9 +76,13 @@ The driver's log reports this, and features that the API server lacks.
 			if err != nil {
 				return err
 			}
-			status, err := explainHost(hostRoot, host, c, moveDevices, interfaces)
+			known, unknown := featuresOf(cmd.Context(), &driver)
+			status, err := explainHost(hostRoot, host, c, known, moveDevices, interfaces)
 			if err != nil {
 				return err
+			}
+			if unknown != nil {
+				status.Notes = append(status.Notes, unknown.Error())
 			}
 			if len(c.Pools()) > 0 && self.name != "" {
 				own, err := self.read(cmd.Context())
@@ -93,6 +104,9 @@ The driver's log reports this, and features that the API server lacks.
 	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network "+
 		"namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
 	self.register(f, env)
+	f.StringVar(&driver.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root `DIRECTORY` of the kubelet")
+	f.StringVar((*string)(&driver.PodUID), "pod-uid", env("POD_UID"), "`UID` of the driver's pod to ask "+
+		"(default $POD_UID)")
 	interfaces.registerHost(f, env, "show which network interface claims can have of each HCA, as a driver with this "+
 		"flag; needs the host's network and CAP_SYS_ADMIN")
 	f.StringVar(&nriSocket, "nri-socket", "", "`SOCKET`: say what containers are told by a driver with this flag "+
@@ -114,6 +128,26 @@ func notTold(nriSocket string) string {
 	return ""
 }
 
+// featuresOf returns what the driver of this pod knows of its API server, nothing outside of a pod.
+func featuresOf(ctx context.Context, cfg *dra.Config) (policy.Features, error) {
+	if cfg.PodUID == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	page := url.URL{Path: nodestatus.Path, RawQuery: "o=json"}
+	body, err := askDriver(ctx, statusSocket(cfg), "the features of the API server", http.MethodGet, page, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var status nodestatus.Status
+	if err := json.NewDecoder(body).Decode(&status); err != nil {
+		return nil, fmt.Errorf("read the features of the API server in the driver's status: %w", err)
+	}
+	return status.Features, nil
+}
+
 // discover reads the HCAs of a host.
 func discover(hostRoot string) (*node.Host, error) {
 	sys := sysfs.DirFS(filepath.Join(hostRoot, "sys"))
@@ -126,9 +160,10 @@ func discover(hostRoot string) (*node.Host, error) {
 	return &node.Host{Snapshot: snap, Sys: sys}, nil
 }
 
-// explainHost describes what a driver without claims makes of a host by a configuration. It asks no cluster.
+// explainHost describes what a driver without claims makes of a host by a configuration. It asks no cluster: known is
+// what the driver knows of the API server.
 func explainHost(
-	hostRoot string, host *node.Host, c *policy.Config, moveDevices bool, interfaces interfaceFlags,
+	hostRoot string, host *node.Host, c *policy.Config, known policy.Features, moveDevices bool, interfaces interfaceFlags,
 ) (*nodestatus.Status, error) {
 	var cfg dra.Config
 	if err := interfaces.configure(&cfg); err != nil {
@@ -138,7 +173,7 @@ func explainHost(
 	if err != nil {
 		return nil, err
 	}
-	in := report.Planned(host, c, node.FixedHCAs(mover, host.Snapshot), time.Now())
+	in := report.Planned(host, c, known, node.FixedHCAs(mover, host.Snapshot), time.Now())
 	if err := rdmacgroup.Enforced(hostRoot); err != nil {
 		in.Lacks = append(in.Lacks, err)
 	}

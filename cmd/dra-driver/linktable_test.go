@@ -29,19 +29,21 @@ func TestLinksOfHost(t *testing.T) {
 		want           []string
 		fails          []string
 		none           string
-		hostile        string // beside a leaf, devices without a name, and with an entry that cannot be read
+		hostile        string // beside a leaf: no name, an entry that cannot be read, a name that YAML has not, three names
 	}{
 		"lldpcli": {
 			args: "-f json0 show neighbors", recorded: "lldpcli-json0.json",
 			want: []string{
-				"eth0 leaf-7.example.com Ethernet1/7", "eth2 0c:42:a1:00:00:08 swp2", "eth3 leaf-9 swp1",
-				"eth3 leaf-10 swp1",
+				"eth0 leaf-7.example.com Ethernet1/7", "eth2 0c:42:a1:00:00:08 swp2", "eth3 leaf-10 swp1",
+				"eth3 leaf-9 swp1",
 			},
 			fails: []string{"exit 1", "echo no JSON"}, none: `echo '{"lldp": [{}]}'`,
 			hostile: `{"lldp":[{"interface":[
 				{"name":"ens1","via":"LLDP","chassis":[{"id":[{"value":"0c:42:a1:00:00:01"}],"name":[{"value":"leaf-7"}],"capability":[{"type":"Bridge","enabled":true}]}],"port":[{"id":[{"value":"swp1"}]}]},
 				{"name":"eth0","via":"LLDP","chassis":[{"id":[{"value":"de:ad:be:ef:00:01"}],"name":[{"value":""}]}],"port":[{"id":[{"value":"x"}]}]},
-				{"name":"eth1","via":"LLDP","chassis":[{"id":7,"name":"x"}],"port":"x"}]}]}`,
+				{"name":"eth1","via":"LLDP","chassis":[{"id":7,"name":"x"}],"port":"x"}, 7,
+				{"name":"eth0","via":"LLDP","chassis":[{"name":[{"value":"\u0085\u001b\u2028\ufffe"}]}],"port":[]},
+				{"name":"eth0","via":"LLDP","chassis":[{"name":[{"value":"~"}]}],"port":[]}]}]}`,
 		},
 		"nmcli": {
 			args: "--terse --mode multiline --fields all device lldp list", recorded: "nmcli-lldp.txt",
@@ -49,7 +51,8 @@ func TestLinksOfHost(t *testing.T) {
 			fails: []string{"exit 1", "echo NEIGHBOR[0].DEVICE:eth0"}, none: "exit 0",
 			hostile: strings.Join([]string{
 				"NEIGHBOR[0].DEVICE:ens1", "NEIGHBOR[0].CHASSIS-ID:0C:42:A1:00:00:01", "NEIGHBOR[0].PORT-ID:swp1", "NEIGHBOR[0].SYSTEM-NAME:leaf-7",
-				"NEIGHBOR[1].DEVICE:eth0", "NEIGHBOR[1].CHASSIS-ID:DE:AD:BE:EF:00:01", "NEIGHBOR[1].PORT-ID:x", "NEIGHBOR[1].SYSTEM-NAME:", "NEIGHBOR[2].DEVICE:eth1"}, "\n"),
+				"NEIGHBOR[1].DEVICE:eth0", "NEIGHBOR[1].CHASSIS-ID:DE:AD:BE:EF:00:01", "NEIGHBOR[1].PORT-ID:x", "NEIGHBOR[1].SYSTEM-NAME:", "NEIGHBOR[2].DEVICE:eth1",
+				"NEIGHBOR[3].DEVICE:eth0", "NEIGHBOR[3].SYSTEM-NAME:\u0085\u001b\u2028\ufffe", "NEIGHBOR[4].DEVICE:eth0", "NEIGHBOR[4].SYSTEM-NAME:~"}, "\n"),
 		},
 	} {
 		t.Run(program, func(t *testing.T) {
@@ -64,7 +67,7 @@ func TestLinksOfHost(t *testing.T) {
 			}
 			if c.hostile != "" {
 				test.NoError(t, h.run("cat <<'E'\n"+c.hostile+"\nE"))
-				h.want([]string{"ens1 leaf-7 swp1", "eth0 de:ad:be:ef:00:01 x"})
+				h.want([]string{"ens1 leaf-7 swp1", "eth0 \x01\x01\x01\x01 ", "eth0 de:ad:be:ef:00:01 x"})
 			}
 			must.NoError(t, h.run(c.none))
 			h.want(nil)

@@ -101,7 +101,8 @@ func TestExplain(t *testing.T) {
 	code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", "testdata/shared.yaml")
 	if code != exitcode.OK || stderr != "" || !strings.Contains(stdout, "shared-pci-0000-3b-00-0") ||
 		strings.Count(stdout, "no rdma cgroup controller") != 1 ||
-		!strings.Contains(stdout, "the driver has no --nri-socket, so") {
+		!strings.Contains(stdout, "the driver has no --nri-socket, so") ||
+		!strings.Contains(stdout, "not seen whether the API server has feature gate DRAConsumableCapacity") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 	socket := filepath.Join(host.Root, "nri.sock")

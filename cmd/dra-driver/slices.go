@@ -38,6 +38,7 @@ const slicesPath = "/slices"
 type tried struct {
 	resourceapi.ResourceSliceList
 	Unapplied []string `json:"unapplied,omitempty"`
+	Notes     []string `json:"notes,omitempty"`
 }
 
 func newSlices(env func(string) string) *cobra.Command {
@@ -50,7 +51,9 @@ func newSlices(env func(string) string) *cobra.Command {
 		Long: `slices asks the running driver of this pod what it would publish with another
 configuration file, and prints it as a list of ResourceSlices. It changes nothing. The
 driver takes its claims, the health of its HCAs, its flags and the features of the API
-server into account. kubectl rdma policy test runs it on nodes, and compares.
+server into account. Under notes, it says which features the API server lacks or may
+lack, and which rules and fields of selectors match no HCA. kubectl rdma policy test runs
+it on nodes, and compares.
 
 ` + slicesCodes.Help(),
 		Example: `  kubectl -n dra-driver-rdma exec -i daemonset/dra-driver-rdma -- \
@@ -67,10 +70,12 @@ server into account. kubectl rdma policy test runs it on nodes, and compares.
 				return err
 			}
 			write := map[string]func(io.Writer, any) error{"json": text.JSON, "yaml": text.YAML}[output]
-			if err := write(cmd.OutOrStdout(), answer.ResourceSliceList); err != nil {
+			reasons := answer.Unapplied
+			answer.Unapplied = nil
+			if err := write(cmd.OutOrStdout(), answer); err != nil {
 				return err
 			}
-			return unapplied("node", answer.Unapplied)
+			return unapplied("node", reasons)
 		},
 	}
 	f := cmd.Flags()
@@ -113,9 +118,7 @@ func tryFile(ctx context.Context, socket, config string, stdin io.Reader) (answe
 }
 
 // slicesHandler answers what try says of a file. It tries one file at a time, because a file takes memory.
-func slicesHandler(
-	try func(context.Context, *policy.Config) ([]resourceapi.ResourceSlice, []string),
-) http.HandlerFunc {
+func slicesHandler(try func(context.Context, *policy.Config) dra.Trial) http.HandlerFunc {
 	var one sync.Mutex
 	return func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(yamlread.Config.Size)))
@@ -130,8 +133,9 @@ func slicesHandler(
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		var answer tried
-		answer.Items, answer.Unapplied = try(r.Context(), c)
+		trial := try(r.Context(), c)
+		answer := tried{Unapplied: trial.Unapplied, Notes: trial.Notes}
+		answer.Items = trial.Slices
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer) // the client sees what is missing
 	}

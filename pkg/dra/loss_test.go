@@ -41,9 +41,6 @@ func TestNodeLost(t *testing.T) {
 	state(9, "")
 	n.RemoveNode()
 	state(0, "the Node object does not exist")
-	m := d.Measure(drivertest.Context(t))
-	test.Eq(t, 0, m.Published["exclusive"],
-		test.Sprintf("the metrics say that these are published: %v", m.Published))
 	n.RecreateNode("another")
 	state(9, "")
 	drivertest.Eventually(t, func() error {

@@ -174,8 +174,8 @@ func TestStartRefused(t *testing.T) {
 	prepare(t, n, held)
 	refused(t, n, fresh, "no valid configuration since its start", "want none, exclusive, shared or both")
 	d.says("nothing is offered to new claims until it is corrected")
-	test.True(t, d.Measure(drivertest.Context(t)).Refused,
-		test.Sprint("the metric does not say that the file is refused"))
+	test.True(t, d.Status(drivertest.Context(t)).ConfigRefused,
+		test.Sprint("the status does not say that the file is refused"))
 	drivertest.Eventually(t, func() error {
 		return nodeEvent(n, "RDMAConfigurationRefused", "offers nothing to new claims", "want none, exclusive, shared or both")
 	})
@@ -186,7 +186,7 @@ func TestStartRefused(t *testing.T) {
 	waitFor(t, n, hca0)
 	prepare(t, n, fresh)
 	drivertest.Eventually(t, func() error { return nodeEvent(n, "RDMAConfigurationUsed") })
-	test.False(t, d.Measure(drivertest.Context(t)).Refused, test.Sprint("the metric says that the file is refused"))
+	test.False(t, d.Status(drivertest.Context(t)).ConfigRefused, test.Sprint("the status says that the file is refused"))
 }
 
 // nodeEvent returns nil if the node has an event with a reason and all the words.

@@ -81,14 +81,13 @@ func TestRails(t *testing.T) {
 			Addresses: address("10.81.3.1", "rdma1", "pci-0000-3b-00-1"),
 		},
 	}
-	test.Eq(t, want, d.Measure(t.Context()).Blocks, test.Sprint("metrics"))
 	got := d.Status(t.Context()).IPAM
 	test.Eq(t, []string{"mlx5_1"}, got[1].HCAs, test.Sprint("HCAs of rail1"))
 	test.SliceContains(t, got[0].HCAs, "mlx5_0", test.Sprint("HCAs of rail0"))
 	got[0].HCAs, got[1].HCAs = nil, nil
 	test.Eq(t, want, got, test.Sprint("status"))
 	d.Sandboxes().Stopped(t.Context(), pod)
-	for _, b := range d.Measure(t.Context()).Blocks {
+	for _, b := range d.Status(t.Context()).IPAM {
 		test.Eq(t, 0, len(b.Addresses), test.Sprintf("after the pod: %+v", b))
 	}
 }
@@ -146,9 +145,8 @@ func TestNoBlock(t *testing.T) {
 	test.True(t, strings.Contains(problems, "\nclaims get no address of ipam rail0: "+says) && len(page.IPAM) == 2 &&
 		strings.HasPrefix(page.IPAM[0].Problem, says),
 		test.Sprintf("problems %q, blocks %+v", page.Problems, page.IPAM))
-	got := d.Measure(t.Context()).Blocks
-	test.True(t, len(got) == 2 && got[0].IPAM == "rail0" && got[0].Size == 0 && len(got[0].Addresses) == 0,
-		test.Sprintf("metrics %+v", got))
+	got := page.IPAM[0]
+	test.True(t, got.IPAM == "rail0" && got.Size == 0 && len(got.Addresses) == 0, test.Sprintf("block %+v", got))
 	drivertest.Eventually(t, func() error {
 		for _, e := range n.Events() {
 			if e.Reason == "RDMANoAddressBlock" && e.InvolvedObject.Kind == "Node" && strings.Contains(e.Message, says) {

@@ -251,8 +251,7 @@ func (w *follower) reboot() {
 // TestNRIState: whoever asks how the driver does hears of NRI, and of moves.
 func TestNRIState(t *testing.T) {
 	w := following(t)
-	s := w.driver.Measure(t.Context())
-	test.True(t, s.NRIConnected != nil && *s.NRIConnected, test.Sprintf("metrics say connected %v", s.NRIConnected))
+	test.Eq(t, "connected", w.driver.Status(t.Context()).NRI)
 	pod, _ := w.claim()
 	w.kernel.fails = fmt.Errorf("the kernel is busy")
 	test.Error(t, w.runtime.Run(t.Context(), pod), test.Sprint("the move failed, and the pod runs"))
@@ -266,9 +265,6 @@ func TestNRIState(t *testing.T) {
 		}
 		return nil
 	})
-	if s := w.driver.Measure(t.Context()); s.NRIConnected == nil || *s.NRIConnected {
-		t.Errorf("metrics say connected %v", s.NRIConnected)
-	}
 	got := strings.Join(reasons(w.driver.Status(t.Context())), "\n")
 	for _, want := range []string{"NRIDisconnected", "MovedOut team-a/pod-1", "MovedIn team-a/pod-1", "RDMAMoveFailed team-a/claim-1", "NRIConnected"} {
 		test.StrContains(t, got, want, test.Sprint("the page's events lack"))

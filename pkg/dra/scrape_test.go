@@ -1,7 +1,6 @@
 package dra_test
 
 import (
-	"slices"
 	"sync"
 	"testing"
 
@@ -25,6 +24,8 @@ func TestScrapeAtWork(t *testing.T) {
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
 	n.AddPod("trainer-0", c)
+	r := prometheus.NewRegistry()
+	r.MustRegister(metrics.NewCollector(d.Measure))
 	done := make(chan struct{})
 	var scrapes sync.WaitGroup
 	for range 2 {
@@ -34,28 +35,55 @@ func TestScrapeAtWork(t *testing.T) {
 				case <-done:
 					return
 				default:
-					d.Measure(t.Context())
+					scrape(t, r)
 				}
 			}
 		})
 	}
 	for range 5 {
 		prepare(t, n, c)
-		if got := d.Measure(t.Context()); got.PreparedClaims != 1 || got.Allocated["exclusive"] != 1 || len(got.Allocations) != 1 ||
-			got.Allocations[0].Owner != (metrics.Owner{Namespace: "team-a", Claim: "claim-1", Pod: "trainer-0"}) {
-			t.Errorf("of a prepared claim: %d claims, %v allocated, allocations %v", got.PreparedClaims, got.Allocated, got.Allocations)
-		}
+		got := scrape(t, r)
+		test.Eq(t, []string{"team-a claim-1 trainer-0"}, got.allocations, test.Sprint("allocations"))
+		test.Eq(t, [2]float64{1, 1}, [2]float64{got.claims, got.allocated}, test.Sprint("of a prepared claim"))
 		n.Restart() // publishes again
 		unprepare(t, n, c)
 	}
 	close(done)
 	scrapes.Wait()
-	got := d.Measure(t.Context())
-	test.True(t, got.PreparedClaims == 0 && got.Allocated["exclusive"] == 0 && len(got.Allocations) == 0 &&
-		got.Registered && got.PodsKnown, test.Sprintf("after the claim: %+v", got))
-	if len(got.Devices) != 9 || got.Published["exclusive"] != 9 || slices.ContainsFunc(got.Devices, func(m metrics.Device) bool { return m.Healthy == nil || !*m.Healthy }) {
-		t.Errorf("%d devices, published %v", len(got.Devices), got.Published)
+	got := scrape(t, r)
+	test.SliceEmpty(t, got.allocations, test.Sprint("after the claim"))
+	test.Eq(t, [4]float64{0, 0, 1, 1}, [4]float64{got.claims, got.allocated, got.registered, got.podsKnown})
+	test.Eq(t, [3]float64{9, 9, 9}, [3]float64{got.devices, got.healthy, got.published}, test.Sprint("HCAs"))
+}
+
+// scraped is what a scrape says.
+type scraped struct {
+	claims, allocated, registered, podsKnown, devices, healthy, published float64
+	allocations                                                           []string // namespace, claim, pod
+}
+
+func scrape(t *testing.T, r *prometheus.Registry) (s scraped) {
+	t.Helper()
+	families, err := r.Gather()
+	must.NoError(t, err)
+	sums := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			sums[f.GetName()] += m.GetGauge().GetValue()
+			if f.GetName() == metrics.DeviceAllocation.Name {
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
+				}
+				s.allocations = append(s.allocations, labels["namespace"]+" "+labels["claim"]+" "+labels["pod"])
+			}
+		}
 	}
+	s.claims, s.allocated = sums[metrics.PreparedClaims.Name], sums[metrics.AllocatedDevices.Name]
+	s.registered, s.podsKnown = sums[metrics.Registered.Name], sums[metrics.PodsKnown.Name]
+	s.devices, s.healthy, s.published = sums[metrics.DeviceInfo.Name], sums[metrics.DeviceHealthy.Name],
+		sums[metrics.PublishedDevices.Name]
+	return s
 }
 
 // BenchmarkScrape measures a scrape of hosts with 9 and with 32 HCAs, and counts its

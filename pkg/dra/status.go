@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -28,19 +29,26 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Measure returns the state of the node for a scrape. It reads the counters of the host, and asks the kubelet for its
+// Measure writes the status of the node as metrics. It reads the counters of the host, and asks the kubelet for its
 // pods.
-func (d *Driver) Measure(ctx context.Context) metrics.State {
-	return report.Metrics(ctx, d.inputs(ctx))
+func (d *Driver) Measure(ctx context.Context, to metrics.Samples) {
+	report.Measure(ctx, d.inputs(ctx), to)
 }
 
 // Status describes the node. It reads the positions of the host's PCI devices, and asks the kubelet
 // for its pods.
 func (d *Driver) Status(ctx context.Context) *nodestatus.Status { return report.Status(d.inputs(ctx)) }
 
-// Try returns the ResourceSlices that the driver would publish now with another configuration file, and what of its
-// rails and ipam does not apply on the node. It changes nothing.
-func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.ResourceSlice, unapplied []string) {
+// Trial is what the driver says of another configuration file.
+type Trial struct {
+	// Slices are what it would publish now.
+	Slices []resourceapi.ResourceSlice
+	// Unapplied is what of rails and ipam does not apply on the node. Notes are as in [nodestatus.Status].
+	Unapplied, Notes []string
+}
+
+// Try tries another configuration file. It changes nothing.
+func (d *Driver) Try(ctx context.Context, c *policy.Config) (out Trial) {
 	decided := offer.Try(ctx, d.offer, c)
 	for i, s := range decided.Slices() {
 		one := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", d.cfg.NodeName, i)}}
@@ -48,23 +56,26 @@ func (d *Driver) Try(ctx context.Context, c *policy.Config) (out []resourceapi.R
 			Driver: rdma.Domain, NodeName: &d.cfg.NodeName, Pool: resourceapi.ResourcePool{Name: d.cfg.NodeName},
 			SharedCounters: s.SharedCounters, Devices: s.Devices,
 		}
-		out = append(out, one)
+		out.Slices = append(out.Slices, one)
 	}
-	return out, decided.Unapplied
+	out.Unapplied = decided.Unapplied
+	out.Notes = slices.Concat(offer.Features(d.offer, decided).Notes(), c.Unmatched(decided.Result))
+	return out
 }
 
-// inputs collects the data of the status and of a scrape.
+// inputs collects what the status is made from.
 func (d *Driver) inputs(ctx context.Context) report.Inputs {
-	view := d.node.View(ctx)
+	view, decided := d.node.View(ctx), d.offer.Decision(ctx)
 	in := report.Inputs{
 		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.kubelet.started, Now: d.cfg.now(),
-		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(),
+		View: view, Decision: &decided.Result, Published: d.offer.Published(),
 		Taints:     d.offer.Taints(view.Health),
 		Effect:     func(c health.Condition) resourceapi.DeviceTaintEffect { return offer.Effect(d.offer, c) },
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
 		Refused: offer.Refused(d.offer) != nil,
 		IPAM:    blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
-		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
+		Features: offer.Features(d.offer, decided),
+		Cgroups:  sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Metrics and status have no pods", "reason", in.NoPods.Error())

@@ -2,11 +2,12 @@ package flock
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // LockByte takes the exclusive lock of one byte of a file (fcntl(2), open file description locks). The byte may be
@@ -18,11 +19,8 @@ func LockByte(ctx context.Context, f *os.File, at int64) error {
 
 // UnlockByte releases the lock of one byte.
 func UnlockByte(f *os.File, at int64) error {
-	for {
-		if err := setByte(f, at, unix.F_UNLCK); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
+	_, err := loop.Uninterrupted(func() (int, error) { return 0, setByte(f, at, unix.F_UNLCK) })
+	return err
 }
 
 func setByte(f *os.File, at int64, kind int16) error {

@@ -113,7 +113,7 @@ const (
 
 // Run keeps the plugin connected until ctx ends. It connects again after each loss of the connection.
 func (p *Plugin) Run(ctx context.Context) {
-	said, wait := "", minWait
+	said, backoff := "", loop.NewBackoff(minWait, maxWait)
 	for {
 		err := p.serve(ctx)
 		if ctx.Err() != nil {
@@ -122,16 +122,16 @@ func (p *Plugin) Run(ctx context.Context) {
 		p.why.Store(&err)
 		p.running.lose()
 		if p.connected.Swap(false) {
-			said, wait = "", minWait
+			said = ""
+			backoff.Reset()
 		}
 		if err.Error() != said {
 			said = err.Error()
 			p.Report(err)
 		}
-		if !loop.Sleep(ctx, wait) {
+		if !loop.Sleep(ctx, backoff.Next()) {
 			return
 		}
-		wait = min(2*wait, maxWait)
 	}
 }
 

@@ -2,9 +2,7 @@ package networkd_test
 
 import (
 	"context"
-	"errors"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -17,47 +15,32 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/networkd"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/lldptest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/mounttest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
 
-// TestDaemon: what switches send over real cables (veth pairs) is read from the distribution's own networkd. What is no
+// TestDaemon: what switches send over real cables (veth pairs) is read from the networkd of Debian 13. What is no
 // announcement, or too long for one, is not.
 func TestDaemon(t *testing.T) {
+	needs.Long(t, "packages of Debian 13; TestRead has a reply")
 	needs.Root(t, "it makes network interfaces, and runs systemd-networkd")
-	if _, err := os.Stat(lldptest.Daemon); err != nil {
-		needs.Missing(t, err)
-	}
+	_, command := lldptest.Networkd(t)
 	if mounttest.Isolated(t) {
-		listen(t, lldptest.Daemon)
+		listen(t, command...)
 	}
 }
 
-// TestDaemonOfVarlink: a newer networkd, which has no files of neighbors, says the same.
-func TestDaemonOfVarlink(t *testing.T) {
-	needs.Long(t, "packages of Debian 13; TestDaemon has the files of an older networkd, TestRead a reply by varlink")
-	needs.Root(t, "it makes network interfaces, and runs systemd-networkd")
-	dir := rdmaimage.Unpack(t, "trixie", "systemd", "libsystemd-shared", "libacl1", "libaudit1", "libblkid1", "libc6",
-		"libcap-ng0", "libcap2", "libcrypt1", "libmount1", "libpam0g", "libpcre2-8-0", "libseccomp2", "libselinux1",
-		"libssl3t64", "libzstd1", "zlib1g")
-	if !mounttest.Isolated(t) {
-		return
-	}
-	libraries, err := filepath.Glob(dir + "/usr/lib/*-linux-gnu")
-	loaders, err2 := filepath.Glob(dir + "/usr/lib*/*-linux-gnu/ld-linux-*")
-	if err := errors.Join(err, err2); err != nil || len(libraries) != 1 || len(loaders) != 1 {
-		t.Fatalf("%v, %v, %v", libraries, loaders, err)
-	}
-	listen(t, loaders[0], "--library-path", libraries[0]+":"+libraries[0]+"/systemd",
-		dir+"/usr/lib/systemd/systemd-networkd")
-	if files, err := os.ReadDir("/" + networkd.Dir + "/lldp"); err == nil && len(files) > 0 {
-		t.Errorf("this networkd has files of neighbors: %v", files)
-	}
-}
+const header = lldptest.Header
+
+// tlv is an element of an announcement.
+var tlv = lldptest.Element
+
+// leaf is the frame of a switch: its address, a port with a name, 120 s, its own name, an enabled bridge and router.
+var leaf = header + tlv(1, "\x04\x0c\x42\xa1\x00\x00\x07") + tlv(2, "\x05Ethernet1/7") + tlv(3, "\x00\x78") +
+	tlv(4, "to worker-1") + tlv(5, "leaf-7") + tlv(7, "\x00\x14\x00\x14") +
+	tlv(127, "\x00\x80\xc2\x01\x00\x01") + tlv(0, "")
 
 // listen reads what switches send over real cables from a networkd, in a mount namespace of the process's own.
 func listen(t *testing.T, command ...string) {
@@ -108,26 +91,25 @@ func run(t *testing.T, name string, args ...string) {
 // hear returns the neighbors of interfaces.
 func hear(t *testing.T, netdevs ...string) map[string][]networkd.Neighbor {
 	t.Helper()
-	names, indexes := map[int]string{}, []int{}
+	names := map[int]string{}
 	for _, name := range netdevs {
 		link, err := net.InterfaceByName(name)
 		must.NoError(t, err)
-		names[link.Index], indexes = name, append(indexes, link.Index)
+		names[link.Index] = name
 	}
-	dir := "/" + networkd.Dir
 	dial := func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, networkd.Socket))
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join("/", networkd.Dir, networkd.Socket))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	heard, err := networkd.Read(ctx, hostfs.DirFS(dir), dial, indexes)
+	heard, err := networkd.Read(ctx, dial)
 	if err != nil {
 		t.Log(err) // it is just starting
 		return nil
 	}
 	out := map[string][]networkd.Neighbor{}
-	for index, one := range heard {
-		out[names[index]] = one.Neighbors
+	for index, name := range names {
+		out[name] = heard[index]
 	}
 	return out
 }

@@ -9,10 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"slices"
-	"strconv"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
 // Dir is the directory of networkd below the root of a host, without a leading slash.
@@ -21,55 +17,34 @@ const Dir = "run/systemd/netif"
 // Socket is the name of networkd's varlink socket in Dir.
 const Socket = "io.systemd.Network"
 
-// Heard are the neighbors on an interface.
-type Heard struct {
-	Neighbors []Neighbor
-	// Err is why they are not known.
-	Err error
+// Neighbor is a device that announces itself on a link.
+type Neighbor struct {
+	// Chassis is the identity of the device: an address, or a text with its type. System is its name, "" if it sends
+	// none. Port is the name of its port.
+	Chassis, System, Port string
+	// Switch says that it is a bridge or a router, and that this is enabled. It is false for a device that does not say.
+	Switch bool
 }
 
-// Read returns the neighbors on the interfaces with these indexes, by index. An interface without a neighbor is absent.
-// The file system is Dir. dial connects to Socket; it may be nil. If networkd does not answer there, Read reads the
-// files. It returns an error if it can tell nothing of any interface.
-//
-// networkd removes an announcement whose time has passed. The age of a file says nothing: what is repeated is not
-// written again (systemd, src/network/networkd-lldp-rx.c, conservative_rename). When networkd stops, its files stay.
-func Read(
-	ctx context.Context, dir fs.ReadLinkFS, dial func(context.Context) (net.Conn, error), indexes []int,
-) (map[int]Heard, error) {
-	if dial != nil {
-		heard, err := ask(ctx, dial, indexes)
-		switch {
-		case err == nil:
-			return heard, nil
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNoMethod):
-			return nil, fmt.Errorf("ask systemd-networkd for its LLDP neighbors: %w", err)
-		}
-	}
-	if _, err := hostfs.Stat(dir, "links"); err != nil { // networkd has a file there for each interface that it manages
-		return nil, fmt.Errorf("systemd-networkd does not run, or /%s is not mounted: %w", Dir, err)
-	}
-	out := map[int]Heard{}
-	for _, index := range indexes {
-		one, err := readFile(dir, "lldp/"+strconv.Itoa(index))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil { // of this interface alone
-			one.Err = fmt.Errorf("read the LLDP neighbors of systemd-networkd: /%s/lldp/%d: %w", Dir, index, err)
-		}
-		out[index] = one
-	}
-	return out, nil
-}
+// maxNeighbors bounds the neighbors of an interface. networkd itself keeps no more
+// (systemd, src/libsystemd-network/sd-lldp-rx.c).
+const maxNeighbors = 128
 
-func readFile(dir fs.ReadLinkFS, name string) (Heard, error) {
-	data, err := hostfs.ReadFile(dir, name, maxFile)
+// The enabled capabilities of a switch (IEEE 802.1AB, clause 8).
+const capabilityBridge, capabilityRouter = 1 << 2, 1 << 4
+
+// Read returns the neighbors on the interfaces of the host, by the index of the interface. dial connects to Socket.
+// networkd removes an announcement whose time has passed.
+func Read(ctx context.Context, dial func(context.Context) (net.Conn, error)) (map[int][]Neighbor, error) {
+	heard, err := ask(ctx, dial)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoMethod) {
+		err = fmt.Errorf("%w; systemd-networkd must run, and be of systemd 257 or newer: "+
+			"otherwise let lldpd and the script rdma-links write the host's file of links", err)
+	}
 	if err != nil {
-		return Heard{}, err
+		return nil, fmt.Errorf("ask systemd-networkd for its LLDP neighbors at /%s/%s: %w", Dir, Socket, err)
 	}
-	neighbors, err := ParseFile(data)
-	return Heard{Neighbors: neighbors}, err
+	return heard, nil
 }
 
 // errNoMethod means that networkd is older than the method.
@@ -80,9 +55,7 @@ var errNoMethod = errors.New("it does not know the method GetLLDPNeighbors")
 const maxReply = 16 << 20
 
 // ask asks networkd by varlink: a JSON object that ends with a zero byte, and one that answers (varlink.org).
-func ask(
-	ctx context.Context, dial func(context.Context) (net.Conn, error), indexes []int,
-) (map[int]Heard, error) {
+func ask(ctx context.Context, dial func(context.Context) (net.Conn, error)) (map[int][]Neighbor, error) {
 	conn, err := dial(ctx)
 	if err != nil {
 		return nil, err
@@ -101,7 +74,7 @@ func ask(
 	if err != nil {
 		return nil, err
 	}
-	return parseReply(data, indexes)
+	return parseReply(data)
 }
 
 // readReply reads up to the zero byte.
@@ -130,7 +103,7 @@ type reply struct {
 	} `json:"parameters"`
 }
 
-func parseReply(data []byte, indexes []int) (map[int]Heard, error) {
+func parseReply(data []byte) (map[int][]Neighbor, error) {
 	var r reply
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("its answer is not as expected: %w", err)
@@ -143,19 +116,13 @@ func parseReply(data []byte, indexes []int) (map[int]Heard, error) {
 	default:
 		return nil, fmt.Errorf("its answer is the error %.100q", r.Error)
 	}
-	out := map[int]Heard{}
+	out := map[int][]Neighbor{}
 	for _, of := range r.Parameters.Neighbors {
-		if !slices.Contains(indexes, of.InterfaceIndex) {
-			continue
-		}
 		heard := out[of.InterfaceIndex]
-		if len(heard.Neighbors)+len(of.Neighbors) > maxNeighbors {
-			out[of.InterfaceIndex] = Heard{Err: fmt.Errorf("systemd-networkd has more than %d neighbors there", maxNeighbors)}
-			continue
-		}
-		for _, n := range of.Neighbors {
-			heard.Neighbors = append(heard.Neighbors, Neighbor{
-				Chassis: n.ChassisID, System: n.SystemName, Port: n.PortID, Switch: isSwitch(n.EnabledCapabilities),
+		for _, n := range of.Neighbors[:min(len(of.Neighbors), maxNeighbors-len(heard))] {
+			heard = append(heard, Neighbor{
+				Chassis: n.ChassisID, System: n.SystemName, Port: n.PortID,
+				Switch: n.EnabledCapabilities&(capabilityBridge|capabilityRouter) != 0,
 			})
 		}
 		out[of.InterfaceIndex] = heard

@@ -31,7 +31,7 @@ type Config struct {
 	// makes the GIDs of a port in the background, some time after it has reported the address. A negative value
 	// disables the second signal.
 	Again time.Duration
-	// Retry is how long to wait before opening a failed source again: 1 s.
+	// Retry is the shortest wait before opening a failed source again: 1 s.
 	Retry time.Duration
 	// Report is called for each failure of a source; nil for no reports. It must be safe for concurrent use.
 	Report func(error)
@@ -140,19 +140,18 @@ type source struct {
 // again, it reports that everything may have changed. While the source stays closed there are no events, only reads of
 // everything at growing intervals.
 func (w *Watcher) receive(ctx context.Context, s source, opened io.ReadCloser, err error) {
-	for wait := w.Retry; ; {
+	for backoff := loop.NewBackoff(w.Retry, longestRetry); ; {
 		if err == nil {
-			wait = w.Retry
+			backoff.Reset()
 			err = w.read(ctx, opened, s.parser())
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		w.Report(err)
-		if !loop.Sleep(ctx, wait) {
+		if !loop.Sleep(ctx, backoff.Next()) {
 			return
 		}
-		wait = min(2*wait, longestRetry)
 		opened, err = s.open()
 		w.events <- rdma.Changes{All: true} // events may be lost
 	}

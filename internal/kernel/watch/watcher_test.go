@@ -232,9 +232,9 @@ func TestLost(t *testing.T) {
 		time.Sleep(time.Minute)
 		broken := errors.New("broken")
 		b.link(broken)
-		b.expect("links end, and are opened again", "everything", time.Second+quiet)
+		b.expect("links end, and are opened again", "everything", time.Second*3/2+quiet)
 		b.uevent(broken)
-		b.expect("uevents end, and are opened again", "everything", time.Second+quiet)
+		b.expect("uevents end, and are opened again", "everything", time.Second*3/2+quiet)
 		if len(b.links) != 2 || len(b.uevents) != 2 || len(b.reported) != 2 || !errors.Is(b.reported[0], broken) {
 			b.Errorf("links opened %d times, uevents %d times; reported %v", len(b.links), len(b.uevents), b.reported)
 		}

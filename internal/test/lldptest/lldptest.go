@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,10 +19,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/rdmaimage"
 )
 
-// Daemon is systemd-networkd as Debian and Ubuntu have it.
-const Daemon = "/lib/systemd/systemd-networkd"
+// Networkd returns a directory with the systemd-networkd of Debian 13 and all libraries that it loads, and the command
+// that runs it.
+func Networkd(t *testing.T) (dir string, command []string) {
+	t.Helper()
+	dir = rdmaimage.Unpack(t, "trixie", "systemd", "libsystemd-shared", "libacl1", "libaudit1", "libblkid1", "libc6",
+		"libcap-ng0", "libcap2", "libcrypt1", "libmount1", "libpam0g", "libpcre2-8-0", "libseccomp2", "libselinux1",
+		"libssl3t64", "libzstd1", "zlib1g")
+	libraries, err := filepath.Glob(dir + "/usr/lib/*-linux-gnu")
+	loaders, err2 := filepath.Glob(dir + "/usr/lib*/*-linux-gnu/ld-linux-*")
+	if err := errors.Join(err, err2); err != nil || len(libraries) != 1 || len(loaders) != 1 {
+		t.Fatalf("%v, %v, %v", libraries, loaders, err)
+	}
+	return dir, []string{loaders[0], "--library-path", libraries[0] + ":" + libraries[0] + "/systemd",
+		dir + "/usr/lib/systemd/systemd-networkd"}
+}
 
 // Header is that of a frame to the nearest bridge.
 const Header = "\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc"
@@ -37,7 +52,7 @@ func Frame(system, port string) string {
 		Element(5, system) + Element(0, "")
 }
 
-// Start runs networkd until the test ends, for interfaces that match, with the command of a copy or Daemon. Unless /sys
+// Start runs networkd until the test ends, for interfaces that match, with the command of Networkd. Unless /sys
 // is read-only, as in containers, it waits until udev knows an interface. It gives up the rights of root, so its
 // directories and files are readable for others. It leaves an interface in its bond.
 func Start(t *testing.T, match string, command ...string) {
@@ -59,9 +74,6 @@ func Start(t *testing.T, match string, command ...string) {
 	const file = "/run/systemd/network/10-lldp.network"
 	text := "[Match]\nName=" + match + "\n[Network]\nLLDP=yes\nLinkLocalAddressing=no\nKeepMaster=yes\n"
 	must.NoError(t, errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(file, 0o644)))
-	if len(command) == 0 {
-		command = []string{Daemon}
-	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_TARGET=console")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

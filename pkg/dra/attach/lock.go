@@ -20,15 +20,11 @@ import (
 
 // lock locks the directory against other processes and other callers in this one, until unlock.
 func (s *store) lock(ctx context.Context) (unlock func(), err error) {
-	dir, err := os.Open(s.dir)
-	if err != nil {
-		return nil, fmt.Errorf("lock records of network interfaces: %w", err)
+	dir, err := flock.Open(ctx, func() (*os.File, error) { return os.Open(s.dir) })
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("another driver uses the records of network interfaces in %q: %w", s.dir, err)
 	}
-	if err := flock.Lock(ctx, dir); err != nil {
-		dir.Close()
-		if errors.Is(err, ctx.Err()) {
-			return nil, fmt.Errorf("another driver uses the records of network interfaces in %q: %w", s.dir, err)
-		}
+	if err != nil {
 		return nil, fmt.Errorf("lock records of network interfaces in %q: %w", s.dir, err)
 	}
 	return func() { dir.Close() }, nil
@@ -40,31 +36,12 @@ const lockSuffix = ".lock"
 // lockRecord locks a record until unlock. The record need not exist.
 func (s *store) lockRecord(ctx context.Context, r *Record) (unlock func(), err error) {
 	path := s.path(r) + lockSuffix
-	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640)
-		if err == nil {
-			err = flock.Lock(ctx, f)
-		}
-		if err != nil {
-			f.Close()
-			return nil, fmt.Errorf("lock record of network interface %q: the driver works in the pod, or asks a CNI plugin "+
-				"for it: %w", path, err)
-		}
-		if isAt(f, path) {
-			return func() { os.Remove(path); f.Close() }, nil
-		}
-		f.Close() // its last holder has removed this file, and the path may have a new one
-	}
-}
-
-// isAt reports whether an open file is still the file at the path.
-func isAt(f *os.File, path string) bool {
-	has, err := f.Stat()
+	f, err := flock.Open(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640) })
 	if err != nil {
-		return false
+		return nil, fmt.Errorf("lock record of network interface %q: the driver works in the pod, or asks a CNI plugin "+
+			"for it: %w", path, err)
 	}
-	now, err := os.Stat(path)
-	return err == nil && os.SameFile(has, now)
+	return func() { os.Remove(path); f.Close() }, nil
 }
 
 // sweepLocks removes the lock files of drivers that were killed. It leaves locks that are held.
@@ -72,16 +49,16 @@ func (s *store) sweepLocks() error {
 	files, err := filepath.Glob(filepath.Join(s.dir, "*"+lockSuffix))
 	errs := []error{err}
 	ended, cancel := context.WithCancel(context.Background())
-	cancel() // so that flock.Lock does not wait
+	cancel() // so that flock.Open does not wait
 	for _, path := range files {
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err == nil && flock.Lock(ended, f) == nil && isAt(f, path) {
+		f, err := flock.Open(ended, func() (*os.File, error) { return os.OpenFile(path, os.O_RDWR, 0) })
+		if err == nil {
 			err = os.Remove(path)
+			f.Close()
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, context.Canceled) {
 			errs = append(errs, fmt.Errorf("remove lock of a record: %w", err))
 		}
-		f.Close()
 	}
 	return errors.Join(errs...)
 }

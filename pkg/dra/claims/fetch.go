@@ -3,7 +3,6 @@ package claims
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
@@ -29,12 +27,6 @@ import (
 // claimTime is the time limit of the API server for the claims of one call. It leaves time to prepare them, and is long
 // enough for a restart of the server.
 const claimTime = 10 * time.Second
-
-// claimBackoff returns the backoff for getting a claim. Its jitter keeps nodes from retrying together after the server
-// recovers.
-func claimBackoff() *wait.Backoff {
-	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 2 * time.Second}
-}
 
 // fetched are the claims of one call, by namespace and name.
 type fetched map[types.NamespacedName]func() (*resourceapi.ResourceClaim, error)
@@ -73,7 +65,7 @@ var claimResource = resourceapi.Resource("resourceclaims")
 // getClaim gets a claim, and retries after temporary errors of the API server until ctx ends. Only an error for which
 // gone returns true means that there is no such claim.
 func getClaim(ctx context.Context, client kubernetes.Interface, name types.NamespacedName) (*resourceapi.ResourceClaim, error) {
-	began, backoff := time.Now(), claimBackoff()
+	began, backoff := time.Now(), loop.NewBackoff(100*time.Millisecond, 2*time.Second)
 	var reason error // of the last try that did not end with ctx
 	for tries := 1; ; tries++ {
 		claim := &resourceapi.ResourceClaim{}
@@ -88,7 +80,7 @@ func getClaim(ctx context.Context, client kubernetes.Interface, name types.Names
 		if reason == nil || ctx.Err() == nil {
 			reason = err
 		}
-		if !answer.Temporary(err, claimResource, name.Name) || !loop.Sleep(ctx, max(backoff.Step(), suggested(err))) {
+		if !answer.Temporary(err, claimResource, name.Name) || !loop.Sleep(ctx, max(backoff.Next(), suggested(err))) {
 			return nil, fmt.Errorf("ask the API server for it (tries: %d, in %v): %w",
 				tries, time.Since(began).Round(time.Millisecond), reason)
 		}

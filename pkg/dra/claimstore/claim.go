@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -124,7 +122,7 @@ func (all deviceLocks) release() {
 // devices is the directory with the directories of HCAs, which are their locks.
 type devices struct {
 	dir   string
-	turns turns // by HCA
+	turns flock.Names // of HCAs, within this process
 }
 
 // lockAll takes the locks of a plan in order. After an error, it returns the locks that it has taken.
@@ -195,62 +193,26 @@ func (s *Store) checkHolder(p *plan.Plan, l *deviceLock, h holder) error {
 // deviceLock is the locked directory of an HCA.
 type deviceLock struct {
 	plan.Lock
-	dir  *os.File
-	turn *semaphore.Weighted
+	dir    *os.File
+	unlock func() // within this process
 }
 
-// lock takes the lock of an HCA, waiting until ctx ends. A semaphore serializes the goroutines of this
-// process. flock(2) belongs to the open directory, so it keeps out other processes, and the
-// kernel drops it when one dies.
+// lock takes the lock of an HCA, waiting until ctx ends: by name within this process, and that of the HCA's directory
+// against other processes.
 func (d *devices) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
-	l := &deviceLock{Lock: of, turn: d.turns.turnOf(of.HCA)}
-	if !l.turn.TryAcquire(1) {
-		if err := l.turn.Acquire(ctx, 1); err != nil {
-			return nil, fmt.Errorf("lock device %s: another claim is being prepared on it: %w", of.HCA, err)
-		}
+	unlock, err := d.turns.Lock(ctx, of.HCA)
+	if err != nil {
+		return nil, fmt.Errorf("lock device %s: another claim is being prepared on it: %w", of.HCA, err)
 	}
-	if err := l.lockDir(ctx, filepath.Join(d.dir, of.HCA)); err != nil {
-		l.release()
+	dir, err := flock.Open(ctx, func() (*os.File, error) { return openDir(filepath.Join(d.dir, of.HCA)) })
+	if err != nil {
+		unlock()
+		if errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("another claim is being prepared on it: %w", err)
+		}
 		return nil, fmt.Errorf("lock device %s: %w", of.HCA, err)
 	}
-	return l, nil
-}
-
-// lockDir locks the directory with the HCA's name. It opens the directory again if that was removed meanwhile,
-// because another process would not see the lock of a removed directory.
-func (l *deviceLock) lockDir(ctx context.Context, path string) (err error) {
-	for {
-		if l.dir, err = openDir(path); err != nil {
-			return err
-		}
-		if err := flock.Lock(ctx, l.dir); err != nil {
-			if errors.Is(err, ctx.Err()) {
-				err = fmt.Errorf("another claim is being prepared on it: %w", err)
-			}
-			return err
-		}
-		if exists, err := hasName(l.dir); exists || err != nil {
-			return err
-		}
-		_ = l.dir.Close() // nothing was written to it
-	}
-}
-
-// hasName reports whether an open file or directory still has a name.
-func hasName(f *os.File) (bool, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return false, fmt.Errorf("read the state of %q: %w", f.Name(), err)
-	}
-	return st.Nlink > 0, nil
-}
-
-// turns has a semaphore for each HCA, or for each slot of claims, that this process has locked.
-type turns struct{ by sync.Map }
-
-func (t *turns) turnOf(lock any) *semaphore.Weighted {
-	turn, _ := t.by.LoadOrStore(lock, semaphore.NewWeighted(1))
-	return turn.(*semaphore.Weighted)
+	return &deviceLock{Lock: of, dir: dir, unlock: unlock}, nil
 }
 
 // openDir opens a directory, and makes it first if it is missing.
@@ -267,8 +229,8 @@ func openDir(path string) (*os.File, error) {
 
 // release drops the lock by closing the directory.
 func (l *deviceLock) release() {
-	_ = l.dir.Close() // nil if it could not be opened
-	l.turn.Release(1)
+	_ = l.dir.Close()
+	l.unlock()
 }
 
 // holder is a file in the directory of an HCA, for a claim that holds the HCA.

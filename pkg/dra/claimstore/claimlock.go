@@ -18,11 +18,11 @@ import (
 // must have the same number.
 const slots = 1024
 
-// claimLocks are the locks of claims. A slot is a byte of a file for other processes, and a semaphore for the
-// goroutines of this one. The file stays open, so locking a claim opens no file.
+// claimLocks are the locks of claims. A slot is a byte of a file for other processes, and a name for the goroutines
+// of this one. The file stays open, so locking a claim opens no file.
 type claimLocks struct {
 	path  string
-	turns turns // by slot
+	turns flock.Names // of slots, within this process
 
 	mu   sync.Mutex
 	file *os.File
@@ -36,18 +36,18 @@ func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), e
 		return nil, lockError(uid, err)
 	}
 	slot := slotOf(uid)
-	turn := s.locks.turns.turnOf(slot)
-	if err := turn.Acquire(ctx, 1); err != nil {
+	unlock, err := s.locks.turns.Lock(ctx, fmt.Sprint("slot ", slot))
+	if err != nil {
 		return nil, lockError(uid, err)
 	}
 	f, err := s.locks.lockSlot(ctx, slot)
 	if err != nil {
-		turn.Release(1)
+		unlock()
 		return nil, lockError(uid, err)
 	}
 	return func() {
 		_ = flock.UnlockByte(f, slot) // it fails only for a closed file
-		turn.Release(1)
+		unlock()
 	}, nil
 }
 
@@ -76,7 +76,7 @@ func (l *claimLocks) lockSlot(ctx context.Context, slot int64) (*os.File, error)
 		if err := flock.LockByte(ctx, f, slot); err != nil {
 			return nil, fmt.Errorf("lock %q: %w", f.Name(), err)
 		}
-		exists, err := hasName(f)
+		exists, err := flock.HasName(f)
 		if exists {
 			return f, nil
 		}

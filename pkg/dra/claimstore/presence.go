@@ -8,9 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/flock"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
@@ -54,11 +53,11 @@ func Alone(dir string) (bool, error) {
 		return false, fmt.Errorf("open the driver's directory: %w", err)
 	}
 	defer f.Close() // with the lock
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+	alone, err := flock.TryLock(f)
+	if err != nil {
 		return false, fmt.Errorf("lock the driver's directory %q: %w", dir, err)
 	}
-	return err == nil, nil
+	return alone, nil
 }
 
 // checkPlace compares the place of the store with that of other drivers of this boot, and records it.
@@ -96,16 +95,10 @@ func lockShared(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the driver's directory: %w", err)
 	}
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_SH)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("lock the driver's directory %q: %w", dir, err), f.Close())
-		}
-		return f, nil
+	if err := flock.LockShared(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the driver's directory %q: %w", dir, err), f.Close())
 	}
+	return f, nil
 }
 
 // Leave ends the presence. If no claim of any boot has a record, and no other driver is present,
@@ -113,12 +106,12 @@ func lockShared(dir string) (*os.File, error) {
 // reports whether it did. The directory itself stays.
 func (p *Presence) Leave(cleanUp func() error) (last bool, err error) {
 	defer func() { err = errors.Join(err, p.dir.Close()) }()
-	err = unix.Flock(int(p.dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return false, nil
-	}
+	alone, err := flock.TryLock(p.dir)
 	if err != nil {
 		return false, fmt.Errorf("lock the driver's directory %q: %w", p.dir.Name(), err)
+	}
+	if !alone {
+		return false, nil
 	}
 	s := newStore(p.dir.Name(), Boot{})
 	uids, err := s.uids()

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// Agreement is how long the sources must say the same before the link of a port changes.
+	// Agreement is how long a link counts after it was seen last, although the sources say something else.
 	Agreement = 10 * time.Minute
-	// hold is how long a link stays while no source can be read.
+	// hold is how long it counts while a source cannot be read.
 	hold = time.Hour
 )
 
@@ -33,64 +33,48 @@ type State struct {
 	Planned Link
 }
 
-// Model keeps the links of the ports of one host. It is for one goroutine at a time.
+// Model keeps the links of the physical ports of one host. It is for one goroutine at a time.
 type Model struct {
-	ports   map[health.PortID]*port
-	kept    map[health.PortID]State // of each HCA's ports, VFs and SFs included, as they were published last
+	ports   map[health.PortID]State
 	unsaved bool
 }
 
-// port is the history of a physical port.
-type port struct {
-	State
-	other      Link // what is seen instead
-	otherSince time.Time
-}
-
 // New makes a model without ports.
-func New() *Model { return &Model{ports: map[health.PortID]*port{}, kept: map[health.PortID]State{}} }
+func New() *Model { return &Model{ports: map[health.PortID]State{}} }
 
-// Observe takes readings of ports. A port that is not among them stays as it was.
-func (m *Model) Observe(readings map[health.PortID]Reading, now time.Time) {
+// Observe takes readings of ports, and the names of the HCAs that claims hold. A port that is not among the readings
+// stays as it was.
+func (m *Model) Observe(readings map[health.PortID]Reading, held []string, now time.Time) {
 	for id, r := range readings {
-		p := m.ports[id]
-		if p == nil {
-			p = &port{}
-			m.ports[id] = p
-		}
-		if p.observe(r, now) {
-			m.unsaved = true
-		}
+		was := m.ports[id]
+		m.ports[id] = was.next(r, slices.Contains(held, id.Device), now)
+		m.unsaved = m.unsaved || m.ports[id].Link != was.Link
 	}
 }
 
-// observe takes a reading, and reports whether the link changed. The first link of a port counts at once.
-func (p *port) observe(r Reading, now time.Time) bool {
-	p.Planned, p.Why = r.Planned, r.Why
-	known := p.Link != Link{}
-	switch {
-	case r.Failed && known && now.Sub(p.Seen) > hold, r.Link != Link{} && p.Since.IsZero():
-		p.set(r, now)
-		return true
-	case r.Failed:
-		return false
-	case r.Link == p.Link:
-		p.other = Link{}
-		if known {
-			p.Seen, p.Source = now, r.Source
-		}
-		return false
-	case p.otherSince.IsZero() || p.other != r.Link:
-		p.other, p.otherSince = r.Link, now
-	case now.Sub(p.otherSince) >= Agreement:
-		p.set(r, now)
-		return true
+// next returns the state of a port after a reading. A port without a link takes what is seen at once. While a claim
+// holds the HCA, its interface may be in a pod, where no source sees it: then the link stays.
+func (s State) next(r Reading, held bool, now time.Time) State {
+	out := State{Link: r.Link, Source: r.Source, Since: now, Seen: now, Why: r.Why, Planned: r.Planned}
+	if r.Link == s.Link {
+		out.Since = s.Since
+		return out
 	}
-	if p.Why = strings.TrimPrefix(r.Why+"; ", "; "); known {
-		p.Why += fmt.Sprintf("%s is seen since %s instead of %s, and counts after %s",
-			orNothing(r.Link), text.Time(p.otherSince), p.Link, Agreement)
+	counts, end := Agreement, "until "
+	if r.Failed {
+		counts = hold
 	}
-	return false
+	end += text.Time(s.Seen.Add(counts))
+	if held && r.Link == (Link{}) {
+		counts, end = now.Sub(s.Seen)+1, "while a claim holds the HCA"
+	}
+	if s.Link == (Link{}) || now.Sub(s.Seen) >= counts {
+		return out
+	}
+	out.Link, out.Source, out.Since, out.Seen = s.Link, s.Source, s.Since, s.Seen
+	out.Why = strings.TrimPrefix(fmt.Sprintf("%s; %s is seen instead of %s, which was seen last at %s and counts %s",
+		r.Why, orNothing(r.Link), s.Link, text.Time(s.Seen), end), "; ")
+	return out
 }
 
 func orNothing(l Link) string {
@@ -100,19 +84,10 @@ func orNothing(l Link) string {
 	return l.String()
 }
 
-func (p *port) set(r Reading, now time.Time) {
-	p.Link, p.Source, p.Since, p.Seen = r.Link, r.Source, now, now
-	p.other, p.otherSince = Link{}, time.Time{}
-}
-
-// View returns the links of the HCAs of a snapshot, and of held ones that it lacks. An HCA that a claim holds keeps the
-// link that it had.
-func (m *Model) View(snap *rdma.Snapshot, held []string) *View {
+// View returns the links of the HCAs of a snapshot.
+func (m *Model) View(snap *rdma.Snapshot) *View {
 	v := &View{ports: map[health.PortID]State{}, first: map[string]health.PortID{}}
-	pfs, isHeld := physicalOf(snap), map[string]bool{}
-	for _, name := range held {
-		isHeld[name] = true
-	}
+	pfs := physicalOf(snap)
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		for p := range h.OwnPorts() {
@@ -120,47 +95,10 @@ func (m *Model) View(snap *rdma.Snapshot, held []string) *View {
 			if _, ok := v.first[h.Name]; !ok {
 				v.first[h.Name] = id
 			}
-			var now State
-			if of := m.ports[pfs.portOf(h, p.Number)]; of != nil {
-				now = of.State
-			}
-			v.ports[id] = m.keep(id, now, isHeld[h.Name])
-		}
-	}
-	for id, kept := range m.kept {
-		if _, present := v.ports[id]; present || snap.Lookup(id.Device) != nil {
-			continue
-		}
-		if !isHeld[id.Device] {
-			delete(m.kept, id)
-			m.unsaved = true
-			continue
-		}
-		v.ports[id] = kept
-		if first, ok := v.first[id.Device]; !ok || id.Port < first.Port {
-			v.first[id.Device] = id
+			v.ports[id] = m.ports[pfs.portOf(h, p.Number)]
 		}
 	}
 	return v
-}
-
-// keep returns the state of a port as it counts for its HCA.
-func (m *Model) keep(id health.PortID, now State, held bool) State {
-	was, ok := m.kept[id]
-	if held && ok && was.Leaf != "" && was.Link != now.Link {
-		was.Why = strings.TrimPrefix(now.Why+"; a claim holds the HCA, which keeps its leaf until the claim ends", "; ")
-		was.Planned = now.Planned
-		return was
-	}
-	if was.Link != now.Link {
-		m.unsaved = true
-	}
-	if now.Link == (Link{}) {
-		delete(m.kept, id)
-	} else {
-		m.kept[id] = now
-	}
-	return now
 }
 
 // physical has the HCAs that have ports of their own, by PCI address.
@@ -263,58 +201,43 @@ func (v *View) Same(o *View) bool {
 	})
 }
 
-// Past is a link that a model leaves to the next instance of the driver in this boot.
+// Past is the link of a physical port that a model leaves to the next instance of the driver in this boot.
 type Past struct {
-	Device string `json:"device"`
-	Port   int    `json:"port"`
-	Link
-	Source Source    `json:"source"`
-	Since  time.Time `json:"since"`
-	// Kept says that the link is that of the HCA as it was published last. Otherwise it is that of the physical port.
-	Kept bool `json:"kept,omitempty"`
+	Device   string    `json:"device"`
+	Port     int       `json:"port"`
+	Leaf     string    `json:"leaf"`
+	LeafPort string    `json:"leafPort,omitempty"`
+	Fabric   string    `json:"fabric,omitempty"`
+	Source   Source    `json:"source"`
+	Since    time.Time `json:"since"`
 }
 
-// Past returns what the model leaves, sorted, and whether it has changed since the last call.
+// Past returns what the model leaves, and whether it has changed since the last call.
 func (m *Model) Past() ([]Past, bool) {
 	if !m.unsaved {
 		return nil, false
 	}
 	m.unsaved = false
 	out := []Past{}
-	for id, p := range m.ports {
-		if !p.Since.IsZero() {
-			out = append(out, pastOf(id, p.State, false))
+	for id, s := range m.ports {
+		if s.Leaf != "" {
+			out = append(out, Past{
+				Device: id.Device, Port: id.Port, Leaf: s.Leaf, LeafPort: s.Link.Port, Fabric: s.Fabric,
+				Source: s.Source, Since: s.Since,
+			})
 		}
 	}
-	for id, kept := range m.kept {
-		out = append(out, pastOf(id, kept, true))
-	}
-	slices.SortFunc(out, func(a, b Past) int {
-		return strings.Compare(fmt.Sprint(a.Device, a.Port, a.Kept), fmt.Sprint(b.Device, b.Port, b.Kept))
-	})
 	return out, true
 }
 
-func pastOf(id health.PortID, s State, kept bool) Past {
-	return Past{Device: id.Device, Port: id.Port, Link: s.Link, Source: s.Source, Since: s.Since, Kept: kept}
-}
-
 // Recall restores what an earlier instance of the driver has left. Call it before the first observation. A link that
-// cannot be published is left out. A time after now is of a clock that was set back since, and counts as now.
+// cannot be published is left out.
 func (m *Model) Recall(past []Past, now time.Time) {
 	for _, one := range past {
-		if one.Link != (Link{}) && check(one.Link) != nil || one.Kept && one.Link == (Link{}) {
-			continue
-		}
-		if one.Since.After(now) || one.Since.IsZero() {
-			one.Since = now
-		}
-		id := health.PortID{Device: one.Device, Port: one.Port}
-		state := State{Link: one.Link, Source: one.Source, Since: one.Since, Seen: now}
-		if one.Kept {
-			m.kept[id] = state
-		} else {
-			m.ports[id] = &port{State: state}
+		link := Link{Leaf: one.Leaf, Port: one.LeafPort, Fabric: one.Fabric}
+		if check(link) == nil {
+			id := health.PortID{Device: one.Device, Port: one.Port}
+			m.ports[id] = State{Link: link, Source: one.Source, Since: one.Since, Seen: now}
 		}
 	}
 }

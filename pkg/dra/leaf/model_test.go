@@ -43,13 +43,13 @@ func (h *history) sees(after time.Duration, r leaf.Reading) {
 	if r.Link.Leaf != "" {
 		r.Source = leaf.Networkd
 	}
-	h.Observe(map[health.PortID]leaf.Reading{{Device: device, Port: 1}: r}, h.now)
+	h.Observe(map[health.PortID]leaf.Reading{{Device: device, Port: 1}: r}, h.held, h.now)
 }
 
 // want compares the leaves of PF and VF.
 func (h *history) want(when, pf, ofVF string) *leaf.View {
 	h.Helper()
-	v := h.View(h.snap, h.held)
+	v := h.View(h.snap)
 	if got := v.First(device).Leaf; got != pf {
 		h.Errorf("%s: the PF has leaf %q, want %q", when, got, pf)
 	}
@@ -66,7 +66,7 @@ var (
 	failed  = leaf.Reading{Why: "networkd: not there", Failed: true}
 )
 
-// The first leaf counts at once. Another one counts after 10 minutes of agreement.
+// The first leaf counts at once. Another one, and none, count when the last one was not seen for 10 minutes.
 func TestAgreement(t *testing.T) {
 	h := newHistory(t)
 	h.sees(0, nothing)
@@ -75,11 +75,12 @@ func TestAgreement(t *testing.T) {
 	h.want("at first", "leaf-1", "leaf-1")
 	h.sees(5*time.Minute, to("leaf-2"))
 	v := h.want("at once", "leaf-1", "leaf-1")
-	const other = "leaf-2 port Eth1 is seen since Nov 26 12:06 UTC instead of leaf-1 port Eth1"
+	const other = "leaf-2 port Eth1 is seen instead of leaf-1 port Eth1, which was seen last at Nov 26 12:01 UTC and " +
+		"counts until Nov 26 12:11 UTC"
 	test.StrContains(t, v.First(vf).Why, other, test.Sprint("the reason"))
 	h.sees(5*time.Minute, to("leaf-1"))
 	h.sees(5*time.Minute, to("leaf-2"))
-	h.sees(9*time.Minute, to("leaf-2"))
+	h.sees(4*time.Minute, to("leaf-2"))
 	h.want("after 9 minutes", "leaf-1", "leaf-1")
 	h.sees(time.Minute, to("leaf-2"))
 	v = h.want("after 10 minutes", "leaf-2", "leaf-2")
@@ -87,12 +88,10 @@ func TestAgreement(t *testing.T) {
 	test.True(t, s.Since == h.now && s.Source == leaf.Networkd && s.Why == "", test.Sprintf("the state is %+v", s))
 	h.sees(5*time.Minute, nothing)
 	h.want("nothing for a moment", "leaf-2", "leaf-2")
-	h.sees(10*time.Minute, nothing)
+	h.sees(5*time.Minute, nothing)
 	h.want("nothing for 10 minutes", "", "")
 	h.sees(time.Minute, to("leaf-1"))
-	h.want("again, at once", "", "")
-	h.sees(10*time.Minute, to("leaf-1"))
-	h.want("again, after 10 minutes", "leaf-1", "leaf-1")
+	h.want("again", "leaf-1", "leaf-1")
 }
 
 // A source that cannot be read changes nothing for an hour.
@@ -102,40 +101,35 @@ func TestFailed(t *testing.T) {
 	test.Eq(t, failed.Why, h.want("at first", "", "").First(device).Why, test.Sprint("the reason"))
 	h.sees(time.Minute, to("leaf-1"))
 	h.want("after a failure", "leaf-1", "leaf-1")
-	h.sees(time.Hour, failed)
+	h.sees(time.Hour-1, failed)
 	h.want("after an hour of failures", "leaf-1", "leaf-1")
 	h.sees(time.Minute, failed)
 	test.Eq(t, failed.Why, h.want("after more", "", "").First(device).Why, test.Sprint("the reason"))
 }
 
-// An HCA keeps its leaf while a claim holds it, also over a restart of the driver and while it is missing. It may get
-// its first one.
+// An HCA whose interface is in a pod, where nobody sees it, keeps its leaf: also over a restart of the driver and while
+// it is missing. It may get its first one, and another one.
 func TestHeld(t *testing.T) {
 	h := newHistory(t)
-	h.held = []string{vf}
+	h.held = []string{device}
 	h.sees(0, nothing)
 	h.want("without a leaf", "", "")
 	h.sees(0, to("leaf-1"))
 	h.want("with the first", "leaf-1", "leaf-1")
+	h.sees(24*time.Hour, nothing)
+	v := h.want("while it is in a pod", "leaf-1", "leaf-1")
+	test.StrContains(t, v.First(vf).Why, "counts while a claim holds the HCA", test.Sprint("the reason"))
+	h.restart()
+	h.want("after a restart", "leaf-1", "leaf-1")
+	h.sees(24*time.Hour, nothing)
+	h.want("in a pod, after a restart", "leaf-1", "leaf-1")
+	h.Observe(nil, h.held, h.now)
+	h.want("when it is not among the readings", "leaf-1", "leaf-1")
 	h.sees(time.Minute, to("leaf-2"))
-	h.sees(10*time.Minute, to("leaf-2"))
-	v := h.want("after the change", "leaf-2", "leaf-1")
-	test.StrContains(t, v.First(vf).Why, "keeps its leaf", test.Sprint("the reason"))
-	h.restart()
-	h.want("after a restart", "leaf-2", "leaf-1")
-	pf := h.snap.HCAs[:1]
-	h.snap = &rdma.Snapshot{HCAs: pf}
-	h.want("while it is missing", "leaf-2", "leaf-1")
-	h.snap = host()
-	h.want("when it is back", "leaf-2", "leaf-1")
-	h.sees(time.Minute, nothing)
-	h.sees(10*time.Minute, nothing)
-	h.want("when nothing is seen", "", "leaf-1")
+	h.want("when another is seen", "leaf-2", "leaf-2")
 	h.held = nil
+	h.sees(10*time.Minute, nothing)
 	h.want("after the claim", "", "")
-	h.restart()
-	h.sees(time.Minute, to("leaf-3"))
-	h.want("what had a leaf needs agreement", "", "")
 }
 
 // restart replaces the model by one that recalls its past, by way of JSON.
@@ -154,20 +148,20 @@ func (h *history) restart() {
 		h.Fatal(err)
 	}
 	h.Model = leaf.New()
-	h.Recall(append(past, leaf.Past{Device: device, Port: 7, Link: leaf.Link{Leaf: "\x1b"}}), h.now)
+	h.Recall(append(past, leaf.Past{Device: device, Port: 7, Leaf: "\x1b"}), h.now)
 }
 
 // A view is the same while links and plans are, and a nil view has none.
 func TestSame(t *testing.T) {
 	h := newHistory(t)
 	h.sees(0, to("leaf-1"))
-	before := h.View(h.snap, nil)
+	before := h.View(h.snap)
 	h.sees(time.Minute, to("leaf-1"))
-	test.True(t, before.Same(h.View(h.snap, nil)), test.Sprint("the same links are another view"))
+	test.True(t, before.Same(h.View(h.snap)), test.Sprint("the same links are another view"))
 	planned := to("leaf-1")
 	planned.Planned.Leaf = "leaf-2"
 	h.sees(time.Minute, planned)
-	test.False(t, before.Same(h.View(h.snap, nil)), test.Sprint("another plan is the same view"))
+	test.False(t, before.Same(h.View(h.snap)), test.Sprint("another plan is the same view"))
 	var none *leaf.View
 	test.True(t, !before.Same(none) && none.Same(nil), test.Sprint("a nil view is the same as one with links"))
 	test.True(t, none.First(device).Leaf == "" && none.Port(device, 1).Leaf == "" && none.Leaves() == nil,

@@ -82,7 +82,7 @@ type Inputs struct {
 	Node   string
 	Labels map[string]string
 	// Heard are the neighbors on interfaces, by index.
-	Heard    map[int]networkd.Heard
+	Heard    map[int][]networkd.Neighbor
 	HeardErr error
 	File     *v1alpha1.LinkTable
 	FileErr  error
@@ -250,15 +250,11 @@ func (in *Inputs) heard(p *Port, chassis map[string][]string) (Link, error) {
 	var links []Link
 	var reasons []string
 	for _, i := range p.Interfaces {
-		heard, ok := in.Heard[i.Index]
-		if heard.Err != nil {
-			return Link{}, failure{heard.Err}
-		}
-		if !ok || len(heard.Neighbors) == 0 {
+		heard := switches(in.Heard[i.Index])
+		if len(heard) == 0 {
 			reasons = append(reasons, fmt.Sprintf("nobody announces itself on %s", text.Terminal(i.Name)))
-			continue
 		}
-		for _, n := range switches(heard.Neighbors) {
+		for _, n := range heard {
 			name := nameOf(n)
 			if len(chassis[name]) > 1 {
 				return Link{}, fmt.Errorf("%d switches of this node call themselves %.100q", len(chassis[name]), name)
@@ -297,11 +293,11 @@ func nameOf(n networkd.Neighbor) string {
 
 // chassisOf returns which switches of HCAs call themselves by a name. Switches that nobody has named have the same one.
 // On another interface anybody may use the name of a leaf.
-func chassisOf(ports []Port, heard map[int]networkd.Heard) map[string][]string {
+func chassisOf(ports []Port, heard map[int][]networkd.Neighbor) map[string][]string {
 	out := map[string][]string{}
 	for i := range ports {
 		for _, on := range ports[i].Interfaces {
-			for _, n := range switches(heard[on.Index].Neighbors) {
+			for _, n := range switches(heard[on.Index]) {
 				out[nameOf(n)] = appendNew(out[nameOf(n)], n.Chassis)
 			}
 		}

@@ -35,13 +35,13 @@ type neighbors = []networkd.Neighbor
 
 // resolveCase is what the sources say of a port: the neighbors of interface 3, and then of 4.
 type resolveCase struct {
-	Bonded                     bool
-	Order                      []leaf.Source
-	Heard                      []neighbors
-	HeardErr, ReadErr, FileErr string
-	Table, File                []v1alpha1.Link
-	Old                        bool
-	Labels                     map[string]string
+	Bonded            bool
+	Order             []leaf.Source
+	Heard             []neighbors
+	HeardErr, FileErr string
+	Table, File       []v1alpha1.Link
+	Old               bool
+	Labels            map[string]string
 }
 
 // failure is an error with this text, nil if it is empty.
@@ -76,14 +76,11 @@ func TestResolve(t *testing.T) {
 			p.Netdev, p.Interfaces = "bond0", []leaf.Interface{{Name: "eth0", Index: 3}, {Name: "eth1", Index: 4}}
 		}
 		in := leaf.Inputs{
-			Now: noon, Node: "a", Heard: map[int]networkd.Heard{}, HeardErr: failure(c.HeardErr),
+			Now: noon, Node: "a", Heard: map[int]neighbors{}, HeardErr: failure(c.HeardErr),
 			FileErr: failure(c.FileErr), Table: c.table(t, c.Table), File: c.table(t, c.File), Labels: c.Labels,
 		}
 		for i, n := range c.Heard {
-			in.Heard[3+i] = networkd.Heard{Neighbors: n}
-		}
-		if c.ReadErr != "" {
-			in.Heard[3] = networkd.Heard{Err: failure(c.ReadErr)}
+			in.Heard[3+i] = n
 		}
 		got := leaf.Resolve([]leaf.Port{p}, c.Order, in)[p.PortID]
 		test.True(t, (got.Why == "") == (got.Link.Leaf != "" || len(c.Order) == 0) && len(got.Why) <= 600,
@@ -102,9 +99,7 @@ func FuzzResolve(f *testing.F) {
 	f.Fuzz(func(t *testing.T, system, portName, chassis, planned string, isSwitch bool) {
 		in := leaf.Inputs{
 			Now: noon, Node: "a",
-			Heard: map[int]networkd.Heard{3: {
-				Neighbors: neighbors{{Chassis: chassis, System: system, Port: portName, Switch: isSwitch}},
-			}},
+			Heard: map[int]neighbors{3: {{Chassis: chassis, System: system, Port: portName, Switch: isSwitch}}},
 			Table: &v1alpha1.LinkTable{Links: []v1alpha1.Link{{Node: "a", HCA: "eth0", Leaf: planned, Port: portName}}},
 		}
 		p := port()

@@ -21,7 +21,7 @@ type Metric struct {
 	// Bound is the maximum number of series on a node, as text for the documentation.
 	Bound string
 
-	desc *prometheus.Desc // of a metric that the Collector reads
+	desc *prometheus.Desc // of a metric that a scrape reads
 }
 
 // Catalog has all metrics of the driver in the order of the documentation. It lacks the
@@ -33,7 +33,7 @@ func declare(m Metric) Metric {
 	return m
 }
 
-// scraped declares a metric that the Collector reads.
+// scraped declares a metric that a scrape reads.
 func scraped(name string, kind Kind, labels []string, help, bound string) Metric {
 	return declare(Metric{name, kind, labels, help, bound, prometheus.NewDesc(name, help, labels, nil)})
 }
@@ -56,7 +56,7 @@ func with(labels []string, more ...string) []string {
 
 const perOne = "1"
 
-// The metrics that the Collector reads at each scrape.
+// The metrics that are read at each scrape.
 var (
 	DeviceInfo = scraped("rdma_device_info", Gauge,
 		[]string{"device", "ibdev", "driver", "function", "protocol", "model", "board_id", "firmware", "pci_address", "numa_node"},

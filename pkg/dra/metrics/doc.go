@@ -1,14 +1,11 @@
 // Package metrics holds the driver's Prometheus metrics.
 //
 // There are two sources. The driver updates the [Instruments] when something happens: how
-// long a phase took, why a claim failed, that the health of a device changed. A
-// [Collector] reads the current state at each scrape: devices with their counters, claims, and
-// the pods that use them. It keeps nothing between two scrapes, so nothing remains of removed
-// devices.
+// long a phase took, why a claim failed, that the health of a device changed. A [Collector]
+// measures the present state at each scrape: package report writes the node's status to [Samples].
 //
-// The driver calls Instruments and fills a [State]. It knows nothing else about Prometheus.
-// Without Instruments (nil) it measures nothing. The catalog declares every metric once, with
-// the bound on its series per node. The table in docs/reference/metrics.md is made from it.
+// Without Instruments (nil) the driver measures nothing. The catalog declares every metric once,
+// with the bound on its series per node. The table in docs/reference/metrics.md is made from it.
 //
 // # Labels
 //

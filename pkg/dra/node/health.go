@@ -70,7 +70,7 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 		model.Configure((*times)(n.cfg.Health))
 	}
 	held := next.held()
-	next.Leaves = n.leaves.view(next.Snapshot, held)
+	next.Leaves = n.leaves.view(next)
 	o := health.Observation{
 		Snapshot: next.Snapshot, Held: held, InPod: next.inPod, Unbound: next.unbound(), Readings: n.health.readings,
 		PCIe: n.health.pcie, Firmware: n.health.firmware, Wiring: n.leaves.wiring(),

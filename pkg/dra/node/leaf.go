@@ -2,13 +2,11 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"path"
 	"path/filepath"
@@ -39,42 +37,26 @@ type LeafFiles struct {
 	Site string
 }
 
-const (
-	// leafInterval is the interval of reading the sources of leaves. The first one is a random part of it, so that the
-	// nodes of a cluster do not see the new name of a switch together.
-	leafInterval = 5 * time.Minute
-	// leafTime is how long a reading waits for the answer of networkd.
-	leafTime = 2 * time.Second
-)
+// leafTime is how long a reading waits for the answer of networkd.
+const leafTime = 2 * time.Second
 
 // leaves reads and keeps the leaf switches of HCAs. Start and then Run use it, but for the atomic values.
 type leaves struct {
 	files   LeafFiles
 	node    string
 	host    fs.ReadLinkFS // the root of the host
-	netif   fs.ReadLinkFS // networkd.Dir
 	dial    func(context.Context) (net.Conn, error)
 	sources atomic.Pointer[[]leaf.Source]
 	labels  atomic.Pointer[map[string]string]
 	wake    loop.Signal // sources or labels have changed
-	next    time.Time   // of the next reading
 	model   *leaf.Model // nil while no source is on
-	parsed  [2]parsed   // of the host's file and of the site's table
 	faults  loop.Errors
-}
-
-// parsed is a table of links that was parsed, with the sum of its text.
-type parsed struct {
-	sum   [sha256.Size]byte
-	table *v1alpha1.LinkTable
-	err   error
 }
 
 func newLeaves(cfg *Config) *leaves {
 	socket := filepath.Join(cfg.HostRoot, networkd.Dir, networkd.Socket)
 	return &leaves{
-		files: cfg.LeafFiles, node: cfg.NodeName, host: hostfs.DirFS(cfg.HostRoot),
-		netif: hostfs.DirFS(filepath.Join(cfg.HostRoot, networkd.Dir)), wake: loop.NewSignal(),
+		files: cfg.LeafFiles, node: cfg.NodeName, host: hostfs.DirFS(cfg.HostRoot), wake: loop.NewSignal(),
 		dial: func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) },
 	}
 }
@@ -106,33 +88,19 @@ func (l *leaves) on() []leaf.Source {
 	return nil
 }
 
-// timer returns a channel for the next reading, nil while no source is on, and what frees it.
-func (l *leaves) timer(now time.Time) (<-chan time.Time, func()) {
-	if len(l.on()) == 0 {
-		return nil, func() {}
-	}
-	if l.next.IsZero() {
-		l.next = now.Add(rand.N(leafInterval))
-	}
-	t := time.NewTimer(max(0, l.next.Sub(now)))
-	return t.C, func() { t.Stop() }
-}
-
 // look reads the sources that are on.
 func (l *leaves) look(ctx context.Context, n *Node) {
-	l.read(ctx, n.sys, n.Host().Snapshot, n.cfg.Store.Memory(), n.cfg.Now())
+	view := View{Host: n.Host(), Plans: plansOf(ctx, n.cfg.Store)}
+	l.read(ctx, n.sys, view, n.cfg.Store.Memory(), n.cfg.Now())
 }
 
 func (l *leaves) read(
-	ctx context.Context, sys fs.ReadLinkFS, snap *rdma.Snapshot, memory claimstore.Memory, now time.Time,
+	ctx context.Context, sys fs.ReadLinkFS, host View, memory claimstore.Memory, now time.Time,
 ) {
 	sources := l.on()
 	if len(sources) == 0 {
-		l.model, l.next, l.parsed = nil, time.Time{}, [2]parsed{}
+		l.model = nil
 		return
-	}
-	if !l.next.IsZero() && !now.Before(l.next) {
-		l.next = now.Add(leafInterval)
 	}
 	if l.model == nil {
 		l.model = leaf.New()
@@ -149,29 +117,21 @@ func (l *leaves) read(
 	}
 	in.File, in.FileErr = l.hostFile(sources)
 	in.Table, in.TableErr = l.siteTable()
-	ports := l.ports(sys, snap, hasGUID(in.File) || hasGUID(in.Table))
-	if slices.Contains(sources, leaf.Networkd) {
-		in.Heard, in.HeardErr = l.heard(ctx, ports)
+	ports := portsOf(sys, host.Snapshot)
+	hasInterface := func(p leaf.Port) bool { return len(p.Interfaces) > 0 }
+	if slices.Contains(sources, leaf.Networkd) && slices.ContainsFunc(ports, hasInterface) {
+		in.Heard, in.HeardErr = l.heard(ctx)
 	}
 	if err := errors.Join(in.FileErr, in.TableErr, in.HeardErr); l.faults.IsNew("leaves", err) {
 		klog.FromContext(ctx).Error(err, "A source of leaf switches is not read, what it said before stays for an hour")
 	}
-	l.model.Observe(leaf.Resolve(ports, sources, in), now)
+	l.model.Observe(leaf.Resolve(ports, sources, in), host.held(), now)
 }
 
-func (l *leaves) heard(ctx context.Context, ports []leaf.Port) (map[int]networkd.Heard, error) {
-	var indexes []int
-	for _, p := range ports {
-		for _, i := range p.Interfaces {
-			indexes = append(indexes, i.Index)
-		}
-	}
-	if len(indexes) == 0 {
-		return nil, nil
-	}
+func (l *leaves) heard(ctx context.Context) (map[int][]networkd.Neighbor, error) {
 	ctx, cancel := context.WithTimeout(ctx, leafTime)
 	defer cancel()
-	return networkd.Read(ctx, l.netif, l.dial, indexes)
+	return networkd.Read(ctx, l.dial)
 }
 
 // hostFile reads the host's file, if it is a source. A file without `time` gets its modification time.
@@ -188,14 +148,12 @@ func (l *leaves) hostFile(sources []leaf.Source) (*v1alpha1.LinkTable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the host's file of links: %w", hostfs.OnHost("/"+name, err))
 	}
-	table, err := l.parsed[0].parse(data, false)
+	table, err := parse(data, false)
 	if err != nil {
 		return nil, fmt.Errorf("read the host's file of links /%s: %w", name, err)
 	}
 	if table.Time.IsZero() {
-		dated := *table
-		dated.Time = info.ModTime()
-		return &dated, nil
+		table.Time = info.ModTime()
 	}
 	return table, nil
 }
@@ -210,34 +168,26 @@ func (l *leaves) siteTable() (*v1alpha1.LinkTable, error) {
 		return nil, fmt.Errorf("read the site's table of links: %w; "+
 			"create the ConfigMap that the chart value linkTable names, with the key links.yaml", err)
 	}
-	table, err := l.parsed[1].parse(data, true)
+	table, err := parse(data, true)
 	if err != nil {
 		return nil, fmt.Errorf("read the site's table of links %q: %w", l.files.Site, err)
 	}
 	return table, nil
 }
 
-// parse parses a table, or returns that of the last call for the same text.
-func (p *parsed) parse(data []byte, ofSite bool) (*v1alpha1.LinkTable, error) {
-	sum := sha256.Sum256(data)
-	if p.sum == sum {
-		return p.table, p.err
+func parse(data []byte, ofSite bool) (*v1alpha1.LinkTable, error) {
+	table := new(v1alpha1.LinkTable)
+	if err := yamlread.Table.Decode(data, table); err != nil {
+		return nil, yamlread.PositionsOf(data).Explain(err)
 	}
-	p.sum, p.table = sum, new(v1alpha1.LinkTable)
-	if p.err = yamlread.Table.Decode(data, p.table); p.err != nil {
-		p.err = yamlread.PositionsOf(data).Explain(p.err)
-	} else {
-		p.err = p.table.Check(ofSite)
+	if err := table.Check(ofSite); err != nil {
+		return nil, err
 	}
-	return p.table, p.err
+	return table, nil
 }
 
-func hasGUID(t *v1alpha1.LinkTable) bool {
-	return t != nil && slices.ContainsFunc(t.Links, func(l v1alpha1.Link) bool { return l.GUID != "" })
-}
-
-// ports returns the physical ports of the host, with their GUIDs if a table needs them.
-func (l *leaves) ports(sys fs.ReadLinkFS, snap *rdma.Snapshot, guids bool) (out []leaf.Port) {
+// portsOf returns the physical ports of the host.
+func portsOf(sys fs.ReadLinkFS, snap *rdma.Snapshot) (out []leaf.Port) {
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		if !leaf.IsPhysical(h) {
@@ -247,10 +197,7 @@ func (l *leaves) ports(sys fs.ReadLinkFS, snap *rdma.Snapshot, guids bool) (out 
 		for p := range h.OwnPorts() {
 			port := leaf.Port{
 				PortID: health.PortID{Device: h.Name, Port: p.Number}, First: first, IBDev: h.IBDev, Netdev: p.Netdev,
-				Interfaces: interfacesOf(sys, p.Netdev),
-			}
-			if guids {
-				port.GUIDs = guidsOf(sys, h, p.Number, first)
+				GUIDs: guidsOf(sys, h, p.Number, first), Interfaces: interfacesOf(sys, p.Netdev),
 			}
 			out, first = append(out, port), false
 		}
@@ -295,11 +242,11 @@ func interfacesOf(sys fs.FS, netdev string) (out []leaf.Interface) {
 }
 
 // view returns the leaves of a host, nil while no source is on.
-func (l *leaves) view(snap *rdma.Snapshot, held []string) *leaf.View {
+func (l *leaves) view(host View) *leaf.View {
 	if l.model == nil {
 		return nil
 	}
-	return l.model.View(snap, held)
+	return l.model.View(host.With(host.Missing()...))
 }
 
 // wiring returns what is planned and seen, nil while no source is on.

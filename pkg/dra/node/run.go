@@ -15,7 +15,7 @@ const (
 	// pollInterval is the interval of reading the states of ports and the health of links. The states of InfiniBand
 	// and EFA ports change without an event of the kernel.
 	pollInterval = 30 * time.Second
-	// rescanInterval is the interval of reading the whole host without an event.
+	// rescanInterval is the interval of reading the whole host, and the sources of leaf switches, without an event.
 	rescanInterval = 5 * time.Minute
 )
 
@@ -53,20 +53,17 @@ func (n *Node) Run(ctx context.Context) {
 	for {
 		asks := false
 		due := time.NewTimer(n.health.due(n.cfg.Now(), rescanInterval))
-		leaves, stop := n.leaves.timer(n.cfg.Now())
 		select {
 		case <-ctx.Done():
 			due.Stop()
-			stop()
 			return
-		case <-leaves:
-			n.leaves.look(ctx, n)
 		case <-n.leaves.wake:
 			n.leaves.look(ctx, n)
 		case signal := <-signals:
 			n.looked(ctx, n.update(signal.Changes))
 		case <-rescan.C:
 			n.looked(ctx, n.update(rdma.Changes{All: true}))
+			n.leaves.look(ctx, n)
 		case <-due.C: // a time of an HCA in doubt has passed
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
@@ -77,7 +74,6 @@ func (n *Node) Run(ctx context.Context) {
 			n.adapt(ctx)
 		}
 		due.Stop()
-		stop()
 		if read, err := n.readVPD(ctx); read {
 			n.looked(ctx, err)
 		}

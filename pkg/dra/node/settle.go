@@ -8,7 +8,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
-// settleStep is the first wait for a host in the middle of a change. Each wait is twice the one before.
+// settleStep is the first wait for a host in the middle of a change.
 const settleStep = 50 * time.Millisecond
 
 // UnsettledError means that a step failed and may succeed after the host has finished a change: the kernel may be
@@ -25,12 +25,12 @@ func (e *UnsettledError) Unwrap() error { return e.error }
 // time, and then after growing waits until a time. It returns the last error. Settle holds no lock while it waits, so
 // try itself must take its locks, and the Host after them.
 func (n *Node) Settle(ctx context.Context, until time.Time, try func() error) error {
-	for wait := time.Duration(0); ; wait = max(settleStep, 2*wait) {
+	for backoff, again := loop.NewBackoff(settleStep, time.Second), false; ; again = true {
 		err := try()
 		if _, ok := errors.AsType[*UnsettledError](err); !ok {
 			return err
 		}
-		if wait > 0 && (time.Now().After(until) || !loop.Sleep(ctx, wait)) {
+		if again && (time.Now().After(until) || !loop.Sleep(ctx, backoff.Next())) {
 			return err
 		}
 		if err := n.Rescan(); err != nil {

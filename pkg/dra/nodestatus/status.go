@@ -22,11 +22,20 @@ type Status struct {
 	NRI string `json:"nri,omitempty"`
 	// NetnsMode is the host's RDMA network namespace mode, "" if it is not known.
 	NetnsMode string `json:"netnsMode,omitempty"`
+	// PodsKnown is whether the kubelet said which pods use which claims.
+	PodsKnown bool `json:"podsKnown"`
+	// ConfigRefused is whether the driver does not use its configuration file as it is now.
+	ConfigRefused bool `json:"configRefused,omitempty"`
 	// Problems are the problems of the node, the API server or the driver, as text. HCAs have
 	// their own.
 	Problems []string `json:"problems"`
 	// Lacks are what containers do not get on this host, with the reasons.
 	Lacks []string `json:"lacks,omitempty"`
+	// Features are the states of optional features of the API server, by their feature gates: those that the file needs on
+	// this host, and those that are missing.
+	Features map[string]string `json:"features,omitempty"`
+	// Notes are sentences about features that are not there or not seen, and about what of the file matches nothing.
+	Notes []string `json:"notes,omitempty"`
 	// Unapplied is what the file says of rails and ipam without effect on this host, with the reasons.
 	Unapplied []string `json:"unapplied,omitempty"`
 	// Topology has the positions of HCAs and accelerators.
@@ -46,6 +55,10 @@ type HCA struct {
 	IBDev    string `json:"ibdev"`
 	Function string `json:"function"`
 	Protocol string `json:"protocol,omitempty"`
+	// Absent means that it is not on the host.
+	Absent   bool   `json:"absent,omitempty"`
+	Driver   string `json:"driver,omitempty"`
+	BoardID  string `json:"boardID,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Firmware string `json:"firmware,omitempty"`
 	PCI      string `json:"pci,omitempty"`
@@ -75,6 +88,10 @@ type HCA struct {
 	Fault  string `json:"fault,omitempty"`
 	// Conditions are the conditions that hold, in order of importance.
 	Conditions []Condition `json:"conditions,omitempty"`
+	// Unused means that it is down because nobody cabled it.
+	Unused bool `json:"unused,omitempty"`
+	// Falls is in how many incidents a port of it fell within a day.
+	Falls int `json:"falls,omitempty"`
 	// History is what happened to it lately, in one line. Recent are its last changes, the oldest first.
 	History string   `json:"history,omitempty"`
 	Recent  []Change `json:"recent,omitempty"`
@@ -162,6 +179,8 @@ type ClaimDevice struct {
 	HCAs        []string `json:"hcas"` // ibdev names; the HCA's name if it is absent
 	ShareID     string   `json:"shareID,omitempty"`
 	AdminAccess bool     `json:"adminAccess,omitempty"`
+	// Pods are the claim's pods whose containers have it.
+	Pods []string `json:"pods,omitempty"`
 }
 
 // Path is the URL path of the status.

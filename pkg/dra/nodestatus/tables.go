@@ -73,8 +73,8 @@ func (s *Status) tables(out io.Writer) error {
 	for _, problem := range s.Problems {
 		fmt.Fprintf(w, "\nproblem: %s\n", text.Terminal(problem))
 	}
-	for _, lack := range s.Lacks {
-		fmt.Fprintf(w, "\n%s\n", text.Terminal(lack))
+	for _, sentence := range slices.Concat(s.Lacks, s.Notes) {
+		fmt.Fprintf(w, "\n%s\n", text.Terminal(sentence))
 	}
 	return w.Flush()
 }

@@ -54,9 +54,8 @@ func decideBy(o *Offer, p *policy.Config, view node.View) *Decision {
 		snap = &rdma.Snapshot{}
 	}
 	state := held(view.Plans)
-	state.NoCounters, state.NoConsumable = o.missing.has(gateCounters), o.missing.has(gateConsumable)
-	state.NoTaints, state.Taints = o.missing.has(gateTaints), view.Health.Taints(healthPolicy(o, p))
-	state.FewTaints = o.missing.has(gateNone)
+	state.Lack(o.missing.has)
+	state.Taints = view.Health.Taints(healthPolicy(o, p))
 	state.Leaves = view.Leaves.Leaves()
 	state.Fixed = o.cfg.Node.Fixed(view.Host, snap)
 	decided := newDecision(p.Apply(snap, state))

@@ -14,27 +14,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 )
-
-// These are optional features of the API server, named by their feature gates.
-const (
-	gateConsumable = "DRAConsumableCapacity"
-	gateCounters   = "DRAPartitionableDevices"
-	gateTaints     = "DRADeviceTaints"
-
-	// gateNone is no feature gate. API servers before Kubernetes 1.36 do not know the taint effect None, and reject a
-	// slice with it.
-	gateNone = "device taints of effect None"
-)
-
-var without = map[string]string{
-	gateConsumable: "a shared HCA and a group are for one claim at a time",
-	gateCounters:   "an HCA that should be published exclusive and shared is shared only, and a card offers its VFs and not its PF",
-	gateTaints:     "an HCA with a fault that no claim holds is left out of the slices; one that claims hold can get more claims of the same kind",
-	gateNone:       "conditions that keep no claim away are not in the slices",
-}
 
 // missing has the features that the API server turned out to lack. Only the server's answer to a slice shows this:
 // nobody can read the versions and gates of a managed control plane. A restart of the driver tries the features again.
@@ -43,6 +27,23 @@ type missing struct{ gates sync.Map }
 func (m *missing) has(gate string) bool {
 	_, ok := m.gates.Load(gate)
 	return ok
+}
+
+// Features returns the states of the optional features of the API server that a decision needs, and of those that turned
+// out to be missing.
+func Features(o *Offer, d *Decision) policy.Features {
+	out, published := policy.Features{}, o.last.Load()
+	for _, name := range d.Needs {
+		out[name] = policy.FeatureNotSeen
+		if published != nil && slices.Contains(published.Needs, name) && o.publisher.Loss() == nil {
+			out[name] = policy.FeatureUsed
+		}
+	}
+	o.missing.gates.Range(func(name, _ any) bool {
+		out[name.(string)] = policy.FeatureMissing
+		return true
+	})
+	return out
 }
 
 // notPublished handles the error of slices that the API server did not store as they are. If the server lacks a
@@ -68,7 +69,7 @@ func (o *Offer) notPublished(ctx context.Context, err error) {
 // without them.
 func missingFeatures(err error, countersUsed bool) []string {
 	if dropped, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
-		return slices.DeleteFunc(dropped.DisabledFeatures(), func(gate string) bool { return without[gate] == "" })
+		return slices.DeleteFunc(dropped.DisabledFeatures(), func(gate string) bool { return policy.Without(gate) == "" })
 	}
 	if !answer.Answered(err) {
 		return nil
@@ -76,12 +77,12 @@ func missingFeatures(err error, countersUsed bool) []string {
 	// Kubernetes 1.34 requires counters in the slice of the devices that use them. It rejects the slices that later
 	// versions require.
 	if countersUsed && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ounter") {
-		return []string{gateCounters}
+		return []string{featuregate.PartitionableDevices}
 	}
 	// Such a server also takes fewer taints of a device, and says so first if that is the only mistake.
 	says := func(words string) bool { return strings.Contains(err.Error(), words) }
 	if apierrors.IsInvalid(err) && (says("effect") || says(".taints: Too many")) {
-		return []string{gateNone}
+		return []string{policy.TaintEffectNone}
 	}
 	return nil
 }
@@ -93,8 +94,8 @@ func (o *Offer) publishWithout(ctx context.Context, gates []string, err error) {
 			continue
 		}
 		klog.FromContext(ctx).Info("The API server does not have an optional feature: publishing without it until the driver restarts",
-			"featureGate", gate, "effect", without[gate], "answer", err.Error())
-		o.cfg.Report.Warn("FeatureMissing", gate, fmt.Errorf("the API server does not have it: %s", without[gate]))
+			"featureGate", gate, "effect", policy.Without(gate), "answer", err.Error())
+		o.cfg.Report.Warn("FeatureMissing", gate, fmt.Errorf("the API server does not have it: %s", policy.Without(gate)))
 		o.changed.Set()
 	}
 }

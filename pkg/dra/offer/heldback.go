@@ -12,7 +12,7 @@ import (
 
 // healthPolicy returns how conditions become taints under a policy.
 func healthPolicy(o *Offer, p *policy.Config) health.Policy {
-	return health.Policy{Effects: p.TaintEffects(), Informational: !o.missing.has(gateNone)}
+	return health.Policy{Effects: p.TaintEffects(), Informational: !o.missing.has(policy.TaintEffectNone)}
 }
 
 // heldBack has the HCAs for which effects of the policy are held back, as the last event named them.

@@ -3,12 +3,10 @@ package offer
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
@@ -17,27 +15,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 )
 
-// apiBackoff returns the backoff for requests to the API server: one second, doubled each time, 30 s at most. Each wait
-// is up to half as long again, so that the nodes of a cluster do not retry together after the server was away.
-func apiBackoff() *wait.Backoff {
-	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 30 * time.Second}
-}
-
 // waitForRuntime waits until the API server answers which container runtime the node has. It retries, and returns false
 // if ctx ends first. Meanwhile claims are prepared and unprepared.
 func (o *Offer) waitForRuntime(ctx context.Context) bool {
-	for backoff := apiBackoff(); ; {
+	for backoff := loop.NewBackoff(time.Second, 30*time.Second); ; {
 		err := o.checkRuntime(ctx)
 		if err == nil {
 			return true
 		}
 		klog.FromContext(ctx).Error(err, "Nothing is published yet")
 		o.publisher.NotYet(err)
-		pause := backoff.Step()
-		if publisher.NodeGone(err, o.cfg.NodeName) {
-			pause = min(pause, wait.Jitter(publisher.NodePause, 0.5))
-		}
-		if !loop.Sleep(ctx, pause) {
+		if !loop.Sleep(ctx, publisher.Pause(backoff, err, o.cfg.NodeName)) {
 			return false
 		}
 	}

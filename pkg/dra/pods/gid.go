@@ -181,12 +181,12 @@ func (g *gids) index(ctx context.Context, pod nri.Pod, hca string, addresses []n
 	case len(addresses) > 1:
 		return index{err: errManyInterfaces}
 	}
-	for poll := gidPollMin; ; poll = min(2*poll, gidPollMax) {
+	for poll := loop.NewBackoff(gidPollMin, gidPollMax); ; {
 		number, found, err := g.look(pod.Netns, &h, addresses[0], nil)
 		if err != nil || found {
 			return index{number, err}
 		}
-		if _, missing := g.missing.Load(pod.UID); missing || !loop.Sleep(ctx, poll) {
+		if _, missing := g.missing.Load(pod.UID); missing || !loop.Sleep(ctx, poll.Next()) {
 			g.missing.Store(pod.UID, true)
 			return index{err: fmt.Errorf("the kernel has not added the RoCE v2 GID of %s to %s in time", addresses[0], h.IBDev)}
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/flock"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
@@ -29,7 +30,7 @@ var errHostNetwork = errors.New("it asks for a network interface, and the pod ha
 // HCAs, except where a comment says otherwise.
 type interfaces struct {
 	cfg   *Config
-	locks *locks
+	locks *flock.Names
 	// failed has the last error of each interface and address that the driver could not take back. The sweep retries
 	// each minute. A NIC that was pulled stays away.
 	failed loop.Errors
@@ -297,7 +298,7 @@ func (s *interfaces) sweep(ctx context.Context) {
 func (s *interfaces) sweepOne(ctx context.Context, r attach.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepWait)
 	defer cancel()
-	unlock, err := s.locks.lock(ctx, locksOfRecord(r)...)
+	unlock, err := s.locks.Lock(ctx, locksOfRecord(r)...)
 	if err != nil {
 		return err
 	}

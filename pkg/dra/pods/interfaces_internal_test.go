@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/flock"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
@@ -55,7 +56,7 @@ func TestSweepLogsOnce(t *testing.T) {
 	dir := t.TempDir()
 	attacher, err := attach.New(nil, &podnet.IPAM{Owner: "rdma.dev", Dir: filepath.Join(dir, "no-plugins")}, dir, "boot")
 	must.NoError(t, err)
-	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &locks{}}
+	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &flock.Names{}}
 	leased := attach.Record{
 		Version: 1, BootID: "boot", Claim: "1", Device: "pci-0000-3b-00-0", Pod: attach.Pod{UID: "a", Name: "default/a"},
 		Lease: &podnet.Lease{Network: "roce", Config: []byte(`{"type":"host-local"}`)}, Detached: true,
@@ -92,7 +93,7 @@ func TestSweepTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	attacher, err := attach.New(nil, nil, dir, "boot")
 	must.NoError(t, err)
-	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &locks{}}
+	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &flock.Names{}}
 	temp := filepath.Join(dir, ".rdma.dev-1.tmp")
 	must.NoError(t, os.WriteFile(temp, []byte("{"), 0o600))
 	s.sweep(t.Context())

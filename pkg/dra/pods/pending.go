@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
@@ -157,24 +156,22 @@ const (
 	retryMax = 30 * time.Second
 )
 
-// retry retries pending pods until ctx ends. It sleeps while there are none. Each wait is up to half as long again, so
-// that the nodes of a cluster do not retry together after the API server was away.
+// retry retries pending pods until ctx ends. It sleeps while there are none.
 func (s *Pods) retry(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for long := retryMin; ; {
+	for backoff := loop.NewBackoff(retryMin, retryMax); ; {
 		var again <-chan time.Time
 		if len(s.pending.all()) > 0 {
-			again = time.After(wait.Jitter(long, 0.5)) // each try sends requests to the API server
+			again = time.After(backoff.Next()) // each try sends requests to the API server
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.pending.more:
-			long = retryMin
+			backoff.Reset()
 		case <-again:
 			s.retryPending(ctx, &all, false)
-			long = min(2*long, retryMax)
 		}
 	}
 }

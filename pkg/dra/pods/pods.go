@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/flock"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
@@ -57,7 +58,7 @@ type Reporter interface {
 type Pods struct {
 	cfg        Config
 	plugin     *nri.Plugin // nil for none
-	locks      locks       // of pods and HCAs
+	locks      flock.Names // of pods and HCAs
 	moves      *moves
 	interfaces *interfaces
 	gids       *gids
@@ -221,7 +222,7 @@ func (s *Pods) lockPod(ctx context.Context, pod nri.Pod) (plans []*plan.Plan, un
 	for {
 		plans = s.plansOf(ctx, pod)
 		names := locksOf(pod, plans)
-		if unlock, err = s.locks.lock(ctx, names...); err != nil {
+		if unlock, err = s.locks.Lock(ctx, names...); err != nil {
 			return plans, nil, err
 		}
 		plans = s.plansOf(ctx, pod) // again, because a claim may have ended or begun meanwhile

@@ -40,6 +40,7 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	a.separateHeld()
 	a.group()
 	a.offer()
+	a.findNeeds()
 	return a.Result
 }
 

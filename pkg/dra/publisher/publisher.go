@@ -19,8 +19,6 @@ package publisher
 
 import (
 	"context"
-	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -91,23 +89,28 @@ func (p *Publisher) Publish(wanted []resourceslice.Slice) {
 	p.asked.Set()
 }
 
-// retries returns the backoff for tries after an error.
-func retries() *wait.Backoff {
-	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 30 * time.Second}
-}
-
 // restoreQuiet is the time without an outside change of the slices after which the next restoration is immediate again.
 const restoreQuiet = time.Minute
 
-// NodePause is about the longest time between two requests for a Node that does not exist.
-const NodePause = 4 * time.Second
+// nodePause is about the longest time between two requests for a Node that does not exist.
+const nodePause = 4 * time.Second
+
+// Pause returns the wait after an error. It is short while the API server has no such Node, so that a new one gets its
+// slices within seconds.
+func Pause(retry *loop.Backoff, err error, node string) time.Duration {
+	if NodeGone(err, node) {
+		return min(retry.Next(), wait.Jitter(nodePause, 0.5))
+	}
+	return retry.Next()
+}
 
 // Run publishes until ctx ends. The slices stay on the API server.
 func (p *Publisher) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { p.server.follow(ctx, p.cfg) })
-	retry, restore := retries(), retries()
+	retry := loop.NewBackoff(100*time.Millisecond, 30*time.Second)
+	restore := loop.NewBackoff(100*time.Millisecond, 30*time.Second)
 	var disturbed time.Time
 	var again <-chan time.Time
 	check := time.After(p.untilList())
@@ -127,12 +130,12 @@ func (p *Publisher) Run(ctx context.Context) {
 			if p.settled != nil {
 				if inStep := p.inStep(); again == nil && (!inStep || p.Loss() != nil) {
 					if time.Since(disturbed) > restoreQuiet {
-						restore = retries()
+						restore.Reset()
 					}
 					if !inStep {
 						p.lose(errChanged, nil)
 					}
-					disturbed, again = time.Now(), time.After(restore.Step())
+					disturbed, again = time.Now(), time.After(restore.Next())
 				}
 				continue
 			}
@@ -140,15 +143,11 @@ func (p *Publisher) Run(ctx context.Context) {
 		}
 		again = nil
 		if err := p.sync(ctx); err == nil {
-			retry = retries()
+			retry.Reset()
 			p.stored(ctx)
 		} else if ctx.Err() == nil {
 			p.lose(err, nil)
-			pause := retry.Step()
-			if errors.Is(err, errNoNode) {
-				pause = min(pause, wait.Jitter(NodePause, 0.5))
-			}
-			again = time.After(pause)
+			again = time.After(Pause(retry, err, p.cfg.Node))
 			p.cfg.Report(ctx, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -17,19 +18,26 @@ import (
 var errNodeUnknown = errors.New("the block of this node depends on its node object in the cluster: " +
 	"name the node (--node-name)")
 
-// Planned returns the data of a host on which a policy would be applied by a driver without claims, at an API server
-// with all features. fixed is policy.State.Fixed. The health is that of the first observation, at which each fault
-// counts.
-func Planned(host *node.Host, c *policy.Config, fixed map[string]string, now time.Time) Inputs {
+// Planned returns the data of a host on which a policy would be applied by a driver without claims. known are the features
+// of its API server as far as they are known; the others count as there. fixed is policy.State.Fixed. The health is that of
+// the first observation, at which each fault counts.
+func Planned(
+	host *node.Host, c *policy.Config, known policy.Features, fixed map[string]string, now time.Time,
+) Inputs {
 	model := health.New(health.DefaultConfig())
 	model.Observe(health.Observation{Snapshot: host.Snapshot}, now)
 	view := node.View{Host: host, Health: model.View()}
 	effects := health.Policy{Effects: c.TaintEffects(), Informational: true}
 	taints := view.Health.Taints(effects)
-	result := c.Apply(host.Snapshot, policy.State{Taints: taints, Fixed: fixed})
+	state := policy.State{Taints: taints, Fixed: fixed}
+	state.Lack(known.Missing)
+	result := c.Apply(host.Snapshot, state)
 	in := Inputs{
 		Now: now, View: view, Decision: &result, Published: map[string][]*rdma.HCA{}, Taints: taints,
-		Effect: effects.Effect,
+		Effect: effects.Effect, Features: policy.Features{}, Unmatched: c.Unmatched(result),
+	}
+	for _, feature := range result.Needs {
+		in.Features[feature] = cmp.Or(known[feature], policy.FeatureNotSeen)
 	}
 	for _, s := range result.Slices() {
 		for _, d := range s.Devices {

@@ -29,7 +29,7 @@ import (
 func planned(t testing.TB, machine, file string) *nodestatus.Status {
 	t.Helper()
 	sys, snap := rdmatest.Sysfs(t, machine)
-	s := report.Status(report.Planned(&node.Host{Snapshot: snap, Sys: sys}, config(t, file), nil, time.Unix(0, 0)))
+	s := report.Status(report.Planned(&node.Host{Snapshot: snap, Sys: sys}, config(t, file), nil, nil, time.Unix(0, 0)))
 	s.Topology = nil // its tests are its own
 	return s
 }

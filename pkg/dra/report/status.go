@@ -24,7 +24,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// Inputs are the data of the status and of a scrape.
+// Inputs are what a status is made from, and what a scrape reads beside it.
 type Inputs struct {
 	Node, Version string
 	Started, Now  time.Time
@@ -51,6 +51,9 @@ type Inputs struct {
 	Troubles *apiclient.Troubles
 	// Lacks are what containers do not get on this host.
 	Lacks []error
+	// Features are those of the API server. Unmatched is what of the file matches nothing on the host.
+	Features  policy.Features
+	Unmatched []string
 	// IPAM has the entries of ipam. Status adds their HCAs.
 	IPAM []blocks.Usage
 	// Events are the recent events of the node, the newest first.
@@ -61,10 +64,19 @@ type Inputs struct {
 
 // Status describes the node. It reads the positions of the host's PCI devices.
 func Status(in Inputs) *nodestatus.Status {
+	s := describe(in)
+	s.Topology = topology.Discover(in.View.Sys, in.View.Snapshot)
+	drawState(s)
+	return s
+}
+
+// describe describes the node without the positions of its devices. It reads nothing.
+func describe(in Inputs) *nodestatus.Status {
 	s := &nodestatus.Status{
 		Node: in.Node, Version: in.Version, Started: in.Started, At: in.Now, NetnsMode: string(in.View.NetnsMode),
-		Registered: in.Registered, NRI: in.nri(), Problems: in.problems(), Unapplied: in.Decision.Unapplied,
-		Topology: topology.Discover(in.View.Sys, in.View.Snapshot), IPAM: in.ipam(), Events: in.Events,
+		Registered: in.Registered, NRI: in.nri(), PodsKnown: in.Pods != nil, ConfigRefused: in.Refused,
+		Problems: in.problems(), Unapplied: in.Decision.Unapplied, IPAM: in.ipam(), Events: in.Events,
+		Features: in.Features, Notes: slices.Concat(in.Features.Notes(), in.Unmatched),
 	}
 	for _, lack := range in.Lacks {
 		s.Lacks = append(s.Lacks, lack.Error())
@@ -88,7 +100,6 @@ func Status(in Inputs) *nodestatus.Status {
 		s.Groups = append(s.Groups, group)
 	}
 	s.Claims = statusClaims(in.View, in.Pods)
-	drawState(s)
 	return s
 }
 
@@ -131,12 +142,14 @@ func (in *Inputs) ipam() (out []blocks.Usage) {
 	return out
 }
 
+const nriConnected = "connected"
+
 func (in *Inputs) nri() string {
 	switch {
 	case in.NRIConnected == nil:
 		return ""
 	case *in.NRIConnected:
-		return "connected"
+		return nriConnected
 	default:
 		return "not connected"
 	}
@@ -170,12 +183,13 @@ func (in *Inputs) hcas(published map[string]nodestatus.Device) []nodestatus.HCA 
 	out := []nodestatus.HCA{}
 	for _, h := range in.View.With(in.View.Absent()...).HCAs {
 		one := statusHCA(&h, in.View.Leaves)
+		one.Absent = in.View.Lookup(h.Name) == nil
 		if verdict, judged := view.Verdict(h.Name); judged {
 			status, _ := view.Report(h.Name, in.Now)
 			one.Health, one.Fault = string(status), verdict.Message()
-			one.Conditions = in.conditions(verdict)
+			one.Conditions, one.Unused = in.conditions(verdict), verdict.Unused
 			if history := view.History(h.Name); !in.Started.IsZero() { // else no driver has seen it change
-				one.History = history.Summary()
+				one.History, one.Falls = history.Summary(), history.Falls
 				for _, c := range history.Recent {
 					one.Recent = append(one.Recent, nodestatus.Change{At: c.Last, Text: c.String()})
 				}
@@ -253,7 +267,8 @@ func statusLeaf(s leaf.State) *nodestatus.Leaf {
 
 func statusHCA(h *rdma.HCA, leaves *leaf.View) nodestatus.HCA {
 	out := nodestatus.HCA{
-		Name: h.Name, IBDev: h.IBDev, Function: string(h.Function), Protocol: string(h.Protocol), Model: h.Model, Firmware: h.Firmware,
+		Name: h.Name, IBDev: h.IBDev, Function: string(h.Function), Protocol: string(h.Protocol),
+		Driver: h.Driver, Model: h.Model, BoardID: h.BoardID, Firmware: h.Firmware,
 		Ports: []nodestatus.Port{}, Devices: []nodestatus.Device{}, Claims: []string{},
 	}
 	if h.PCI != nil {
@@ -290,6 +305,7 @@ func statusClaims(view node.View, pods podresources.Claims) []nodestatus.Claim {
 	for _, p := range view.Plans {
 		claim := nodestatus.Claim{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 			Devices: []nodestatus.ClaimDevice{}, Pods: []string{}}
+		users := pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 		for _, dev := range p.Devices {
 			one := nodestatus.ClaimDevice{Request: dev.Request, Device: dev.Device, AdminAccess: dev.AdminAccess}
 			if dev.ShareID != nil {
@@ -301,9 +317,14 @@ func statusClaims(view node.View, pods podresources.Claims) []nodestatus.Claim {
 				}
 				one.HCAs = append(one.HCAs, name)
 			}
+			for _, pod := range users {
+				if pod.Devices == nil || slices.Contains(pod.Devices, dev.Device) {
+					one.Pods = append(one.Pods, pod.Name)
+				}
+			}
 			claim.Devices = append(claim.Devices, one)
 		}
-		for _, pod := range pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] {
+		for _, pod := range users {
 			claim.Pods = append(claim.Pods, pod.Name)
 		}
 		out = append(out, claim)

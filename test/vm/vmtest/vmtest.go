@@ -25,7 +25,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 )
 
-// NetworkdVariable names the variable that has the command of the host's systemd-networkd.
+// NetworkdVariable names the variable that has the command of a systemd-networkd.
 const NetworkdVariable = "VM_NETWORKD"
 
 // Guard is for TestMain of a package for the guest: on the host it says so and ends the

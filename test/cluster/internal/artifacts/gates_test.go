@@ -1,6 +1,7 @@
 package artifacts_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,42 +12,27 @@ import (
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
-	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
-// gates are the feature gates of Kubernetes that documents name, with what they give.
-var gates = [][2]string{
-	{"DRAPrioritizedList", "lists of devices"},
-	{"DRAConsumableCapacity", "shares, groups"},
-	{"DRAPartitionableDevices", "partitioning"},
-	{"DRADeviceTaints", "taints"},
-	{"DRADeviceTaintRules", "drain"},
-	{"DRAExtendedResource", "`rdma/hca` in limits"},
-	{"ResourceHealthStatus", "health of pods"},
-	{"DRAResourceClaimDeviceStatus", "status of claims"},
-	{"DRAAdminAccess", "monitoring"},
-	{"DRAWorkloadResourceClaims", "claims of PodGroups"},
-	{"DRAListTypeAttributes", "lists of NUMA nodes"},
-	{"DRADerivedAttributes", "computed attributes"},
-}
-
-// minors are the releases of Kubernetes that documents name.
-var minors = []string{"1.34", "1.35", "1.36", "1.37"}
-
-// TestGates: docs/compatibility.md says the state of each gate in each release. The newest release that runs here has
-// them all in kube_features.go. The oldest one has its own, which are the same.
+// TestGates: the table of feature gates is that of kube_features.go in each release's own source, and
+// docs/compatibility.md has it.
 func TestGates(t *testing.T) {
-	newest, oldest := features(t, "cluster"), features(t, "kubernetes-1.34")
 	table := "| gate | for | 1.34 | 1.35 | 1.36 | 1.37 |\n|---|---|---|---|---|---|\n"
-	for _, gate := range gates {
-		table += fmt.Sprintf("| `%s` | %s |", gate[0], gate[1])
-		for _, minor := range minors {
-			table += " " + state(t, newest, gate[0], minor) + " |"
+	source := map[int]string{}
+	for minor, wrapper := range map[int]string{34: "kubernetes-1.34", 35: "kubernetes-1.35", 36: "kubernetes-1.36", 37: "cluster"} {
+		source[minor] = features(t, wrapper)
+	}
+	for _, gate := range featuregate.Gates {
+		table += fmt.Sprintf("| `%s` | %s |", gate.Name, gate.For)
+		for minor := 34; minor <= 37; minor++ {
+			got := featuregate.State(gate.Name, minor)
+			test.Eq(t, state(source[minor], gate.Name), got, test.Sprintf("%s in Kubernetes 1.%d", gate.Name, minor))
+			table += " " + got + " |"
 		}
 		table += "\n"
-		test.Eq(t, state(t, oldest, gate[0], "1.34"), state(t, newest, gate[0], "1.34"), test.Sprint(gate[0]))
 	}
 	golden.Section(t, "../../../../docs/compatibility.md", "gates", table)
 }
@@ -54,39 +40,32 @@ func TestGates(t *testing.T) {
 // features returns kube_features.go of the release that a wrapper module pins.
 func features(t *testing.T, wrapper string) string {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
-	list.Dir = filepath.Join("../../build", wrapper)
-	dir, err := list.Output()
-	must.NoError(t, err, must.Sprint("find Kubernetes in the module cache"))
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "pkg/features/kube_features.go"))
+	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
+	download.Dir = filepath.Join("../../build", wrapper)
+	out, err := download.Output()
+	must.NoError(t, err, must.Sprint("download the source of Kubernetes"))
+	var module struct{ Dir string }
+	must.NoError(t, json.Unmarshal(out, &module))
+	text, err := os.ReadFile(filepath.Join(module.Dir, "pkg/features/kube_features.go"))
 	must.NoError(t, err)
 	return string(text)
 }
 
-var spec = regexp.MustCompile(`\{Version: version\.MustParse\("([0-9.]+)"\), Default: (\w+), PreRelease: [\w.]+(.*?)\}`)
+var spec = regexp.MustCompile(`\{Version: version\.MustParse\("[0-9.]+"\), Default: (\w+), PreRelease: [\w.]+(.*?)\}`)
 
-// state returns the state of a gate in a release: "-" for not there, off, on, or locked. The last line that is not
-// newer than the release counts.
-func state(t *testing.T, text, gate, minor string) string {
-	t.Helper()
+// state returns the state of a gate by default, which its last line says: "-" for not there, off, on, or locked.
+func state(text, gate string) string {
 	_, block, found := strings.Cut(text, "\n\t"+gate+": {\n")
 	if !found {
 		return "-"
 	}
 	block, _, _ = strings.Cut(block, "\n\t},")
-	state := "-"
-	for _, m := range spec.FindAllStringSubmatch(block, -1) {
-		if version.MustParse(m[1]).GreaterThan(version.MustParse(minor)) {
-			continue
-		}
-		switch {
-		case strings.Contains(m[3], "LockToDefault: true"):
-			state = "locked"
-		case m[2] == "true":
-			state = "on"
-		default:
-			state = "off"
-		}
+	lines := spec.FindAllStringSubmatch(block, -1)
+	switch last := lines[len(lines)-1]; {
+	case strings.Contains(last[2], "LockToDefault: true"):
+		return "locked"
+	case last[1] == "true":
+		return "on"
 	}
-	return state
+	return "off"
 }

@@ -149,7 +149,7 @@ func (n *node) netnsMode() {
 		n.Fatal(err)
 	}
 	var table bytes.Buffer
-	planned := report.Planned(&hostnode.Host{Snapshot: snap, Sys: sys}, policy.Default(), nil, time.Now())
+	planned := report.Planned(&hostnode.Host{Snapshot: snap, Sys: sys}, policy.Default(), nil, nil, time.Now())
 	if err := report.Status(planned).Write(&table, "table"); err != nil {
 		n.Fatal(err)
 	}

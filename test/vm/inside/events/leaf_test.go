@@ -1,7 +1,7 @@
 package events
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -25,8 +25,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
 
-// TestLeaf: a driver publishes the leaf switch of HCAs on bonds, from the host's own networkd. Both members of the
-// first bond hear one switch, between frames that are broken or too long. Those of the second hear two, so it has none.
+// TestLeaf: a driver publishes the leaf switch of HCAs on bonds, from a networkd. Both members of the first bond hear
+// one switch, between frames that are broken or too long. Those of the second hear two, so it has none.
 func TestLeaf(t *testing.T) {
 	if _, err := user.Lookup("systemd-network"); err != nil { // as the package systemd makes it
 		inside.Must(t, "useradd", "--system", "--user-group", "--no-create-home", "systemd-network")
@@ -55,31 +55,30 @@ func TestLeaf(t *testing.T) {
 		lldptest.Header + "\xff\xff", lldptest.Frame("leaf-6", "swp1")[:30],
 		lldptest.Frame(strings.Repeat("x", 300), "swp1"),
 	}
-	announced := func() error {
-		var errs []error
+	announce := func() {
 		for member, system := range map[string]string{
 			"leaf0": "leaf-7", "leaf1": "leaf-7", "leaf2": "leaf-7", "leaf3": "leaf-8",
 		} {
 			for _, frame := range append(ignored, lldptest.Frame(system, "swp1")) {
 				lldptest.Send(t, "sw-"+member, frame)
 			}
-			link, err := net.InterfaceByName(member)
-			must.NoError(t, err)
-			heard, err := os.ReadFile(fmt.Sprintf("/%s/lldp/%d", networkd.Dir, link.Index))
-			if err == nil && !strings.Contains(string(heard), system) {
-				err = fmt.Errorf("%s has heard %q", member, heard)
-			}
-			errs = append(errs, err)
 		}
-		return errors.Join(errs...)
 	}
-	inside.Eventually(t, "announcements on all members", 5*time.Minute, announced)
-	// As after an hour: networkd does not write what is repeated.
-	files, err := filepath.Glob("/" + networkd.Dir + "/lldp/*")
-	must.NoError(t, err)
-	for _, file := range files {
-		must.NoError(t, os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour)))
-	}
+	inside.Eventually(t, "announcements on all members", 5*time.Minute, func() error {
+		announce()
+		dial := func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join("/", networkd.Dir, networkd.Socket))
+		}
+		heard, err := networkd.Read(t.Context(), dial)
+		for _, member := range []string{"leaf0", "leaf1", "leaf2", "leaf3"} {
+			link, linkErr := net.InterfaceByName(member)
+			must.NoError(t, linkErr)
+			if err == nil && len(heard[link.Index]) == 0 {
+				err = fmt.Errorf("%s has heard nothing", member)
+			}
+		}
+		return err
+	})
 
 	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nleafFrom: [networkd]\n"))
 	must.NoError(t, err)
@@ -105,9 +104,7 @@ func TestLeaf(t *testing.T) {
 		return out
 	}
 	inside.Eventually(t, "the leaves of both bonds", 10*time.Minute, func() error {
-		if err := announced(); err != nil { // what was heard is valid for two minutes
-			return err
-		}
+		announce() // what was heard is valid for two minutes
 		if got := leaves(); !maps.Equal(got, map[string]string{"bond8": "leaf-7", "bond9": ""}) {
 			err := fmt.Errorf("they are %v, want leaf-7 for bond8 alone", got)
 			for _, hca := range driver.Status(t.Context()).HCAs {
