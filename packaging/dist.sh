@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes the files of a release in a directory: packages of cdi-gen and rdma-hook, archives of the kubectl plugin, the
-# driver's image and chart, bills of materials and checksums (docs/packaging.md, docs/dev/release.md):
+# driver's image and chart, bills of materials and checksums (docs/install.md, docs/dev/release.md):
 #
 #   packaging/dist.sh VERSION DIRECTORY
 #

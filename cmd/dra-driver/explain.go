@@ -30,7 +30,7 @@ import (
 )
 
 var explainCodes = exitcode.List{
-	exitcode.OK: "done", exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage + ", or a bad configuration file",
+	exitcode.OK: "done", exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage + ", or a bad policy",
 	exitUnapplied: "shown, but rails or ipam of the file do not apply on this host",
 }
 
@@ -43,7 +43,7 @@ func newExplain(env func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Show how the HCAs of this host are published, and why",
-		Long: `explain applies a configuration file to the HCAs of this host. For each HCA it shows
+		Long: `explain applies a policy to the HCAs of this host. For each HCA it shows
 the matching rule, the published devices, and why the HCA is not published, or not as
 the rule says. It needs no cluster and changes nothing: use it to test a file before
 you install it. Only for the node's blocks of addresses it asks the API server, if it
@@ -98,7 +98,7 @@ match no HCA.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&config, "config", "", "configuration `FILE` of the site, - for standard input "+
+	f.StringVar(&config, "config", "", "policy `FILE`, - for standard input "+
 		"(default none: each HCA for one claim at a time)")
 	f.StringVar(&hostRoot, "host-root", "/", "`DIRECTORY` that holds the host's sys")
 	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network "+

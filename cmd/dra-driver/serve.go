@@ -43,7 +43,7 @@ type serve struct {
 
 var serveCodes = exitcode.List{
 	exitcode.OK: "stopped by a signal", exitcode.Failed: "failed",
-	exitcode.Usage: exitcode.BadUsage + ", or a bad configuration file",
+	exitcode.Usage: exitcode.BadUsage + ", or a bad policy",
 }
 
 func newServe(env func(string) string) *cobra.Command {
@@ -81,7 +81,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar((*string)(&s.cfg.Site.Memlock), "memlock", string(v1alpha1.MemlockUnlimited),
 		"soft limit (`SIZE`) of locked memory where neither claim nor class has one; a process may raise it: unlimited, a "+
 			"size such as 4Gi or 4g, or inherit")
-	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration `FILE` of the site: which devices each HCA publishes, "+
+	f.StringVar(&s.cfg.PolicyFile, "config", "", "policy `FILE`: which devices each HCA publishes, "+
 		"and defaults for every claim; changes take effect without a restart")
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write the names of their HCAs on the node into the status of "+
 		"claims")

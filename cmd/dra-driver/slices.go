@@ -26,7 +26,7 @@ import (
 )
 
 var slicesCodes = exitcode.List{
-	exitcode.OK: "done", exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage + ", or a bad configuration file",
+	exitcode.OK: "done", exitcode.Failed: "failed", exitcode.Usage: exitcode.BadUsage + ", or a bad policy",
 	exitUnapplied: "printed, but rails or ipam of the file do not apply on this node",
 }
 
@@ -47,9 +47,9 @@ func newSlices(env func(string) string) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "slices",
-		Short: "Print the ResourceSlices that the driver of this pod would publish with another file",
+		Short: "Print the ResourceSlices that the driver of this pod would publish with another policy",
 		Long: `slices asks the running driver of this pod what it would publish with another
-configuration file, and prints it as a list of ResourceSlices. It changes nothing. The
+policy, and prints it as a list of ResourceSlices. It changes nothing. The
 driver takes its claims, the health of its HCAs, its flags and the features of the API
 server into account. Under notes, it says which features the API server lacks or may
 lack, and which rules and fields of selectors match no HCA. kubectl rdma policy test runs
@@ -79,7 +79,7 @@ it on nodes, and compares.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&config, "config", "-", "configuration `FILE` of the site, - for standard input")
+	f.StringVar(&config, "config", "-", "policy `FILE`, - for standard input")
 	f.StringVar(&cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root `DIRECTORY` of the kubelet")
 	f.StringVar((*string)(&cfg.PodUID), "pod-uid", env("POD_UID"), "`UID` of the driver's pod (default $POD_UID)")
 	f.StringVarP(&output, "output", "o", "yaml", "`FORMAT`: json or yaml")

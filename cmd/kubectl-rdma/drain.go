@@ -139,7 +139,7 @@ func (d *drainer) open(ctx context.Context, node string, about collect.Kind,
 	}
 	if d.rules, err = drain.Open(ctx, d.client); errors.Is(err, drain.ErrNotServed) {
 		return nil, fmt.Errorf("%w. Instead, keep pods off the node with kubectl cordon %s, or stop publishing the HCA in "+
-			"the driver's configuration (docs/operate.md)", err, text.Shell(node))
+			"the policy (docs/operate.md)", err, text.Shell(node))
 	} else if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ type policyTest struct {
 func newPolicy(p *plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Try a configuration file of the driver",
+		Short: "Try a policy of the driver",
 	}
 	cmd.AddCommand(newPolicyTest(p))
 	return cmd
@@ -47,8 +47,8 @@ func newPolicyTest(p *plugin) *cobra.Command {
 	t := &policyTest{plugin: p}
 	cmd := &cobra.Command{
 		Use:   "test -f FILE [NODE...]",
-		Short: "Say what nodes would publish with another configuration file, and what would change",
-		Long: `Ask the drivers of nodes what they would publish with another configuration file, and
+		Short: "Say what nodes would publish with another policy, and what would change",
+		Long: `Ask the drivers of nodes what they would publish with another policy, and
 compare that with what they publish now: new (+), gone (-) and changed (~) devices, and
 the claims that hold one that new claims would not get. It changes nothing. Without
 names of nodes, it asks all drivers; nodes with the same answer share a paragraph.
@@ -68,7 +68,7 @@ the right to create pods/exec in their namespace, which is as good as root on no
 	}
 	t.o = p.output(cmd, "text", "wide")
 	t.nodes.register(p, cmd)
-	cmd.Flags().StringVarP(&t.file, "filename", "f", "", "configuration `FILE` of the driver, - for standard input")
+	cmd.Flags().StringVarP(&t.file, "filename", "f", "", "policy `FILE`, - for standard input")
 	cmd.Flags().DurationVar(&t.timeout, "timeout", 30*time.Second, "`TIME` for the answer of one driver")
 	if err := cmd.MarkFlagRequired("filename"); err != nil {
 		panic(err)

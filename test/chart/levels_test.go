@@ -19,8 +19,8 @@ type level struct{ use, values string }
 var levels = []level{
 	{"HCAs", "hostPaths.hook=,claims.status=false,claims.events=false"},
 	{"[locked memory](hook.md)", "hostPaths.hook=/opt/rdma.dev/bin"},
-	{"[status of claims](events.md#the-status-of-a-claim)", "claims.status=true"},
-	{"[events](events.md) of claims and pods", "claims.events=true"},
+	{"[status of claims](reference/events.md#the-status-of-a-claim)", "claims.status=true"},
+	{"[events](reference/events.md) of claims and pods", "claims.events=true"},
 	{"[metrics](metrics.md), [status page](status-page.md)", "metrics.enabled=true"},
 	{"[CNI plugins by Multus](cni.md)", "hostPaths.deviceInfo=/var/run/k8s.cni.cncf.io/devinfo/dp"},
 	{"[leaf switches](leaf-switches.md)", "config.leafFrom[0]=networkd,config.leafFrom[1]=file"},

@@ -35,7 +35,6 @@ func TestPublicationInDocs(t *testing.T) {
 		"docs/index.md":           p.Install("install.md#build-your-own"),
 		chartDir + "/README.md":   p.Install(buildURL),
 		"docs/install.md":         p.Notice("#build-your-own"),
-		"docs/packaging.md":       p.Notice("dev/release.md#packages"),
 		"docs/kubectl-rdma.md":    p.Notice("dev/release.md#packages"),
 		"docs/security-review.md": p.Notice("install.md#build-your-own"),
 		"CHANGELOG.md":            p.Notice(buildPage),

@@ -19,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// PolicyTest is what a node would publish with another configuration file of its driver.
+// PolicyTest is what a node would publish with another policy.
 type PolicyTest struct {
 	Node string `json:"node"`
 	// Problem is why the driver refuses the file, why parts of it do not apply on the node, or why the driver has not
@@ -46,7 +46,7 @@ type DeviceChange struct {
 // drainingTaint is the driver's taint of a device that only its claims keep published.
 const drainingTaint = rdma.Domain + "/draining"
 
-// PolicyAnswer is what the driver of a node says of a configuration file.
+// PolicyAnswer is what the driver of a node says of a policy.
 type PolicyAnswer struct {
 	Node    string
 	Problem string // as in PolicyTest

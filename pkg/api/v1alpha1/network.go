@@ -17,14 +17,14 @@ type Network struct {
 	// of it. An ipvlan has the hardware address of the HCA's interface. Defaults to none.
 	Mode string `json:"mode,omitempty" jsonschema:"enum=none,enum=move,enum=macvlan,enum=ipvlan"`
 	// VLAN is the VLAN of a macvlan or ipvlan, 1 to 4094. All claims on one HCA must have the same.
-	// Defaults to that of the rule of the driver's configuration, or none.
+	// Defaults to that of the rule of the policy, or none.
 	VLAN *int `json:"vlan,omitempty" jsonschema:"minimum=1,maximum=4094"`
 	// Interface is the interface's name in the pod. Defaults to rdma0, rdma1, ... in the order of the
 	// pod's claims and their devices.
 	Interface string `json:"interface,omitempty"`
 	// Addresses are the interface's addresses, each with a prefix length: 10.1.2.3/24.
 	Addresses []string `json:"addresses,omitempty"`
-	// IPAM is the name of an entry of "ipam" in the driver's configuration, which assigns the
+	// IPAM is the name of an entry of "ipam" in the policy, which assigns the
 	// addresses. The name rail stands for the entry of the HCA's rule: each HCA of a request gets an address of its
 	// own rail.
 	IPAM string `json:"ipam,omitempty"`
@@ -79,7 +79,7 @@ const (
 	NetworkIpvlan  = "ipvlan"
 )
 
-// NetworkRailIPAM is the value of ipam that stands for the entry of the HCA's rule in the driver's configuration.
+// NetworkRailIPAM is the value of ipam that stands for the entry of the HCA's rule in the policy.
 const NetworkRailIPAM = "rail"
 
 // NetworkModes are all modes.

@@ -58,7 +58,7 @@ var (
 		"Several cards of the node have sick links, and the policy's effects hold for one of them at a time; the message " +
 			"says which ([health](../health.md#links-that-are-up-and-sick))."}
 	ConfigurationRefused = Reason{"RDMAConfigurationRefused", corev1.EventTypeWarning, "node",
-		"The driver does not use its configuration file as it is now. The message has the mistake, and what is in force."}
+		"The driver does not use its policy as it is now. The message has the mistake, and what is in force."}
 	ConfigurationUsed = Reason{"RDMAConfigurationUsed", corev1.EventTypeNormal, "node", "It uses the file again."}
 	NotPublished      = Reason{"RDMANotPublished", corev1.EventTypeWarning, "node",
 		"The API server lacks the node's devices; the message says why."}

@@ -126,7 +126,7 @@ var (
 	PodsKnown  = scraped("rdma_driver_pod_resources_up", Gauge, nil,
 		"Whether the kubelet reported which pods use which claims. If it is 0, series have no pod.", perOne)
 	ConfigRefused = scraped("rdma_driver_configuration_refused", Gauge, nil,
-		"Whether the driver does not use its configuration file as it is now, because of a mistake: the last valid one is in "+
+		"Whether the driver does not use its policy as it is now, because of a mistake: the last valid one is in "+
 			"force, or none since the driver started.", perOne)
 	NRIConnected = scraped("rdma_driver_nri_connected", Gauge, nil,
 		"Whether the driver's NRI plugin is connected to the container runtime; absent for a driver without one.", perOne)

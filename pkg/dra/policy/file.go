@@ -24,9 +24,8 @@ type File struct {
 	APIVersion           string `yaml:"apiVersion"`
 	Kind                 string `yaml:"kind"`
 	hostconfig.Container `yaml:",inline"`
-	// Partitioning is whether devices of one card exclude each other by counters. It needs
-	// Kubernetes 1.36, or 1.35 with the feature gate DRAPartitionableDevices. Defaults to
-	// false.
+	// Partitioning is whether devices of one card exclude each other by counters. It needs Kubernetes
+	// 1.36.3 or newer (docs/sharing.md). Defaults to false.
 	Partitioning bool `yaml:"partitioning"`
 	// Rules are the rules for HCAs. The first rule whose selectors all match an HCA applies to it. An
 	// HCA without a rule is exclusive.

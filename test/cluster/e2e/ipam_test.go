@@ -21,12 +21,12 @@ import (
 const ipamValues = `
 lockedMemory: {limit: inherit}
 network: {enabled: true}
-hostPaths: {cniBin: %[1]s/bin, cniState: %[1]s/state}
+hostPaths: {cniBin: %[1]s/bin}
 config:
   ipam:
     roce:
       type: configmapipam
-      kubeconfig: %[1]s/state/kubeconfig
+      kubeconfig: %[1]s/bin/kubeconfig
       namespace: %[2]s
       configMap: addresses
       subnet: 10.78.0.0/16
@@ -43,7 +43,7 @@ config:
 func TestIPAMByAPI(t *testing.T) {
 	n := bed.Namespace(t)
 	dir := t.TempDir()
-	p := &apiPlugin{t: t, n: n, file: filepath.Join(dir, "state/kubeconfig")}
+	p := &apiPlugin{t: t, n: n, file: filepath.Join(dir, "bin/kubeconfig")}
 	err := bed.Checkout.Build(t.Context(), "./test/configmapipam", filepath.Join(dir, "bin/configmapipam"))
 	must.NoError(t, err)
 	p.grant()

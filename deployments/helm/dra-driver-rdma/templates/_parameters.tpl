@@ -104,7 +104,7 @@
   message: "parameters: {{ $path }}mtu: want 68 to 65535"
 - expression: >-
     {{ $networks }}.all(n, [n.?ipam.orValue(null)].all(i, i == null || type(i) == string))
-  message: "parameters: {{ $path }}ipam: want the name of an entry of ipam in the driver's configuration"
+  message: "parameters: {{ $path }}ipam: want the name of an entry of ipam in the policy"
 {{ include "rdma.validatePrefixes" (dict "in" $networks "path" $path "field" "addresses" "most" "16") }}
 - expression: >-
     {{ $networks }}.all(n, n.?ipam.orValue("") == "" || n.ipam == null || n.?addresses.orValue(null) == null || type(n.addresses) == list && n.addresses.size() == 0)
