@@ -83,6 +83,14 @@ clusters() {
 	on_real_parts clusters test/cluster "$packages" -p 2 -timeout 45m -count=$count
 }
 
+# The releases of Kubernetes between the oldest and the newest, by their own programs, which the tests build.
+releases() {
+	local release
+	for release in 1.35 1.36; do
+		KUBERNETES=$release on_real_parts "kubernetes-$release" test/cluster ./e2e/releases -timeout 1h -count=1 || return 1
+	done
+}
+
 # The tests in the virtual machine: those where it is the node of a control plane on this
 # machine, or two of them are its nodes, and use both processors; and the others.
 nodes='^(TestCluster|TestFollow|TestTwoNodes|TestMPI|TestAcceptance)$'
@@ -124,6 +132,7 @@ stage "packages: deb, rpm, tar.gz" packages
 stage "what the driver asks of API server and files" counts
 stage "container image" image
 stage "clusters" clusters
+[ -z "$long" ] || stage "Kubernetes 1.35 and 1.36" releases
 stage "the demo" hack/demo.sh
 stage "a real RDMA kernel, in a virtual machine (begun before the race detector)" joined
 stage "the same as node of a cluster" vm nodes -run "$nodes"

@@ -50,8 +50,10 @@ func newPolicyTest(p *plugin) *cobra.Command {
 		Short: "Say what nodes would publish with another policy, and what would change",
 		Long: `Ask the drivers of nodes what they would publish with another policy, and
 compare that with what they publish now: new (+), gone (-) and changed (~) devices, and
-the claims that hold one that new claims would not get. It changes nothing. Without
-names of nodes, it asks all drivers; nodes with the same answer share a paragraph.
+the claims that hold one that new claims would not get. Notes say which features the API
+server lacks or may lack, and which rules and fields of selectors match no HCA. It changes
+nothing. Without names of nodes, it asks all drivers; nodes with the same answer share a
+paragraph.
 
 It runs "dra-driver slices" in the pods of the drivers, by kubectl. For that you need
 the right to create pods/exec in their namespace, which is as good as root on nodes.
@@ -144,11 +146,14 @@ func (t *policyTest) askOne(ctx context.Context, pod *corev1.Pod, file []byte) (
 		a.Problem = cmp.Or(said, fmt.Sprintf("driver %s/%s has not answered within %v", pod.Namespace, pod.Name, t.timeout))
 	}
 	if code == 0 || code == driverUnapplied {
-		var would resourceapi.ResourceSliceList
+		var would struct {
+			resourceapi.ResourceSliceList
+			Notes []string
+		}
 		if err := json.Unmarshal(out, &would); err != nil {
 			a.Problem = fmt.Sprintf("read the answer of driver %s/%s: %v", pod.Namespace, pod.Name, err)
 		}
-		a.Slices = would.Items
+		a.Slices, a.Notes = would.Items, would.Notes
 	}
 	return a, code == driverRefuses
 }

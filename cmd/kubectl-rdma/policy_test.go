@@ -115,6 +115,13 @@ func TestPolicyTest(t *testing.T) {
 		t.Errorf("a file that says what is: %+v", r)
 	}
 	test.Eq(t, policyHeader+"# as it is\n", d.read("file"), test.Sprint("the driver reads"))
+	noted := strings.Replace(d.read("answer"), "{", `{"notes": ["rule rest matches no HCA of this host"],`, 1)
+	must.NoError(t, os.WriteFile(filepath.Join(d.dir, "answer"), []byte(noted), 0o644))
+	test.Eq(t, "Nodes node1, node2: 10 devices, now 10: nothing changes\n  Note: rule rest matches no HCA of this host\n",
+		c("# as it is\n").stdout, test.Sprint("what matches nothing"))
+	must.NoError(t, os.WriteFile(filepath.Join(d.dir, "asked"), nil, 0o644))
+	d.say("roce-sriov", "", 0, "")
+	c("# as it is\n")
 	for i, want := range []string{
 		"node1 --container=driver -- dra-driver slices --config=- --output=json --kubelet-dir=/elsewhere",
 		"node2 --container=driver -- dra-driver slices --config=- --output=json",

@@ -53,6 +53,8 @@ type scenario struct {
 		Machine, Policy string
 		corev1.Node
 	}
+	// Minor is the minor version of Kubernetes. That of an old one has the feature gates of 1.34.
+	Minor int
 	// Unpublished are nodes without slices.
 	Unpublished []string
 	// Classes replace those of the chart, or are added to them.
@@ -98,6 +100,9 @@ func scenarios(t *testing.T) (all []*scenario) {
 
 func (s *scenario) cluster(t testing.TB) *model.Cluster {
 	f := fleet.New(t)
+	if s.Minor > 0 && s.Minor < 36 {
+		f.Features = controlplane.V134()
+	}
 	for i, n := range s.Nodes {
 		f.Node(n.Name, n.Machine, n.Policy)
 		f.Nodes[i].Spec, f.Nodes[i].Status.Conditions = n.Spec, n.Status.Conditions
@@ -123,6 +128,7 @@ func (s *scenario) cluster(t testing.TB) *model.Cluster {
 		f.Unpublish(node)
 	}
 	c := cluster(f)
+	c.Minor = s.Minor
 	c.Rules, c.Templates, c.Unread, c.Now = s.Rules, s.Templates, s.Unread, time.Unix(1_700_000_500, 0)
 	if s.Drivers != nil {
 		c.Pods = s.Drivers

@@ -80,7 +80,7 @@ type Options struct {
 	// KubeletDir is the kubelet's root directory, below /var; empty for DefaultKubeletDir.
 	KubeletDir string `json:"kubeletDir,omitempty"`
 	// Kubernetes is the minor version to run: 1.34, the oldest that the driver works
-	// with, or empty for the newest that there is.
+	// with, 1.35, 1.36, or empty for the newest that there is.
 	Kubernetes string `json:"kubernetes,omitempty"`
 	// Profile sets the feature gates of dynamic resource allocation as an older
 	// version has them by default: 1.34, 1.35, or empty.

@@ -28,7 +28,7 @@ var profiles = map[string]map[string]bool{"1.34": olderGates, "1.35": olderGates
 
 // releases are what Options.Kubernetes can name, beside the newest: those with a
 // wrapper module build/kubernetes-<release>.
-var releases = []string{"1.34"}
+var releases = []string{"1.34", "1.35", "1.36"}
 
 // WithPodGroupClaims returns the options of a cluster that has claims of PodGroups (KEP-5729).
 func WithPodGroupClaims(o Options) Options {

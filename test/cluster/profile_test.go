@@ -29,7 +29,7 @@ func TestValidate(t *testing.T) {
 		{Options{}, ""},
 		{Options{Kubernetes: "1.34"}, ""},
 		{Options{Profile: "1.35"}, ""},
-		{Options{Kubernetes: "1.2"}, "there is 1.34"},
+		{Options{Kubernetes: "1.2"}, "there is 1.34, 1.35, 1.36"},
 		{Options{Profile: "1.36"}, "there is 1.34, 1.35"},
 		{Options{Kubernetes: "1.34", Profile: "1.34"}, "defaults of its own"},
 	} {

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
@@ -208,7 +209,7 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*model.Cluster
 
 // scheduler reads what the scheduler looks at for a pod of a namespace.
 func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster, error) {
-	c := &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace}
+	c := &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace, Minor: r.minor()}
 	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
 			if !passable(kind, err) || kind == Slices && NotServed(err) { // then none of resource.k8s.io is
@@ -225,6 +226,19 @@ func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster
 		}
 	}
 	return c, nil
+}
+
+// minor returns the minor version of the API server's Kubernetes, 0 if it does not say.
+func (r Reader) minor() int {
+	info, err := r.Client.Discovery().ServerVersion()
+	if err != nil {
+		return 0
+	}
+	v, err := version.ParseGeneric(info.GitVersion)
+	if err != nil {
+		return 0
+	}
+	return int(v.Minor())
 }
 
 // Planned reads what the scheduler would look at for the pods of a manifest, and makes a question of each.

@@ -31,6 +31,8 @@ type PolicyTest struct {
 	Added     []DeviceChange `json:"added,omitempty"`
 	Removed   []DeviceChange `json:"removed,omitempty"`
 	Changed   []DeviceChange `json:"changed,omitempty"`
+	// Notes are what the API server lacks or may lack for the file, and what of the file matches nothing on the node.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // DeviceChange is what would change of a device.
@@ -51,6 +53,7 @@ type PolicyAnswer struct {
 	Node    string
 	Problem string // as in PolicyTest
 	Slices  []resourceapi.ResourceSlice
+	Notes   []string // as in PolicyTest
 }
 
 // Unasked returns an answer for each node that publishes devices and has none of the driver's pods to ask.
@@ -89,7 +92,8 @@ func PolicyTests(c *model.Cluster, answers []PolicyAnswer) (out []PolicyTest) {
 		for i := range a.Slices {
 			addDevices(after, &a.Slices[i])
 		}
-		test := PolicyTest{Node: a.Node, Problem: a.Problem, Devices: len(after), Published: len(published[a.Node])}
+		test := PolicyTest{Node: a.Node, Problem: a.Problem, Devices: len(after), Published: len(published[a.Node]),
+			Notes: a.Notes}
 		if a.Problem == "" || len(after) > 0 {
 			test.compare(v.Holders, published[a.Node], after)
 		}
@@ -237,6 +241,9 @@ func (p *PolicyTest) text(most int) string {
 			}
 			d.write(&out, part.mark, part.claims, most)
 		}
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(&out, "  Note: %s\n", text.Terminal(n))
 	}
 	return out.String()
 }

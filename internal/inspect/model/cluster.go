@@ -23,6 +23,8 @@ type Cluster struct {
 	// node, or those of drivers that publish nothing.
 	Templates []resourceapi.ResourceClaimTemplate
 	Events    []corev1.Event
+	// Minor is the minor version of the API server's Kubernetes, 0 if it was not seen.
+	Minor int
 	// Now is when it was read.
 	Now time.Time
 	// Unread is what could not be read. A kind that is there may exist in any number, whatever its list says.

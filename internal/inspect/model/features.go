@@ -3,16 +3,28 @@ package model
 import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+// lacksShares reports whether a device is a shared one of ours from which the API server dropped that many claims can
+// have it.
+func lacksShares(d *Device) bool {
+	shared := d.Attributes[rdma.AttributeShared].BoolValue
+	return d.Slice.Spec.Driver == rdma.Domain && ptr.Deref(shared, false) && !ptr.Deref(d.AllowMultipleAllocations, false)
+}
 
 // featuresOf returns the optional features of the cluster. An API server drops the fields of features that it does not
 // have, so the features that are on in Kubernetes 1.37 are on: without their fields they change nothing. A feature that
-// is off there is on if an object has its field. Only FractionalCapacityRange has no field of its own: before 1.37 the
+// is off there is on if an object has its field. Only FractionalCapacityRange has no field of its own: without it, the
 // scheduler rounds the fractions of a range.
 func featuresOf(c *Cluster) structured.Features {
 	f := structured.Features{
 		AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
-		DeviceBindingAndStatus: true, ConsumableCapacity: true, FractionalCapacityRange: true,
+		DeviceBindingAndStatus: true, ConsumableCapacity: true,
+		FractionalCapacityRange: c.Minor == 0 || featuregate.State(featuregate.FractionalCapacityRange, c.Minor) == "on",
 	}
 	for i := range c.Slices {
 		spec := &c.Slices[i].Spec

@@ -64,6 +64,9 @@ type RequestReport struct {
 	// Error is why the devices were not checked.
 	Error string `json:"error,omitempty"`
 
+	// LacksShares counts the shared devices that only one claim can have, since the API server lacks shares.
+	LacksShares int `json:"lacksShares,omitempty"`
+
 	total map[string]int // by node, for requests for all
 }
 
@@ -121,6 +124,9 @@ func (v *View) Judge(ctx context.Context, r Request, shut map[string]string) (*R
 	on := map[string]bool{}
 	for _, d := range devices {
 		on[d.Node()] = true
+		if lacksShares(d) {
+			report.LacksShares++
+		}
 		ruling, err := v.rule(ctx, r, d, shut)
 		if err != nil {
 			return report, err

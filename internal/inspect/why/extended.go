@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
@@ -54,7 +55,7 @@ func (w *resolver) extendedClaim() {
 				fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass maps to devices",
 					amount.container, amount.name),
 				"set extendedResourceName of a DeviceClass to it (the chart's value deviceClasses.extendedResourceName); "+
-					"Kubernetes 1.34 and 1.35 need the feature gate DRAExtendedResource, too"))
+					"it needs "+featuregate.Words(featuregate.ExtendedResource, w.view.Cluster.Minor)))
 		}
 	}
 	if len(names) > 0 {

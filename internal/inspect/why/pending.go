@@ -15,6 +15,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -84,6 +85,9 @@ func (w *inquiry) allocatorFails(err error) {
 	w.conclude(VerdictBroken, "the scheduler's allocator fails: %v", err)
 }
 
+// lacksShares is the finding about shared HCAs that are not shared.
+const lacksShares = "LacksShares"
+
 // judgeClaim judges the devices of each request. An expression with an error stops the scheduling of
 // the pod, whatever else there is.
 func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceClaim, answer *ClaimAnswer) error {
@@ -104,6 +108,13 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 					"An attribute that some devices lack is read with .?name.orValue(...)", "claim/"+claim.Name, "request/"+r.Name))
 		case w.view.Classes[r.Class] != nil && report.Devices == 0 && report.Error == "":
 			w.find(w.classWithout(claim, r))
+		}
+		if report.LacksShares > 0 && !has(w.a.Findings, lacksShares) {
+			w.find(note(lacksShares,
+				fmt.Sprintf("the API server lacks shares (%s): each shared HCA is for one claim at a time",
+					featuregate.Words(featuregate.ConsumableCapacity, w.view.Cluster.Minor)),
+				"enable the feature gate in kube-apiserver, kube-scheduler, kube-controller-manager and kubelet, and "+
+					"restart the drivers", "request/"+r.Name))
 		}
 		answer.Requests = append(answer.Requests, report)
 	}

@@ -47,6 +47,8 @@ type Fleet struct {
 	Classes []resourceapi.DeviceClass
 	Events  []corev1.Event
 	Rules   []resourceapi.DeviceTaintRule
+	// Features are those of the API server.
+	Features controlplane.Features
 	// Templates are those of ResourceClaims.
 	Templates []resourceapi.ResourceClaimTemplate
 
@@ -58,7 +60,7 @@ type Fleet struct {
 
 // New returns a cluster with the classes of the chart, and no node.
 func New(t testing.TB) *Fleet {
-	f := &Fleet{TB: t, published: map[string]*controlplane.Cluster{}, Claims: map[string]*resourceapi.ResourceClaim{}}
+	f := &Fleet{TB: t, Features: controlplane.V136(), published: map[string]*controlplane.Cluster{}, Claims: map[string]*resourceapi.ResourceClaim{}}
 	for _, c := range controlplane.ChartClasses(t) {
 		f.Classes = append(f.Classes, *c)
 	}
@@ -73,8 +75,10 @@ func (f *Fleet) Node(name, machine, policyText string) {
 		f.Fatal(err)
 	}
 	snap := rdmatest.Snapshot(f, machine)
-	decided := cfg.Apply(snap, policy.State{})
-	node := &controlplane.Cluster{Node: name, Features: controlplane.V136()}
+	decided := cfg.Apply(snap, policy.State{
+		NoCounters: !f.Features.PartitionableDevices, NoConsumable: !f.Features.ConsumableCapacity,
+	})
+	node := &controlplane.Cluster{Node: name, Features: f.Features}
 	f.published[name] = node
 	node.Publish(rdma.Domain, decided.Slices())
 	m, err := fixture.Load(machine)

@@ -21,11 +21,11 @@ import (
 const help = `cluster runs a real one-node Kubernetes cluster on this host, in namespaces of
 its own: the host's files, network, sysctls and devices are not touched.
 
-  cluster build [--kubernetes 1.34]    build the programs that the cache lacks
+  cluster build [--kubernetes 1.35]    build the programs that the cache lacks
   cluster up [--host-root DIR]         bring the cluster up; leave a running one alone
              [--feature-gates A=true,B=false] [--runtime-config G/V=true] [--v N]
              [--profile 1.34|1.35]     with the DRA feature gates off that were off then
-             [--kubernetes 1.34]       with that version of Kubernetes itself
+             [--kubernetes 1.34|1.35|1.36] with that version of Kubernetes itself
   cluster down [--keep]                end it and remove everything but the cache
                                        (--keep: leave the state directory for reading)
   cluster status                       the components, and whether the node is ready

@@ -1,13 +1,19 @@
-// Package oldest proves the driver on the oldest Kubernetes that it supports, with
-// that version's own programs: API server, scheduler, controller manager and kubelet.
-package oldest
+// Package releases proves the driver on an older Kubernetes, with that release's own programs: API server, scheduler,
+// controller manager and kubelet. It is the oldest one that the driver supports, or what $KUBERNETES names.
+package releases
 
 import (
+	"cmp"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -17,13 +23,16 @@ import (
 // What the policy has as shared, and as shared and exclusive: two HCAs of one GPU's four.
 const shared, both = "pci-0000-4f-00-0", "pci-0000-50-00-0"
 
+// release is the minor version of Kubernetes.
+var release = cmp.Or(os.Getenv("KUBERNETES"), "1.34")
+
 // bed is a host with eight switches, each with a GPU and four EFA devices.
 var bed *testbed.Bed
 
 func TestMain(m *testing.M) {
 	testbed.Main(m, testbed.Options{
 		Machine: "aws-p5",
-		Cluster: cluster.Options{Kubernetes: "1.34"},
+		Cluster: cluster.Options{Kubernetes: release},
 		Values:  testbed.DegradedValues(shared, both),
 		GPUs:    true,
 	}, &bed)
@@ -34,8 +43,32 @@ func TestVersion(t *testing.T) {
 		"kubelet":    {"get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"},
 		"API server": {"get", "--raw", "/version"},
 	} {
-		test.StrContains(t, bed.Kubectl(t, args...), "v1.34.", test.Sprint(what))
+		test.StrContains(t, bed.Kubectl(t, args...), "v"+release+".", test.Sprint(what))
 	}
+}
+
+// on reports whether a feature gate is on by default, by the table that programs and documents have.
+func on(t *testing.T, gate string) bool {
+	t.Helper()
+	minor, err := strconv.Atoi(strings.TrimPrefix(release, "1."))
+	must.NoError(t, err)
+	state := featuregate.State(gate, minor)
+	return state == "on" || state == "locked"
+}
+
+// TestGates: the API server itself says which of the feature gates of the table it has on.
+func TestGates(t *testing.T) {
+	enabled := map[string]string{}
+	line := regexp.MustCompile(`kubernetes_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])`)
+	for _, m := range line.FindAllStringSubmatch(bed.Kubectl(t, "get", "--raw", "/metrics"), -1) {
+		enabled[m[1]] = m[2]
+	}
+	must.MapNotEmpty(t, enabled)
+	for _, gate := range featuregate.Gates {
+		test.Eq(t, on(t, gate.Name), enabled[gate.Name] == "1", test.Sprint(gate.Name))
+	}
+	rules := bed.Kubectl(t, "api-resources", "--api-group=resource.k8s.io", "-o", "name")
+	test.Eq(t, on(t, featuregate.DeviceTaintRules), strings.Contains(rules, "devicetaintrules"), test.Sprint(rules))
 }
 
 // TestClaim: a pod of the examples gets its HCA, and nothing else.
@@ -52,31 +85,70 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestDegraded: what this version lacks by default is offered without, and said once.
-func TestDegraded(t *testing.T) { bed.Degraded(t, shared, both) }
+// TestShares: shares and counters are there where their feature gates are on. Without, less is offered, and said once.
+func TestShares(t *testing.T) {
+	if !on(t, featuregate.ConsumableCapacity) {
+		bed.Degraded(t, shared, both)
+		return
+	}
+	bed.Published(t, []string{"shared-" + shared, "shared-" + both, both}, []string{shared})
+	test.Zero(t, bed.Said("optional feature", "featureGate"))
+	n := bed.Namespace(t)
+	n.Apply(testbed.Template("share", "shared.hca.rdma.dev", "") + testbed.Pod("one", "resourceClaimTemplateName: share") +
+		testbed.Pod("two", "resourceClaimTemplateName: share") + testbed.Pod("three", "resourceClaimTemplateName: share"))
+	n.Ready("one", "two", "three") // of two HCAs
+	for _, pod := range []string{"one", "two", "three"} {
+		test.NotEq(t, "", n.ClaimOf(pod).Results()[0].ShareID, test.Sprint(pod))
+	}
+}
 
-// TestOldPodWaits: a pod with an extended resource waits: its feature gate, which is locked by now, is off here. The
-// chart's notes say so.
-func TestOldPodWaits(t *testing.T) {
-	notes := bed.Inside(t, "helm", "get", "notes", deploy.Release, "--namespace", deploy.Namespace)
-	test.True(t, testbed.ContainsAll(notes, []string{"WARNING: Kubernetes v1.34.", "extended resource rdma/hca ", "DRAExtendedResource"}),
-		test.Sprintf("the notes do not name the feature gate:\n%s", notes))
+// TestStatus: the driver's status says what the API server lacks, and nothing of what it has.
+func TestStatus(t *testing.T) {
+	status := bed.Inside(t, "kubectl", "-n", deploy.Namespace, "exec", "daemonset/"+deploy.Release, "--", "dra-driver", "status")
+	for _, gate := range []string{featuregate.ConsumableCapacity, featuregate.PartitionableDevices} {
+		test.Eq(t, !on(t, gate), strings.Contains(status, "the API server lacks feature gate "+gate), test.Sprint(status))
+	}
+}
+
+// TestFirstAvailable: lists of devices need nothing that these releases lack.
+func TestFirstAvailable(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Example("first-available")
+	n.Ready("first-available")
+}
+
+// TestOldPod: a pod with an extended resource has its HCA where the feature gate is on. Without, it waits, and the chart's
+// notes say so.
+func TestOldPod(t *testing.T) {
 	n := bed.Namespace(t)
 	n.Example("legacy-rdma-hca")
+	notes := bed.Inside(t, "helm", "get", "notes", deploy.Release, "--namespace", deploy.Namespace)
+	warned := testbed.ContainsAll(notes, []string{"WARNING: Kubernetes v" + release + ".", "extended resource rdma/hca ", featuregate.ExtendedResource})
+	test.Eq(t, !on(t, featuregate.ExtendedResource), warned, test.Sprint(notes))
+	if on(t, featuregate.ExtendedResource) {
+		n.Ready("mofed-test-pod")
+		return
+	}
 	n.Event("mofed-test-pod", "Insufficient rdma/hca")
 	if out := n.Kubectl("get", "resourceclaims", "-o", "name"); strings.TrimSpace(out) != "" {
 		t.Errorf("there are claims: %s", out)
 	}
 }
 
-// TestAlignment: alignment needs nothing that the oldest version lacks.
+// TestAlignment: alignment needs nothing that these releases lack.
 func TestAlignment(t *testing.T) {
-	needs.Long(t, "TestAlignment of package e2e has the same pods, and TestDegraded this API server")
+	needs.Long(t, "TestAlignment of package e2e has the same pods, and TestShares this API server")
 	n := bed.Namespace(t)
 	n.Align("aligned-root", 8, 8, bed.SameRoot)
 	n.Align("aligned-pairs", 2, 8, bed.SameRoot)
 }
 
-// TestClaimStatusRights: here the chart's admission policy keeps a driver from the rest
-// of a claim's status.
-func TestClaimStatusRights(t *testing.T) { bed.ClaimStatusRights(t, "for whom it is reserved") }
+// TestClaimStatusRights: the chart's admission policy keeps a driver from the rest of a claim's status, and since 1.36
+// the API server itself does.
+func TestClaimStatusRights(t *testing.T) {
+	refusal := "for whom it is reserved"
+	if release == "1.36" {
+		refusal = "resourceclaims/binding"
+	}
+	bed.ClaimStatusRights(t, refusal)
+}

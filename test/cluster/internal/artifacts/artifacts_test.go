@@ -83,9 +83,11 @@ func TestComponentsArePinned(t *testing.T) {
 		"kubernetes": "v1.37.2", "containerd": "v2.4.2", "etcd": "v3.7.0", "runc": "v1.5.2",
 		"cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
 	}
-	oldest := maps.Clone(want)
-	oldest["kubernetes"] = "v1.34.4"
-	for release, want := range map[string]map[string]string{"": want, "1.34": oldest} {
+	for release, kubernetes := range map[string]string{
+		"": want["kubernetes"], "1.34": "v1.34.4", "1.35": "v1.35.4", "1.36": "v1.36.3",
+	} {
+		want := maps.Clone(want)
+		want["kubernetes"] = kubernetes
 		for _, c := range Components(release) {
 			version, err := moduleVersion(filepath.Join("../../build", c.wrapper()), c.Module)
 			if err != nil || version != want[c.Name] {
