@@ -61,16 +61,16 @@ func (s *State) Lack(has func(feature string) bool) {
 	s.NoTaints, s.FewTaints = has(featuregate.DeviceTaints), has(TaintEffectNone)
 }
 
-// findNeeds fills Needs.
-func (a *application) findNeeds() {
+// findNeeds fills Needs for a policy with partitioning, and for HCAs with taints.
+func (r *Result) findNeeds(partitioning, tainted bool) {
 	shared := func(d Decision) bool { return d.Form.Shared() }
-	if slices.ContainsFunc(a.Decisions, shared) || len(a.PublishedGroups()) > 0 {
-		a.Needs = append(a.Needs, featuregate.ConsumableCapacity)
+	if slices.ContainsFunc(r.Decisions, shared) || len(r.PublishedGroups()) > 0 {
+		r.Needs = append(r.Needs, featuregate.ConsumableCapacity)
 	}
-	if a.config.partitioning {
-		a.Needs = append(a.Needs, featuregate.PartitionableDevices)
+	if partitioning {
+		r.Needs = append(r.Needs, featuregate.PartitionableDevices)
 	}
-	if len(a.state.Taints) > 0 {
-		a.Needs = append(a.Needs, featuregate.DeviceTaints)
+	if tainted {
+		r.Needs = append(r.Needs, featuregate.DeviceTaints)
 	}
 }
