@@ -61,16 +61,17 @@ func (s *State) Lack(has func(feature string) bool) {
 	s.NoTaints, s.FewTaints = has(featuregate.DeviceTaints), has(TaintEffectNone)
 }
 
-// findNeeds fills Needs for a policy with partitioning, and for HCAs with taints.
-func (r *Result) findNeeds(partitioning, tainted bool) {
+// needsOf returns Needs of a result, by a policy with partitioning or not, and of HCAs with taints or not.
+func needsOf(r Result, partitioning, tainted bool) (out []string) {
 	shared := func(d Decision) bool { return d.Form.Shared() }
 	if slices.ContainsFunc(r.Decisions, shared) || len(r.PublishedGroups()) > 0 {
-		r.Needs = append(r.Needs, featuregate.ConsumableCapacity)
+		out = append(out, featuregate.ConsumableCapacity)
 	}
 	if partitioning {
-		r.Needs = append(r.Needs, featuregate.PartitionableDevices)
+		out = append(out, featuregate.PartitionableDevices)
 	}
 	if tainted {
-		r.Needs = append(r.Needs, featuregate.DeviceTaints)
+		out = append(out, featuregate.DeviceTaints)
 	}
+	return out
 }
