@@ -58,7 +58,7 @@ func (d *Driver) Try(ctx context.Context, c *policy.Config) (out Trial) {
 		out.Slices = append(out.Slices, one)
 	}
 	out.Unapplied = decided.Unapplied
-	out.Notes = slices.Concat(d.offer.Features(decided).Notes(), c.Unmatched(decided.Result))
+	out.Notes = slices.Concat(decided.Features(d.offer).Notes(), c.Unmatched(decided.Result))
 	return out
 }
 
@@ -72,7 +72,7 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
 		Refused: d.offer.Policy.Refused() != nil,
 		IPAM:    blocksOf(d.offer.NodeBlocks(), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
-		Features: d.offer.Features(decided),
+		Features: decided.Features(d.offer),
 		Cgroups:  sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {

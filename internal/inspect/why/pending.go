@@ -24,6 +24,7 @@ import (
 
 var (
 	allocatorError   = Kinds.Kind("AllocatorError", claimsRead, classesRead, slicesRead)
+	lacksShares      = Kinds.Kind("LacksShares", claimsRead, slicesRead)
 	selectorError    = Kinds.Kind("SelectorError", claimsRead, classesRead, slicesRead)
 	classEmpty       = Kinds.Kind("ClassEmpty", classesRead, slicesRead)
 	noDevices        = Kinds.Kind("NoDevices", slicesRead)
@@ -84,9 +85,6 @@ func (w *inquiry) allocatorFails(err error) {
 		"correct what the error names: the scheduler gives up on the pod at such an error, too"))
 	w.conclude(VerdictBroken, "the scheduler's allocator fails: %v", err)
 }
-
-// lacksShares is the finding about shared HCAs that are not shared.
-const lacksShares = "LacksShares"
 
 // judgeClaim judges the devices of each request. An expression with an error stops the scheduling of
 // the pod, whatever else there is.

@@ -29,9 +29,9 @@ func (m *missing) has(gate string) bool {
 	return ok
 }
 
-// Features returns the states of the optional features of the API server that a decision needs, and of those that turned
+// Features returns the states of the optional features of the API server that the decision needs, and of those that turned
 // out to be missing.
-func (o *Offer) Features(d *Decision) policy.Features {
+func (d *Decision) Features(o *Offer) policy.Features {
 	out, published := policy.Features{}, o.last.Load()
 	for _, name := range d.Needs {
 		out[name] = policy.FeatureNotSeen

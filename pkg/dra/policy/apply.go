@@ -40,7 +40,7 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	a.separateHeld()
 	a.group()
 	a.offer()
-	a.findNeeds()
+	a.Needs = needsOf(a.Result, c.partitioning, len(state.Taints) > 0)
 	return a.Result
 }
 

@@ -61,16 +61,17 @@ func (s *State) Lack(has func(feature string) bool) {
 	s.NoTaints, s.FewTaints = has(featuregate.DeviceTaints), has(TaintEffectNone)
 }
 
-// findNeeds fills Needs.
-func (a *application) findNeeds() {
+// needsOf returns Needs of a result, by a policy with partitioning or not, and of HCAs with taints or not.
+func needsOf(r Result, partitioning, tainted bool) (out []string) {
 	shared := func(d Decision) bool { return d.Form.Shared() }
-	if slices.ContainsFunc(a.Decisions, shared) || len(a.PublishedGroups()) > 0 {
-		a.Needs = append(a.Needs, featuregate.ConsumableCapacity)
+	if slices.ContainsFunc(r.Decisions, shared) || len(r.PublishedGroups()) > 0 {
+		out = append(out, featuregate.ConsumableCapacity)
 	}
-	if a.config.partitioning {
-		a.Needs = append(a.Needs, featuregate.PartitionableDevices)
+	if partitioning {
+		out = append(out, featuregate.PartitionableDevices)
 	}
-	if len(a.state.Taints) > 0 {
-		a.Needs = append(a.Needs, featuregate.DeviceTaints)
+	if tainted {
+		out = append(out, featuregate.DeviceTaints)
 	}
+	return out
 }

@@ -117,9 +117,9 @@ func TestFirstAvailable(t *testing.T) {
 	n.Ready("first-available")
 }
 
-// TestOldPod: a pod with an extended resource has its HCA where the feature gate is on. Without, it waits, and the chart's
+// TestOldPodWaits: a pod with an extended resource has its HCA where the feature gate is on. Without, it waits, and the chart's
 // notes say so.
-func TestOldPod(t *testing.T) {
+func TestOldPodWaits(t *testing.T) {
 	n := bed.Namespace(t)
 	n.Example("legacy-rdma-hca")
 	notes := bed.Inside(t, "helm", "get", "notes", deploy.Release, "--namespace", deploy.Namespace)
