@@ -65,8 +65,8 @@ func State(name string, minor int) string {
 	return "-"
 }
 
-// Words names a gate for a sentence about an API server that may lack it. minor is the server's minor version, 0 if it is
-// not known.
+// Words names a gate for a sentence about an API server that may lack it. minor is the server's minor version, 0 if it
+// is not known.
 func Words(name string, minor int) string {
 	words := "feature gate " + name
 	switch on := named(name).On; State(name, minor) {

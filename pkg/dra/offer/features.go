@@ -29,8 +29,8 @@ func (m *missing) has(gate string) bool {
 	return ok
 }
 
-// Features returns the states of the optional features of the API server that the decision needs, and of those that turned
-// out to be missing.
+// Features returns the states of the optional features of the API server that the decision needs, and of those that
+// turned out to be missing.
 func (d *Decision) Features(o *Offer) policy.Features {
 	out, published := policy.Features{}, o.last.Load()
 	for _, name := range d.Needs {

@@ -42,9 +42,10 @@ func (c *Config) Unmatched(r Result) (out []string) {
 	return out
 }
 
-// field is a field of a device as most expressions name it: attributes["rdma.dev"].ibdev, attributes["rdma.dev"]["ibdev"],
-// and the same with ? for optional ones. A call of a method ends with a parenthesis.
-var field = regexp.MustCompile(`\.(attributes|capacity)\[\??["']([^"']+)["']\](?:\.\??(\w+)(\(?)|\[\??["']([^"']+)["']\])`)
+// field is a field of a device as most expressions name it: attributes["rdma.dev"].ibdev,
+// attributes["rdma.dev"]["ibdev"], and the same with ? for optional ones. A call of a method ends with a parenthesis.
+var field = regexp.MustCompile(
+	`\.(attributes|capacity)\[\??["']([^"']+)["']\](?:\.\??(\w+)(\(?)|\[\??["']([^"']+)["']\])`)
 
 // unmatched says which fields of selectors no HCA has. It does not see a field that an expression names in another way.
 func (s selectors) unmatched(of string, has map[string]bool) (out []string) {

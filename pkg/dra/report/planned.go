@@ -18,9 +18,9 @@ import (
 var errNodeUnknown = errors.New("the block of this node depends on its node object in the cluster: " +
 	"name the node (--node-name)")
 
-// Planned returns the data of a host on which a policy would be applied by a driver without claims. known are the features
-// of its API server as far as they are known; the others count as there. fixed is policy.State.Fixed. The health is that of
-// the first observation, at which each fault counts.
+// Planned returns the data of a host on which a policy would be applied by a driver without claims. known are the
+// features of its API server as far as they are known; the others count as there. fixed is policy.State.Fixed. The
+// health is that of the first observation, at which each fault counts.
 func Planned(
 	host *node.Host, c *policy.Config, known policy.Features, fixed map[string]string, now time.Time,
 ) Inputs {
