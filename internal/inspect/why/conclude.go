@@ -17,7 +17,7 @@ var (
 	fine        = Kinds.Kind(string(VerdictFine), claimsRead, slicesRead, rulesRead, nodesRead, eventsRead)
 	schedulable = Kinds.Kind(string(VerdictSchedulable), claimsRead, allClaimsRead, classesRead, slicesRead, rulesRead,
 		nodesRead, namespaceRead)
-	noClaims   = Kinds.Kind(string(VerdictNoClaims), podRead)
+	_          = Kinds.Kind(string(VerdictNoClaims), podRead)
 	unprepared = Kinds.Kind(string(VerdictUnprepared), claimsRead, classesRead, slicesRead, rulesRead, nodesRead,
 		driversRead, eventsRead)
 	ending = Kinds.Kind(string(VerdictEnding), classesRead, nodesRead, driversRead, eventsRead)
