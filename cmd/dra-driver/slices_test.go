@@ -134,8 +134,8 @@ func confirmed(t *testing.T, n *drivertest.Node, file string) error {
 	return errors.New("no device has a taint NoExecute")
 }
 
-// TestMissingFeature: where the API server lacks shares, status, explain and slices say so, and explain promises none. A
-// feature that the driver has not used yet is not seen.
+// TestMissingFeature: where the API server lacks shares, status, explain and slices say so, and explain promises none.
+// A feature that the driver has not used yet is not seen.
 func TestMissingFeature(t *testing.T) {
 	const lacks = "the API server lacks feature gate DRAConsumableCapacity, off by default before Kubernetes 1.36: " +
 		"a shared HCA and a group are for one claim at a time"
@@ -151,13 +151,14 @@ func TestMissingFeature(t *testing.T) {
 		return nil
 	})
 	explain := append([]string{"explain", "--host-root", n.Root, "--config", "testdata/shared.yaml"}, inPod...)
-	if _, stdout, stderr := invoke(t, nil, explain...); !strings.Contains(stdout, lacks) || strings.Contains(stdout, "shares 63") {
+	_, stdout, stderr := invoke(t, nil, explain...)
+	if !strings.Contains(stdout, lacks) || strings.Contains(stdout, "shares 63") {
 		t.Errorf("explain: %s%s", stdout, stderr)
 	}
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	must.NoError(t, os.WriteFile(file, []byte(header+
 		"partitioning: true\nrules:\n- {name: all, publish: shared}\n- {name: rest}\n"), 0o644))
-	_, stdout, stderr := invoke(t, nil, append([]string{"slices", "-o", "json", "--config", file}, inPod...)...)
+	_, stdout, stderr = invoke(t, nil, append([]string{"slices", "-o", "json", "--config", file}, inPod...)...)
 	for _, want := range []string{
 		lacks, "not seen whether the API server has feature gate DRAPartitionableDevices",
 		"rule rest decides on no HCA of this host: rules above it match them first",

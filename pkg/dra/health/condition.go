@@ -12,8 +12,8 @@ import (
 // domain.
 type Condition string
 
-// The conditions, in order of importance; docs/health.md explains each. All that is true of a condition stands here alone,
-// besides how it is seen. The names in metrics, configuration and the chart's schema, and the events, come from here.
+// The conditions, in order of importance; docs/health.md explains each. All that is true of a condition stands here
+// alone, besides how it is seen. The names in metrics, configuration and the chart's schema, and the events, come from here.
 var (
 	// DeviceGone: a claim holds the HCA, and it is gone.
 	DeviceGone = add("device-gone", Unhealthy, noSchedule, "RDMADeviceGone", "RDMADeviceBack", absent)
@@ -97,8 +97,8 @@ const (
 	sick
 	// counted: it never evicts, because a counter alone proves little.
 	counted
-	// patient: it must be seen for Config.Sick, and stays what it was while nothing is known: one that depends on the policy
-	// and on the other cards, on an answer of the firmware, or on one of the switch.
+	// patient: it must be seen for Config.Sick, and stays what it was while nothing is known. It depends on the policy and
+	// the other cards, on an answer of the firmware, or on one of the switch.
 	patient
 	// ofHCA: it is a condition of the HCA. Others are of a port.
 	ofHCA

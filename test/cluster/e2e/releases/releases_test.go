@@ -117,8 +117,8 @@ func TestFirstAvailable(t *testing.T) {
 	n.Ready("first-available")
 }
 
-// TestOldPodWaits: a pod with an extended resource has its HCA where the feature gate is on. Without, it waits, and the chart's
-// notes say so.
+// TestOldPodWaits: a pod with an extended resource has its HCA where the feature gate is on. Without, it waits, and
+// the chart's notes say so.
 func TestOldPodWaits(t *testing.T) {
 	n := bed.Namespace(t)
 	n.Example("legacy-rdma-hca")
