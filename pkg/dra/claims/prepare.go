@@ -12,7 +12,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
@@ -190,9 +189,6 @@ func (c *Claims) facts(
 	}
 	return facts.WithPrepared(made)
 }
-
-// specName is the base name of a claim's CDI spec.
-func specName(uid types.UID) string { return cdi.SpecName(cdi.KindClaim, string(uid)) }
 
 // prepared returns the devices of a plan for the kubelet. Each device of a request is one CDI device, so that a
 // container gets only the requests that it names.

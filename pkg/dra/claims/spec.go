@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/types"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
@@ -67,6 +68,9 @@ func (s *claimSpec) sizes(p *plan.Plan) (int, error) {
 	return len(data) + ofFiles, errors.Join(
 		p.CheckSize("CDI spec", len(data), plan.MaxSpec), p.CheckSize("device metadata", ofFiles, plan.MaxFiles))
 }
+
+// specName is the base name of a claim's CDI spec.
+func specName(uid types.UID) string { return cdi.SpecName(cdi.KindClaim, string(uid)) }
 
 // writeSpec writes the spec of a claim and the files that it mounts, and reports whether the spec changed. The caller
 // must hold the lock of the claim, and its record must exist.
