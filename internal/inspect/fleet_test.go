@@ -125,7 +125,7 @@ func TestFleet(t *testing.T) {
 // TestFleetLooks: each sum of a cluster is "?" if one of its looks failed. A sum without looks fails here.
 func TestFleetLooks(t *testing.T) {
 	looks := map[string][]model.Kind{
-		"Nodes": {model.Slices, model.Pods}, "Pods": {model.UserPods}, "HCAs": {model.Slices},
+		"Nodes": {model.Slices, model.Pods, model.Classes}, "Pods": {model.UserPods}, "HCAs": {model.Slices},
 		"Drained": {model.Slices, model.Rules}, "Failed": {model.Slices}, "Waiting": {model.UserPods},
 		"Impaired": {model.UserPods, model.Slices, model.Rules, model.Events},
 		"Drivers":  {model.Slices, model.Pods, model.Classes}, // how many are Ready

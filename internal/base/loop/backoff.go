@@ -8,7 +8,7 @@ import (
 // Backoff is the growing wait of a loop that retries. Only one goroutine may use it.
 type Backoff struct{ shortest, longest, next time.Duration }
 
-// NewBackoff returns waits that begin with the shortest, and double up to the longest.
+// NewBackoff returns waits that begin with the shortest, and double up to the longest. Next adds to each.
 func NewBackoff(shortest, longest time.Duration) *Backoff {
 	return &Backoff{shortest: shortest, longest: longest, next: shortest}
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
@@ -209,7 +210,7 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*model.Cluster
 
 // scheduler reads what the scheduler looks at for a pod of a namespace.
 func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster, error) {
-	c := &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace, Minor: r.minor()}
+	c := &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace, Minor: r.minor(ctx)}
 	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
 			if !passable(kind, err) || kind == Slices && NotServed(err) { // then none of resource.k8s.io is
@@ -229,8 +230,8 @@ func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster
 }
 
 // minor returns the minor version of the API server's Kubernetes, 0 if it does not say.
-func (r Reader) minor() int {
-	info, err := r.Client.Discovery().ServerVersion()
+func (r Reader) minor(ctx context.Context) int {
+	info, err := discovery.ToServerVersionInterfaceWithContext(r.Client.Discovery()).ServerVersionWithContext(ctx)
 	if err != nil {
 		return 0
 	}

@@ -37,11 +37,14 @@ type Fleet struct {
 // its square.
 func FleetOf(c *model.Cluster, pods []Pod) *Fleet {
 	out := &Fleet{
-		Nodes: c.Unread.Counter(model.Slices, model.Pods), Drivers: map[string]int{},
+		Nodes: c.Unread.Counter(model.Slices), Drivers: map[string]int{},
 		Pods: c.Unread.Counter(model.UserPods), HCAs: c.Unread.Counter(model.Slices),
 		Drained: c.Unread.Counter(model.Slices, model.Rules), Failed: c.Unread.Counter(model.Slices),
 		Impaired: c.Unread.Counter(model.UserPods, model.Slices, model.Rules, model.Events),
 		Waiting:  c.Unread.Counter(model.UserPods),
+	}
+	if c.DriversUnread() {
+		out.Nodes = nil
 	}
 	v := c.View()
 	out.addNodes(v)

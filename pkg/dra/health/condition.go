@@ -12,8 +12,8 @@ import (
 // domain.
 type Condition string
 
-// The conditions, in order of importance; docs/health.md explains each. All that is true of a condition stands here
-// alone, besides how it is seen. The names in metrics, configuration and the chart's schema, and the events, come from here.
+// The conditions, in order of importance; docs/health.md explains each. This table has all that is true of a
+// condition, except how it is seen. The names in metrics, configuration and the chart's schema, and the events, come from here.
 var (
 	// DeviceGone: a claim holds the HCA, and it is gone.
 	DeviceGone = add("device-gone", Unhealthy, noSchedule, "RDMADeviceGone", "RDMADeviceBack", absent)

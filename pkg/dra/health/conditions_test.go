@@ -135,8 +135,5 @@ func TestWords(t *testing.T) {
 		w.see(h)
 		_, message := w.View().Report(h.Name, w.now)
 		test.StrContains(t, message, want, test.Sprintf("%+v: message", port))
-		got := w.View().Counts()
-		test.True(t, got[health.PortDown] == 1 && len(got) == len(health.Conditions()),
-			test.Sprintf("counts are %v", got))
 	}
 }

@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 )
@@ -97,19 +96,4 @@ func (v Verdict) hides(c Condition) bool {
 
 func (v Verdict) has(c Condition) bool {
 	return slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Condition == c })
-}
-
-// Counts returns the number of HCAs with each condition, for metrics. It has every condition,
-// also with 0.
-func (v *View) Counts() map[Condition]int {
-	out := map[Condition]int{}
-	for _, c := range Conditions() {
-		out[c] = 0
-	}
-	for verdict := range maps.Values(v.verdicts) {
-		for _, f := range verdict.Faults {
-			out[f.Condition]++
-		}
-	}
-	return out
 }

@@ -35,7 +35,8 @@ type Status struct {
 	// Features are the states of optional features of the API server, by their feature gates: those that the file needs on
 	// this host, and those that are missing.
 	Features map[string]string `json:"features,omitempty"`
-	// Notes are sentences about features that are not there or not seen, and about what of the file matches nothing.
+	// Notes are sentences about features that are not there or not seen. Before a file is in force, they also say what of
+	// it matches nothing: in force on all nodes, a rule may well be for others.
 	Notes []string `json:"notes,omitempty"`
 	// Unapplied is what the file says of rails and ipam without effect on this host, with the reasons.
 	Unapplied []string `json:"unapplied,omitempty"`

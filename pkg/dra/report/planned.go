@@ -27,7 +27,7 @@ func Planned(
 	model := health.New(health.DefaultConfig())
 	model.Observe(health.Observation{Snapshot: host.Snapshot}, now)
 	view := node.View{Host: host, Health: model.View()}
-	effects := health.Policy{Effects: c.TaintEffects(), Informational: true}
+	effects := health.Policy{Effects: c.TaintEffects(), Informational: !known.Missing(policy.TaintEffectNone)}
 	taints := view.Health.Taints(effects)
 	state := policy.State{Taints: taints, Fixed: fixed}
 	state.Lack(known.Missing)
@@ -35,6 +35,9 @@ func Planned(
 	in := Inputs{
 		Now: now, View: view, Decision: &result, Published: map[string][]*rdma.HCA{}, Taints: taints,
 		Effect: effects.Effect, Features: policy.Features{}, Unmatched: c.Unmatched(result),
+	}
+	if known.Missing(policy.TaintEffectNone) {
+		in.Features[policy.TaintEffectNone] = policy.FeatureMissing
 	}
 	for _, feature := range result.Needs {
 		in.Features[feature] = cmp.Or(known[feature], policy.FeatureNotSeen)
