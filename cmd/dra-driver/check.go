@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
@@ -102,16 +103,25 @@ func (i *installFlags) read(ctx context.Context, client kubernetes.Interface) (s
 		return s, fmt.Errorf("get the ReplicaSet of the test pod: %w; run the check by helm test", err)
 	}
 	pods, err := core.Pods(i.namespace).List(ctx, metav1.ListOptions{})
+	if err == nil {
+		err = answer.Listed(pods)
+	}
 	if err != nil {
 		return s, fmt.Errorf("list the pods of namespace %s: %w", i.namespace, err)
 	}
 	warnings, err := core.Events(i.namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err == nil {
+		err = answer.Listed(warnings)
+	}
 	if err != nil {
 		return s, fmt.Errorf("list the events of namespace %s: %w", i.namespace, err)
 	}
 	published, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.driver=" + rdma.Domain})
+	if err == nil {
+		err = answer.Listed(published)
+	}
 	if err != nil {
 		return s, fmt.Errorf("list ResourceSlices: %w", err)
 	}

@@ -52,6 +52,11 @@ func TestInstallCheck(t *testing.T) {
 		strings.Count(out.String(), "ok:") != 2 {
 		t.Errorf("%v, %s", err, &out)
 	}
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &corev1.PodList{}, nil
+	})
+	test.ErrorContains(t, flags.check(t.Context(), client, &out), "it is not from the API server",
+		test.Sprint("an empty answer"))
 	flags.timeout = time.Nanosecond
 	test.ErrorContains(t, flags.check(t.Context(), fake.NewClientset(objects...), &out), "cannot be created",
 		test.Sprint("at the end of the time"))
