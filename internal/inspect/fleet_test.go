@@ -127,7 +127,7 @@ func TestFleetLooks(t *testing.T) {
 	looks := map[string][]model.Kind{
 		"Nodes": {model.Slices, model.Pods, model.Classes}, "Pods": {model.UserPods}, "HCAs": {model.Slices},
 		"Drained": {model.Slices, model.Rules}, "Failed": {model.Slices}, "Waiting": {model.UserPods},
-		"Impaired": {model.UserPods, model.Slices, model.Rules, model.Events},
+		"Impaired": {model.UserPods, model.Slices, model.Rules, model.Events, model.Pods, model.Classes},
 		"Drivers":  {model.Slices, model.Pods, model.Classes}, // how many are Ready
 	}
 	for field := range reflect.TypeFor[lists.Fleet]().Fields() {

@@ -44,7 +44,7 @@ func FleetOf(c *model.Cluster, pods []Pod) *Fleet {
 		Waiting:  c.Unread.Counter(model.UserPods),
 	}
 	if c.DriversUnread() {
-		out.Nodes = nil
+		out.Nodes, out.Impaired = nil, nil
 	}
 	v := c.View()
 	out.addNodes(v)
