@@ -65,19 +65,22 @@ func State(name string, minor int) string {
 	return "-"
 }
 
+// On reports whether a gate is on by default in a minor version.
+func On(name string, minor int) bool {
+	return State(name, minor) == "on" || State(name, minor) == "locked"
+}
+
 // Words names a gate for a sentence about an API server that may lack it. minor is the server's minor version, 0 if it
 // is not known.
 func Words(name string, minor int) string {
 	words := "feature gate " + name
-	switch on := named(name).On; State(name, minor) {
-	case "on", "locked":
+	switch {
+	case minor == 0:
+		return fmt.Sprintf("%s, off by default before Kubernetes 1.%d", words, named(name).On)
+	case On(name, minor):
 		return fmt.Sprintf("%s, on by default in Kubernetes 1.%d", words, minor)
-	case "off":
+	case State(name, minor) == "off":
 		return fmt.Sprintf("%s, off by default in Kubernetes 1.%d", words, minor)
-	default:
-		if minor > 0 {
-			return fmt.Sprintf("%s, which Kubernetes 1.%d does not have", words, minor)
-		}
-		return fmt.Sprintf("%s, off by default before Kubernetes 1.%d", words, on)
 	}
+	return fmt.Sprintf("%s, which Kubernetes 1.%d does not have", words, minor)
 }

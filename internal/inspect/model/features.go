@@ -24,7 +24,7 @@ func featuresOf(c *Cluster) structured.Features {
 	f := structured.Features{
 		AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
 		DeviceBindingAndStatus: true, ConsumableCapacity: true,
-		FractionalCapacityRange: c.Minor == 0 || featuregate.State(featuregate.FractionalCapacityRange, c.Minor) == "on",
+		FractionalCapacityRange: c.Minor == 0 || featuregate.On(featuregate.FractionalCapacityRange, c.Minor),
 	}
 	for i := range c.Slices {
 		spec := &c.Slices[i].Spec

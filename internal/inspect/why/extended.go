@@ -16,9 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
-var (
-	extendedResourceUnknown = Kinds.Kind("ExtendedResourceUnknown", classesRead, nodesRead)
-)
+var extendedResourceUnknown = Kinds.Kind("ExtendedResourceUnknown", classesRead, nodesRead)
 
 // extendedClaim finds the claim for the extended resources of the pod, such as rdma/hca
 // (KEP-5004): the claim that the scheduler has made, or the one that it would make.

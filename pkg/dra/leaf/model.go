@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// Agreement is how long a link counts after it was seen last, although the sources say something else.
-	Agreement = 10 * time.Minute
+	// linger is how long a link counts after it was seen last, although the sources say something else.
+	linger = 10 * time.Minute
 	// hold is how long it counts while a source cannot be read.
 	hold = time.Hour
 )
@@ -60,7 +60,7 @@ func (s State) next(r Reading, held bool, now time.Time) State {
 		out.Since = s.Since
 		return out
 	}
-	counts, end := Agreement, "until "
+	counts, end := linger, "until "
 	if r.Failed {
 		counts = hold
 	}

@@ -67,7 +67,7 @@ var (
 )
 
 // The first leaf counts at once. Another one, and none, count when the last one was not seen for 10 minutes.
-func TestAgreement(t *testing.T) {
+func TestLinger(t *testing.T) {
 	h := newHistory(t)
 	h.sees(0, nothing)
 	h.want("at boot", "", "")

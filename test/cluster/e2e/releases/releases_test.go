@@ -52,8 +52,7 @@ func on(t *testing.T, gate string) bool {
 	t.Helper()
 	minor, err := strconv.Atoi(strings.TrimPrefix(release, "1."))
 	must.NoError(t, err)
-	state := featuregate.State(gate, minor)
-	return state == "on" || state == "locked"
+	return featuregate.On(gate, minor)
 }
 
 // TestGates: the API server itself says which of the feature gates of the table it has on.
@@ -104,7 +103,8 @@ func TestShares(t *testing.T) {
 
 // TestStatus: the driver's status says what the API server lacks, and nothing of what it has.
 func TestStatus(t *testing.T) {
-	status := bed.Inside(t, "kubectl", "-n", deploy.Namespace, "exec", "daemonset/"+deploy.Release, "--", "dra-driver", "status")
+	status := bed.Inside(t, "kubectl", "-n", deploy.Namespace, "exec", "daemonset/"+deploy.Release, "--",
+		"dra-driver", "status")
 	for _, gate := range []string{featuregate.ConsumableCapacity, featuregate.PartitionableDevices} {
 		test.Eq(t, !on(t, gate), strings.Contains(status, "the API server lacks feature gate "+gate), test.Sprint(status))
 	}
@@ -123,7 +123,9 @@ func TestOldPodWaits(t *testing.T) {
 	n := bed.Namespace(t)
 	n.Example("legacy-rdma-hca")
 	notes := bed.Inside(t, "helm", "get", "notes", deploy.Release, "--namespace", deploy.Namespace)
-	warned := testbed.ContainsAll(notes, []string{"WARNING: Kubernetes v" + release + ".", "extended resource rdma/hca ", featuregate.ExtendedResource})
+	warned := testbed.ContainsAll(notes, []string{
+		"WARNING: Kubernetes v" + release + ".", "extended resource rdma/hca ", featuregate.ExtendedResource,
+	})
 	test.Eq(t, !on(t, featuregate.ExtendedResource), warned, test.Sprint(notes))
 	if on(t, featuregate.ExtendedResource) {
 		n.Ready("mofed-test-pod")
