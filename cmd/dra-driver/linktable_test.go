@@ -51,8 +51,10 @@ func TestLinksOfHost(t *testing.T) {
 			fails: []string{"exit 1", "echo NEIGHBOR[0].DEVICE:eth0"}, none: "exit 0",
 			hostile: strings.Join([]string{
 				"NEIGHBOR[0].DEVICE:ens1", "NEIGHBOR[0].CHASSIS-ID:0C:42:A1:00:00:01", "NEIGHBOR[0].PORT-ID:swp1", "NEIGHBOR[0].SYSTEM-NAME:leaf-7",
-				"NEIGHBOR[1].DEVICE:eth0", "NEIGHBOR[1].CHASSIS-ID:DE:AD:BE:EF:00:01", "NEIGHBOR[1].PORT-ID:x", "NEIGHBOR[1].SYSTEM-NAME:", "NEIGHBOR[2].DEVICE:eth1",
-				"NEIGHBOR[3].DEVICE:eth0", "NEIGHBOR[3].SYSTEM-NAME:\u0085\u001b\u2028\ufffe", "NEIGHBOR[4].DEVICE:eth0", "NEIGHBOR[4].SYSTEM-NAME:~"}, "\n"),
+				"NEIGHBOR[1].DEVICE:eth0", "NEIGHBOR[1].CHASSIS-ID:DE:AD:BE:EF:00:01", "NEIGHBOR[1].PORT-ID:x",
+				"NEIGHBOR[1].SYSTEM-NAME:", "NEIGHBOR[2].DEVICE:eth1",
+				"NEIGHBOR[3].DEVICE:eth0", "NEIGHBOR[3].SYSTEM-NAME:\u0085\u001b\u2028\ufffe",
+				"NEIGHBOR[4].DEVICE:eth0", "NEIGHBOR[4].SYSTEM-NAME:~"}, "\n"),
 		},
 	} {
 		t.Run(program, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// PCIFunction describes a PCI function and its place in the PCIe tree. readPCI fills that of an HCA, and board.go that of
-// the function for Data Direct.
+// PCIFunction describes a PCI function and its place in the PCIe tree. readPCI fills that of an HCA, and board.go that
+// of the function for Data Direct.
 type PCIFunction struct {
 	// Address is domain:bus:device.function, lower case, e.g. 0000:3b:00.0. The
 	// domain has more than four digits behind Intel VMD and on Azure.

@@ -34,7 +34,11 @@ func TestSecurityDoc(t *testing.T) {
 		words = append(words, p.Name)
 	}
 	// The values' own names stand for the directories.
-	for _, m := range mounts(t, daemonSet(t, "--set", "hostPaths.kubelet=/hostPaths.kubelet,hostPaths.cdi=/hostPaths.cdi,hostPaths.hook=/hostPaths.hook,hostPaths.deviceInfo=/hostPaths.deviceInfo")) {
+	paths := []string{"hostPaths.kubelet", "hostPaths.cdi", "hostPaths.hook", "hostPaths.deviceInfo"}
+	for i, value := range paths {
+		paths[i] = value + "=/" + value
+	}
+	for _, m := range mounts(t, daemonSet(t, "--set", strings.Join(paths, ","))) {
 		words = append(words, "`"+strings.TrimPrefix(strings.Replace(m.Host, "/hostPaths.kubelet", "hostPaths.kubelet", 1), "/")+"`")
 	}
 	for _, right := range granted(t) {
@@ -92,7 +96,10 @@ func TestValuesInDocs(t *testing.T) {
 		known[v.path] = true
 	}
 	for _, path := range []string{securityDoc, installDoc, metricsDoc} {
-		for _, pattern := range []string{`--set ([A-Za-z.]+)=`, "`((?:deviceClasses|image|metrics)\\.[A-Za-z]+)[`=]", "(?m)^\\| [^|]+ \\| `([a-z]+[A-Z][A-Za-z]*)[`=]"} {
+		for _, pattern := range []string{
+			`--set ([A-Za-z.]+)=`, "`((?:deviceClasses|image|metrics)\\.[A-Za-z]+)[`=]",
+			"(?m)^\\| [^|]+ \\| `([a-z]+[A-Z][A-Za-z]*)[`=]",
+		} {
 			for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(readFile(t, path), -1) {
 				test.True(t, known[m[1]],
 					test.Sprintf("%s names the value %s, which the chart does not have", path, m[1]))

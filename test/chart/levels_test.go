@@ -26,7 +26,8 @@ var levels = []level{
 	{"[leaf switches](leaf-switches.md)", "config.leafFrom[0]=networkd,config.leafFrom[1]=file"},
 	{"[their label](leaf-switches.md#keep-a-job-together)", "config.leafLabelRail=0"},
 	{"[exec sessions](network.md#exec-sessions-and-probes)", "nri.enabled=true"},
-	{"[HCAs that follow pods](network.md#exclusive-mode), [network interfaces](network.md#network-interfaces)", "network.enabled=true"},
+	{"[HCAs that follow pods](network.md#exclusive-mode), [network interfaces](network.md#network-interfaces)",
+		"network.enabled=true"},
 	{
 		"[blocks of addresses](network.md#addresses-that-are-unique-in-the-cluster)",
 		"config.ipam.roce.subnet=10.78.0.0/16,config.ipam.roce.perNode=24,config.ipam.roce.clusterCIDR[0]=10.244.0.0/16",
@@ -124,7 +125,10 @@ func directoriesOf(t *testing.T, set *appsv1.DaemonSet) (names []string) {
 		"/var/run/k8s.cni.cncf.io/devinfo/dp": "hostPaths.deviceInfo",
 	}
 	for _, m := range mounts(t, set) {
-		name := strings.TrimPrefix(m.Host, "/")
+		name := m.Host
+		if value, ok := strings.CutPrefix(name, "/hostPaths."); ok {
+			name = "hostPaths." + value
+		}
 		if v, ok := valueOf[m.Host]; ok {
 			name = v
 		}

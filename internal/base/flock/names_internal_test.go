@@ -1,12 +1,14 @@
 package flock
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 )
 
 // TestNamesOfMany: callers with random names do not wait for each other in a circle, and never hold the same name.
@@ -41,5 +43,12 @@ func TestNamesOfMany(t *testing.T) {
 		})
 	}
 	all.Wait()
+	unlock, err := l.Lock(t.Context(), "a")
+	must.NoError(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = l.Lock(ended, "0", "a")
+	test.ErrorIs(t, err, context.Canceled)
+	unlock()
 	test.Eq(t, 0, len(l.names), test.Sprintf("left are %v", l.names))
 }

@@ -1,5 +1,5 @@
-// Package loop has what loops need: the waits for a change that somebody else announces, for time, and before the next
-// try; the errors of retries, each to be logged once; and system calls that a signal interrupts.
+// Package loop waits for changes and for time, and before the next try. It keeps the errors of retries, each to be
+// logged once, and repeats system calls that a signal interrupts.
 package loop
 
 import (

@@ -13,7 +13,7 @@ import (
 type Condition string
 
 // The conditions, in order of importance; docs/health.md explains each. This table has all that is true of a
-// condition, except how it is seen. The names in metrics, configuration and the chart's schema, and the events, come from here.
+// condition, except how it is seen. Metrics, the policy, the chart's schema and events have its names from here.
 var (
 	// DeviceGone: a claim holds the HCA, and it is gone.
 	DeviceGone = add("device-gone", Unhealthy, noSchedule, "RDMADeviceGone", "RDMADeviceBack", absent)

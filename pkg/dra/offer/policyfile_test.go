@@ -17,7 +17,9 @@ func TestReadPolicy(t *testing.T) {
 	for name, tc := range map[string]struct{ lines, want string }{
 		"text that CDI does not carry": {"env: {A: \"\\u0007\"}", "is not printable text"},
 		"unknown field":                {"rule: []", "rule"},
-		"expression":                   {"rules: [{name: a, selectors: [{cel: {expression: device.x}}]}]", "rules[0].selectors[0]"},
+		"expression": {
+			"rules: [{name: a, selectors: [{cel: {expression: device.x}}]}]", "rules[0].selectors[0]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.yaml")

@@ -26,18 +26,21 @@ func TestUnmatched(t *testing.T) {
 		"other ways to name a field": {
 			"groups:\n- {name: g, " + selector(`device.attributes[?"rdma.dev"].?rial.orValue(1) == 1 `+
 				`|| "x" in device.attributes["rdma.dev"] || device.attributes["rdma.dev"]["color"] == "red" `+
-				`|| device.attributes["resource.kubernetes.io"].?pciRoot.hasValue() || device.capacity["rdma.dev"].?shares.hasValue()`) + "}\n",
+				`|| device.attributes["resource.kubernetes.io"].?pciRoot.hasValue() `+
+				`|| device.capacity["rdma.dev"].?shares.hasValue()`) + "}\n",
 			[]string{`group g: no HCA of this host has attributes["rdma.dev"].rial`,
 				`group g: no HCA of this host has attributes["rdma.dev"].color`,
 				`group g: no HCA of this host has attributes["resource.kubernetes.io"].pciRoot`,
 				`group g: no HCA of this host has capacity["rdma.dev"].shares`}},
 		"what there is": {"rules:\n- {name: near, " +
-			selector(`device.attributes["rdma.dev"].?ibdev.orValue("") != "" && has(device.attributes["resource.kubernetes.io"].pcieRoot)`) +
+			selector(`device.attributes["rdma.dev"].?ibdev.orValue("") != "" `+
+				`&& has(device.attributes["resource.kubernetes.io"].pcieRoot)`) +
 			"}\n", nil},
 	} {
 		config := parse(t, c.file)
 		test.Eq(t, c.want, config.Unmatched(config.Apply(snapshot(t, "roce-sriov"), policy.State{})), test.Sprint(name))
 	}
 	config := parse(t, "rules:\n- {name: all}\n")
-	test.SliceEmpty(t, config.Unmatched(config.Apply(snapshot(t, "none"), policy.State{})), test.Sprint("a host without HCAs"))
+	unmatched := config.Unmatched(config.Apply(snapshot(t, "none"), policy.State{}))
+	test.SliceEmpty(t, unmatched, test.Sprint("a host without HCAs"))
 }

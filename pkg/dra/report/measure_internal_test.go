@@ -127,7 +127,7 @@ func TestBound(t *testing.T) {
 
 // usage is the usage of HCAs by one container.
 func usage(current, limit string) fstest.MapFS {
-	const dir = "kubepods/pod0f1e2d3c-0000-4000-8000-00000000000a/1111111111111111111111111111111111111111111111111111111111111111/"
+	dir := "kubepods/pod0f1e2d3c-0000-4000-8000-00000000000a/" + strings.Repeat("1", 64) + "/"
 	return fstest.MapFS{
 		"cgroup.controllers": {Data: []byte("rdma")},
 		dir + "rdma.current": {Data: []byte(current)}, dir + "rdma.max": {Data: []byte(limit)},
@@ -138,7 +138,8 @@ func usage(current, limit string) fstest.MapFS {
 // with an HCA that no claim has are not there.
 func TestContainers(t *testing.T) {
 	s := &nodestatus.Status{HCAs: []nodestatus.HCA{{Name: "a", IBDev: "mlx5_0"}, {Name: "b", IBDev: "mlx5_1"}}}
-	cgroups := usage("mlx5_0 hca_handle=1 hca_object=2\nmlx5_1 hca_handle=1 hca_object=3\nmlx5_9 hca_handle=1 hca_object=4\n", "")
+	cgroups := usage("mlx5_0 hca_handle=1 hca_object=2\nmlx5_1 hca_handle=1 hca_object=3\n"+
+		"mlx5_9 hca_handle=1 hca_object=4\n", "")
 	got := sent(t, func(to metrics.Samples) {
 		scrape{to, s}.containers(cgroups, owners{"a": {{namespace: "team-a", claim: "hca"}}})
 	})

@@ -60,7 +60,10 @@ type Fleet struct {
 
 // New returns a cluster with the classes of the chart, and no node.
 func New(t testing.TB) *Fleet {
-	f := &Fleet{TB: t, Features: controlplane.V136(), published: map[string]*controlplane.Cluster{}, Claims: map[string]*resourceapi.ResourceClaim{}}
+	f := &Fleet{
+		TB: t, Features: controlplane.V136(), published: map[string]*controlplane.Cluster{},
+		Claims: map[string]*resourceapi.ResourceClaim{},
+	}
 	for _, c := range controlplane.ChartClasses(t) {
 		f.Classes = append(f.Classes, *c)
 	}

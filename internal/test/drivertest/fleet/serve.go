@@ -45,7 +45,10 @@ func (f *Fleet) Serve() *Server {
 	serve(s, mux, "nodes", "/api/v1", s.lists.Nodes)
 	serve(s, mux, "pods", "/api/v1", s.lists.Pods)
 	serve(s, mux, "events", "/api/v1", s.lists.Events)
-	serve(s, mux, "namespaces", "/api/v1", []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "default"}}, {ObjectMeta: metav1.ObjectMeta{Name: "fabric", UID: "fabric"}}})
+	serve(s, mux, "namespaces", "/api/v1", []corev1.Namespace{
+		{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "default"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "fabric", UID: "fabric"}},
+	})
 	serve(s, mux, "resourceslices", "/apis/resource.k8s.io/v1", s.lists.Slices)
 	serve(s, mux, "resourceclaims", "/apis/resource.k8s.io/v1", s.lists.Claims)
 	serve(s, mux, "resourceclaimtemplates", "/apis/resource.k8s.io/v1", f.Templates)
@@ -127,7 +130,9 @@ func serveNewest[T any, P interface {
 		}
 		items := choose[T, P](objects(), namespace, name, r)
 		if name == "" {
-			answer(w, http.StatusOK, map[string]any{"kind": kindOf[T]() + "List", "metadata": metav1.ListMeta{ResourceVersion: "1"}, "items": items})
+			answer(w, http.StatusOK, map[string]any{
+				"kind": kindOf[T]() + "List", "metadata": metav1.ListMeta{ResourceVersion: "1"}, "items": items,
+			})
 		} else if len(items) == 0 {
 			says := fmt.Sprintf("%s %q not found", resource, name)
 			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, group, resource, name, says)

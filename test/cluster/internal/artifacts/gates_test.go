@@ -22,7 +22,9 @@ import (
 func TestGates(t *testing.T) {
 	table := "| gate | for | 1.34 | 1.35 | 1.36 | 1.37 |\n|---|---|---|---|---|---|\n"
 	source := map[int]string{}
-	for minor, wrapper := range map[int]string{34: "kubernetes-1.34", 35: "kubernetes-1.35", 36: "kubernetes-1.36", 37: "cluster"} {
+	for minor, wrapper := range map[int]string{
+		34: "kubernetes-1.34", 35: "kubernetes-1.35", 36: "kubernetes-1.36", 37: "cluster",
+	} {
 		source[minor] = features(t, wrapper)
 	}
 	for _, gate := range featuregate.Gates {
