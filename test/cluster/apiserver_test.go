@@ -9,11 +9,13 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
 // TestControlPlane: two API servers run beside each other, and whatever else runs.
 func TestControlPlane(t *testing.T) {
+	needs.Long(t, "the test bed alone; packages policies and plugin start such API servers, several at a time")
 	path, err := cluster.Build(t.Context(), cluster.Options{Progress: t.Output()})
 	must.NoError(t, err)
 	kubectl := ""

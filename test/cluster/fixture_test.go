@@ -10,6 +10,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -37,6 +38,7 @@ func fixtureHost(t *testing.T) string {
 }
 
 func TestHostRoot(t *testing.T) {
+	needs.Long(t, "the test bed alone; every test of e2e has pods on a fixture host")
 	o := options(t)
 	o.HostRoot = fixtureHost(t)
 	c := up(t, o)

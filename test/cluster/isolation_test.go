@@ -14,6 +14,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -138,6 +139,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 // A component that cannot start is told with the end of its log, and takes nothing
 // with it.
 func TestFailureShowsTheLog(t *testing.T) {
+	needs.Long(t, "the test bed alone")
 	o := options(t)
 	o.FeatureGates = map[string]bool{"NoSuchGate": true}
 	t.Cleanup(func() { cluster.Down(context.Background(), o, false) })

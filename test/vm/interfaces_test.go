@@ -24,11 +24,12 @@ func TestInterfaces(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	// What also other kernels have is proven on them, by the same tests.
-	ofPodnet := "^Test(Ipvlan|OtherKind|BondTraffic|VLAN.*)$|^Test(Attach|Traffic)$/^ipvlan$|^TestBond$/^bond0"
-	ofAttach := "^Test(OtherKind|LastOfVLAN|Cost)$/^(ipvlan|macvlan.100)?$"
-	if needs.IsLong() { // what fails, and a driver that is killed at each call
-		ofPodnet += "|^TestBond$|^TestAttachFails$/ipvlan$"
-		ofAttach += "|^TestKilled$/^(macvlan.100|ipvlan)$"
+	ofPodnet := "^Test(Ipvlan|BondTraffic|VLAN.*)$|^Test(Attach|Traffic)$/^ipvlan$|^TestBond$/^bond0,_macvlan$" +
+		"|^TestOtherKind$/^(ipvlan,_other_on_the_pod|macvlan,_other_on_the_host)$"
+	ofAttach := "^Test(OtherKind|LastOfVLAN)$"
+	if needs.IsLong() { // the other kinds, what fails, what it costs, and a driver that is killed at each call
+		ofPodnet += "|^Test(Bond|OtherKind)$|^TestAttachFails$/ipvlan$"
+		ofAttach += "|^Test(Cost|Killed)$/^(macvlan.100|ipvlan)$"
 	}
 	for pkg, tests := range map[string]string{
 		"internal/kernel/podnet": ofPodnet,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shoenig/test"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
@@ -51,6 +52,7 @@ pwd; echo written > file; exit 7`
 }
 
 func TestRunFails(t *testing.T) {
+	needs.Long(t, "the test bed alone; TestRun has a command that fails")
 	t.Parallel()
 	v := vmtest.Open(t)
 	for _, c := range []struct {
@@ -75,6 +77,7 @@ func TestRunFails(t *testing.T) {
 
 // A guest does not end in time. The error says what QEMU's threads and the guest's tasks do.
 func TestTimeout(t *testing.T) {
+	needs.Long(t, "the test bed alone; TestRun has what is said of a guest whose command fails")
 	t.Parallel()
 	v := vmtest.Open(t)
 	c := vm.Cmd{Argv: []string{"sh", "-c", "echo begun; exec sleep 1000"}}

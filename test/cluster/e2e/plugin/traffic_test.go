@@ -67,7 +67,7 @@ func TestTraffic(t *testing.T) {
 	b.run("kubectl", "delete", "pod", "first", "--now")
 
 	random := rand.New(rand.NewPCG(7, 8))
-	interruptions := 4
+	interruptions := 2
 	if needs.IsLong() {
 		interruptions = 20
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/shoenig/test/must"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // waiting is a pod that waits.
@@ -111,8 +113,11 @@ spec: {selectors: [{cel: {expression: 'device.driver == "nobody.example.com"'}}]
 func TestWhy(t *testing.T) {
 	for _, version := range []string{"", "1.34"} {
 		t.Run("kubernetes"+version, func(t *testing.T) {
-			t.Parallel()
 			newer := version == ""
+			if !newer {
+				needs.Long(t, "package releases has this release itself; shares-missing.txtar of internal/inspect is why without its gates")
+			}
+			t.Parallel()
 			nodes := []string{"exclusive"}
 			if newer {
 				nodes = append(nodes, "shared")

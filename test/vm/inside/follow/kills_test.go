@@ -19,7 +19,7 @@ import (
 // The driver is killed before a pod comes, while it starts and while it ends, and containerd
 // while it starts. After each of 100 pods the devices of the host are counted.
 func TestKills(t *testing.T) {
-	needs.Long(t, "TestFailsClosed and TestUnseen show pods that start and end without the driver")
+	needs.Long(t, "TestFailsClosed and TestMove show pods that start and end without the driver")
 	const pods = 100
 	before := counted(t)
 	kills := map[string]int{}

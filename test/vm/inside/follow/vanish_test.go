@@ -21,7 +21,7 @@ import (
 
 // TestVanishes: in exclusive mode a pod has an HCA and a macvlan on the HCA's interface, and all of it vanishes.
 func TestVanishes(t *testing.T) {
-	needs.Long(t, "TestPageGone of pkg/dra has an HCA that goes, and TestUnseen one whose pod ended unseen")
+	needs.Long(t, "TestPageGone of pkg/dra has an HCA that goes, and TestMove one whose pod ended unseen")
 	vanishes(t, end{"loses", "one", "rxm9"}, "lost0", func(end) {})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -162,6 +163,9 @@ func TestPodmanOneDeviceOnly(t *testing.T) {
 func TestPodmanConnectionManager(t *testing.T) {
 	for ibdev, address := range map[string]string{"rxe0": rxe0Address, "siw0": siw0Address} {
 		t.Run(ibdev, func(t *testing.T) {
+			if ibdev == "rxe0" {
+				needs.Long(t, "TestPodmanTraffic has soft-RoCE, and siw0 a connection manager")
+			}
 			inside.EachRuntime(t, func(t *testing.T, runtime string) {
 				server, client := pair(t, runtime, "rdma.dev/hca="+ibdev, "host", func() (string, string) { return connect(address) })
 				t.Logf("server: status %d\n%s\nclient: status %d\n%s", server.Code, server.Out, client.Code, client.Out)
