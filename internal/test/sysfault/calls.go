@@ -22,6 +22,17 @@ type Call struct {
 	PID int
 }
 
+// Changes reports whether the call changes files or directories.
+func (c Call) Changes() bool {
+	switch c.Name {
+	case "openat":
+		return c.Write
+	case "write", "mkdir", "mknod", "unlink", "rename", "link", "symlink", "chmod", "truncate", "copy":
+		return true
+	}
+	return false
+}
+
 func (c Call) String() string {
 	text := c.Name + " " + c.Path
 	if c.Write {

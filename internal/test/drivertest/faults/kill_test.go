@@ -9,13 +9,14 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/invariants"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
 )
 
-// TestKillAtEachCall kills the driver with kill -9 instead of each call on its own
+// TestKillAtEachCall kills the driver with kill -9 instead of each call that changes its own
 // files in turn: of a Prepare, of an Unprepare, of a start. What it leaves is never
 // wrong, the next driver brings it in order before it serves, and the kubelet's next
-// try succeeds.
+// try succeeds. A driver that is killed at a call which changes nothing leaves what it leaves at the next one that does.
 func TestKillAtEachCall(t *testing.T) {
 	t.Parallel()
 	f, live := newDisordered(t)
@@ -35,7 +36,7 @@ func TestKillAtEachCall(t *testing.T) {
 		for n := 1; !t.Failed(); n++ {
 			f.sweep()
 			must.NoError(t, call.first(c), must.Sprintf("before call %d of %s", n, call.name))
-			shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(f.own()...), Do: sysfault.Kill})
+			shot := f.Arm(sysfault.Fault{N: n, Match: f.changes, Do: sysfault.Kill})
 			err := call.do(c)
 			at, fired := shot.Fired()
 			shot.Disarm()
@@ -59,6 +60,11 @@ func TestKillAtEachCall(t *testing.T) {
 	}
 }
 
+// changes reports whether a call changes the driver's own files. A long test takes all calls on them.
+func (f *faulty) changes(call sysfault.Call) bool {
+	return sysfault.Below(f.own()...)(call) && (call.Changes() || needs.IsLong())
+}
+
 // TestKillInStart is the same for a driver that finds its files in disorder.
 func TestKillInStart(t *testing.T) {
 	t.Parallel()
@@ -66,7 +72,7 @@ func TestKillInStart(t *testing.T) {
 	prepared := invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}
 	for n := 1; !t.Failed(); n++ {
 		f.disorder(c)
-		shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(f.own()...), Do: sysfault.Kill})
+		shot := f.Arm(sysfault.Fault{N: n, Match: f.changes, Do: sysfault.Kill})
 		p := f.launch()
 		f.registered(p)
 		at, fired := shot.Fired()
