@@ -31,11 +31,12 @@ goroutines() {
 		xargs -n 1 dirname | sort -u | sed 's|^|./|'
 }
 races() {
-	# Tables of cases are not for it: `make test` has run them, and each case is alone.
+	# Tables of cases, counts of calls and bounds of memory are not for it: `make test` has run them, one at a time.
 	local packages=./... short=()
 	if [ -z "$long" ]; then
 		packages=$(goroutines) || return 1
-		short=(-short -skip '^(TestFindings|TestLooks|TestScripts|TestSessions|TestWhy|TestUpdate.*|Fuzz.*)$')
+		short=(-short -skip '^(TestFindings|TestLooks|TestScripts|TestSessions|TestWhy|TestUpdate.*|Fuzz.*|TestMemoryLimit|Test.*Cost.*|'\
+'TestHostilePod|TestReadStateIsBounded|TestReadsOfAPoll|TestLargeList|TestScaling)$')
 	fi
 	# shellcheck disable=SC2086 # words
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest races . -race "${short[@]}" -p 3 -parallel 4 -timeout 20m -count=$count $packages

@@ -57,8 +57,11 @@ mkdir "$dist"
 export CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT='' GOWORK=off GOFLAGS='-trimpath -gcflags=all=-dwarf=false'
 host=$(go env GOHOSTARCH)
 progress 'building the tools'
-GOOS='' GOARCH='' go -C packaging build -o "$work/tools/" ./cmd/manpages github.com/goreleaser/nfpm/v2/cmd/nfpm \
-	github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+mkdir "$work/tools"
+for tool in manpages nfpm cyclonedx-gomod; do # Go's cache keeps them, as it keeps no other program
+	path=$(GOOS='' GOARCH='' go -C packaging tool -n "$tool")
+	ln -s "$path" "$work/tools/"
+done
 
 # build OS ARCH PROGRAM...: links programs into $work/OS-ARCH, each once, and describes their modules beside it.
 build() {

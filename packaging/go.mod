@@ -94,4 +94,5 @@ require (
 tool (
 	github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	github.com/goreleaser/nfpm/v2/cmd/nfpm
+	github.com/rdma-dev/dra-driver-rdma/packaging/cmd/manpages
 )
