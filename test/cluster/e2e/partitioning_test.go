@@ -112,9 +112,4 @@ func TestSRIOV(t *testing.T) {
 	n.Delete("vf-2")
 	n.Ready("pf")
 	n.Expect("pf", "app", pf)
-	n.Apply(testbed.PodFor("vf-1", "vf") + testbed.PodFor("share", "share"))
-	n.Pending("vf-1")
-	n.Pending("share")
-	n.Delete("pf")
-	n.Ready("vf-1", "share")
 }

@@ -11,6 +11,7 @@ import (
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	hostnode "github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
@@ -136,6 +137,7 @@ func (n *node) modules() {
 // netnsMode switches to exclusive mode, which raises no event, and back. The device of
 // the claim stays, and a new claim is refused at once.
 func (n *node) netnsMode() {
+	needs.Long(n, "three quarters of a minute; TestNetnsMode of events has the kernel, TestNetnsModeChanges of pkg/dra the driver")
 	late := n.claim.DeepCopy()
 	n.sh("rdma system set netns exclusive")
 	n.Await(n.T, held, published.Called("netnsMode", "exclusive", "draining"))

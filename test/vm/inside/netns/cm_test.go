@@ -11,6 +11,7 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -59,6 +60,7 @@ func sent(t *testing.T, ns, ibdev string) string {
 // TestTrafficExclusive: two devices, each in a namespace of its own with its interface,
 // reach each other by the addresses of their namespaces, and both come back.
 func TestTrafficExclusive(t *testing.T) {
+	needs.Long(t, "pods of TestMove have devices and interfaces of their own, and traffic")
 	inside.NetnsMode(t, "exclusive")
 	host, err := rdmanetns.NewHost()
 	must.NoError(t, err)

@@ -24,7 +24,7 @@ func managementNodes(t *testing.T) {
 	install(t)
 	inside.Must(t, "cdi-gen", "generate", "--nodes", "verbs,cm,mad", "--to", specDir)
 	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--to", specDir) })
-	umad, uverbs0, uverbs1 := inside.Node(t, "infiniband_mad", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe1")
+	umad, uverbs0 := inside.Node(t, "infiniband_mad", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe0")
 	info, err := os.Stat("/dev/infiniband/" + umad)
 	must.NoError(t, err)
 	test.Eq(t, 0o600, info.Mode().Perm(), test.Sprintf("on the host %s has mode", umad))
@@ -34,7 +34,6 @@ func managementNodes(t *testing.T) {
 		nodes   []string
 	}{
 		{"a fabric tool, crun", []string{"--runtime", "crun", "--device", "rdma.dev/hca=rxe0-mad"}, []string{umad}},
-		{"all", []string{"--device", "rdma.dev/hca=all"}, []string{"rdma_cm", uverbs0, uverbs1}},
 		{"a tool that is both", []string{"--device", "rdma.dev/hca=rxe0", "--device", "rdma.dev/hca=rxe0-mad"}, []string{"rdma_cm", umad, uverbs0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
