@@ -34,10 +34,10 @@ func TestDocsOutput(t *testing.T) {
 	must.GreaterEq(t, 5, len(blocks), must.Sprintf("%d outputs in the document", len(blocks)))
 	for _, block := range blocks {
 		s := mixed
-		switch command, _, _ := strings.Cut(block[1], " "); command {
-		case "why":
+		switch command, pod, _ := strings.Cut(block[1], " "); {
+		case command == "why" && pod == "trainer":
 			s = waiting
-		case "status":
+		case command == "why", command == "status":
 			s = jobs
 		}
 		test.Eq(t, block[2], s.ok(words(block[1])...), test.Sprintf("kubectl rdma %s prints", block[1]))

@@ -96,7 +96,7 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 		answers = append(answers, lists.Unasked(c, pods, chosen)...)
 	}
 	tests := lists.PolicyTests(c, answers)
-	if err := t.print(tests); err != nil {
+	if err := t.print(c.Minor, tests); err != nil {
 		return err
 	}
 	if refused {
@@ -116,9 +116,13 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 	return nil
 }
 
-func (t *policyTest) print(tests []lists.PolicyTest) error {
+// print writes the answers. minor is the API server's minor version, 0 if it does not say.
+func (t *policyTest) print(minor int, tests []lists.PolicyTest) error {
 	if t.o.printer != nil {
-		return t.o.object("PolicyTestList", map[string]any{"items": tests})
+		return t.o.object("PolicyTestList", map[string]any{"items": tests, "minor": minor})
+	}
+	if minor > 0 {
+		fmt.Fprintf(t.Out, "API server: Kubernetes 1.%d\n", minor)
 	}
 	return lists.WritePolicyTests(t.Out, tests, t.o.format == "wide")
 }

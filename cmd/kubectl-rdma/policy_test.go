@@ -117,8 +117,11 @@ func TestPolicyTest(t *testing.T) {
 	test.Eq(t, policyHeader+"# as it is\n", d.read("file"), test.Sprint("the driver reads"))
 	noted := strings.Replace(d.read("answer"), "{", `{"notes": ["rule rest matches no HCA of this host"],`, 1)
 	must.NoError(t, os.WriteFile(filepath.Join(d.dir, "answer"), []byte(noted), 0o644))
-	test.Eq(t, "Nodes node1, node2: 10 devices, now 10: nothing changes\n  Note: rule rest matches no HCA of this host\n",
+	s.server.Version = "v1.35.4"
+	test.Eq(t, "API server: Kubernetes 1.35\nNodes node1, node2: 10 devices, now 10: nothing changes\n"+
+		"  Note: rule rest matches no HCA of this host\n",
 		c("# as it is\n").stdout, test.Sprint("what matches nothing"))
+	s.server.Version = ""
 	must.NoError(t, os.WriteFile(filepath.Join(d.dir, "asked"), nil, 0o644))
 	d.say("roce-sriov", "", 0, "")
 	c("# as it is\n")

@@ -20,6 +20,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // busy is a cluster as of [full], with a running pod for each claim, and a driver's pod on each node.
@@ -112,13 +113,17 @@ func TestFleet(t *testing.T) {
 	c.Slices[at].Spec.Devices[0].Taints = []resourceapi.DeviceTaint{
 		{Key: "rdma.dev/port-down", Effect: resourceapi.DeviceTaintEffectNoSchedule},
 	}
+	c.Minor = 35
+	c.Slices[at].Spec.Devices[1].Attributes[rdma.AttributeShared] = resourceapi.DeviceAttribute{BoolValue: new(true)}
 	c.Pods[5].Status.Conditions[0].Status = corev1.ConditionFalse
 	c.Pods = append(c.Pods[:7], c.Pods[8:]...)
 	pods := lists.Pods(context.Background(), c)
 	var out strings.Builder
 	must.NoError(t, lists.FleetOf(c, pods).WriteText(&out))
 	const want = "30 nodes: driver on 28 Ready, 1 Missing, 1 NotReady\n270 HCAs: 9 drained, 1 failed\n" +
-		"271 pods: 10 with a problem, 1 waiting\n"
+		"271 pods: 10 with a problem, 1 waiting\n" +
+		"Note: the API server lacks shares (feature gate DRAConsumableCapacity, off by default in Kubernetes 1.35): " +
+		"each shared HCA is for one claim at a time\n"
 	test.Eq(t, want, out.String(), test.Sprintf("%swant", &out))
 }
 
@@ -128,6 +133,7 @@ func TestFleetLooks(t *testing.T) {
 		"Nodes": {model.Slices, model.Pods, model.Classes}, "Pods": {model.UserPods}, "HCAs": {model.Slices},
 		"Drained": {model.Slices, model.Rules}, "Failed": {model.Slices}, "Waiting": {model.UserPods},
 		"Impaired": {model.UserPods, model.Slices, model.Rules, model.Events, model.Pods, model.Classes},
+		"Lacks":    {model.Slices},
 		"Drivers":  {model.Slices, model.Pods, model.Classes}, // how many are Ready
 	}
 	for field := range reflect.TypeFor[lists.Fleet]().Fields() {

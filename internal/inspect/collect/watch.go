@@ -46,6 +46,7 @@ func (r Reader) Watch(ctx context.Context, show func(*model.Cluster) error, abou
 		}
 		c := &model.Cluster{
 			Now: time.Now(), Unread: slices.Clone(first.Unread), DriverNamespace: first.DriverNamespace,
+			Minor: first.Minor,
 		}
 		for i, kind := range kinds {
 			fill(c, kind, stores[i].List())

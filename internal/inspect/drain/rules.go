@@ -17,14 +17,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
 // ErrNotServed says that the API server has no DeviceTaintRules.
-var ErrNotServed = errors.New("the API server serves no DeviceTaintRules: they need Kubernetes 1.37, or an older one " +
-	"with the feature gate DRADeviceTaintRules and the API enabled; nothing was changed")
+var ErrNotServed = errors.New("the API server serves no DeviceTaintRules")
 
 var ruleResource = resourceapi.Resource(string(collect.Rules))
 
@@ -40,12 +40,14 @@ type Rules struct {
 
 // Open finds the version. It returns ErrNotServed if there is none.
 func Open(ctx context.Context, client kubernetes.Interface) (*Rules, error) {
-	version, err := collect.Reader{Client: client}.RuleVersion(ctx)
+	reader := collect.Reader{Client: client}
+	version, err := reader.RuleVersion(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find the version of DeviceTaintRules: %w", err)
 	}
 	if version == "" {
-		return nil, ErrNotServed
+		return nil, fmt.Errorf("%w: they need their API enabled, and %s; nothing was changed", ErrNotServed,
+			featuregate.Words(featuregate.DeviceTaintRules, reader.Minor(ctx)))
 	}
 	r := &Rules{rest: client.Discovery().RESTClient(), version: version}
 	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},

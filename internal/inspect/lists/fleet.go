@@ -31,6 +31,8 @@ type Fleet struct {
 	Pods     *int `json:"pods,omitempty"`
 	Impaired *int `json:"impaired,omitempty"`
 	Waiting  *int `json:"waiting,omitempty"`
+	// Lacks says what slices show that the API server lacks.
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // FleetOf sums up the cluster and the pods of [Pods]. The time it takes grows with the number of objects, and not with
@@ -83,6 +85,9 @@ func (f *Fleet) addHCAs(v *model.View) {
 	for _, h := range v.HCAs(model.NodeChoice{}) {
 		drained, failed := false, false
 		for _, d := range h.Devices {
+			if d.LacksShares() {
+				f.Lacks = []string{v.Cluster.WithoutShares()}
+			}
 			for _, t := range d.AllTaints() {
 				drained = drained || t.KeepsAway() && t.Drain != nil
 				failed = failed || t.KeepsAway() && t.Drain == nil && strings.HasPrefix(t.Key, rdma.Domain+"/")
@@ -94,7 +99,7 @@ func (f *Fleet) addHCAs(v *model.View) {
 	}
 }
 
-// WriteText writes the sums in three lines.
+// WriteText writes the sums in three lines, and below what the API server lacks.
 func (f *Fleet) WriteText(w io.Writer) error {
 	var drivers []string
 	for _, word := range slices.SortedFunc(maps.Keys(f.Drivers), func(a, b string) int {
@@ -106,9 +111,13 @@ func (f *Fleet) WriteText(w io.Writer) error {
 	if len(drivers) > 0 {
 		states = ": driver on " + strings.Join(drivers, ", ")
 	}
-	_, err := fmt.Fprintf(w, "%s%s\n%s: %s drained, %s failed\n%s: %s with a problem, %s waiting\n",
+	lacks := ""
+	for _, what := range f.Lacks {
+		lacks += "Note: " + what + "\n"
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n%s: %s drained, %s failed\n%s: %s with a problem, %s waiting\n%s",
 		numbered(f.Nodes, "node"), states, numbered(f.HCAs, "HCA"), number(f.Drained), number(f.Failed),
-		numbered(f.Pods, "pod"), number(f.Impaired), number(f.Waiting))
+		numbered(f.Pods, "pod"), number(f.Impaired), number(f.Waiting), lacks)
 	return err
 }
 

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"fmt"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
@@ -9,11 +11,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// lacksShares reports whether a device is a shared one of ours from which the API server dropped that many claims can
+// LacksShares reports whether the device is a shared one of ours from which the API server dropped that many claims can
 // have it.
-func lacksShares(d *Device) bool {
+func (d *Device) LacksShares() bool {
 	shared := d.Attributes[rdma.AttributeShared].BoolValue
 	return d.Slice.Spec.Driver == rdma.Domain && ptr.Deref(shared, false) && !ptr.Deref(d.AllowMultipleAllocations, false)
+}
+
+// WithoutShares says what the API server lacks if a device lacks shares.
+func (c *Cluster) WithoutShares() string {
+	return fmt.Sprintf("the API server lacks shares (%s): each shared HCA is for one claim at a time",
+		featuregate.Words(featuregate.ConsumableCapacity, c.Minor))
 }
 
 // featuresOf returns the optional features of the cluster. An API server drops the fields of features that it does not

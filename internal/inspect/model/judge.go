@@ -124,7 +124,7 @@ func (v *View) Judge(ctx context.Context, r Request, shut map[string]string) (*R
 	on := map[string]bool{}
 	for _, d := range devices {
 		on[d.Node()] = true
-		if lacksShares(d) {
+		if d.LacksShares() {
 			report.LacksShares++
 		}
 		ruling, err := v.rule(ctx, r, d, shut)

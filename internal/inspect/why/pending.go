@@ -15,7 +15,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -108,9 +107,7 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 			w.find(w.classWithout(claim, r))
 		}
 		if report.LacksShares > 0 && !has(w.a.Findings, lacksShares) {
-			w.find(note(lacksShares,
-				fmt.Sprintf("the API server lacks shares (%s): each shared HCA is for one claim at a time",
-					featuregate.Words(featuregate.ConsumableCapacity, w.view.Cluster.Minor)),
+			w.find(note(lacksShares, w.view.Cluster.WithoutShares(),
 				"enable the feature gate in kube-apiserver, kube-scheduler, kube-controller-manager and kubelet, and "+
 					"restart the drivers", "request/"+r.Name))
 		}

@@ -30,6 +30,8 @@ type Server struct {
 	Asked []string
 	// RuleVersions are the versions in which DeviceTaintRules are served.
 	RuleVersions []string
+	// Version is the version of Kubernetes, "" if the server does not say.
+	Version string
 
 	t     testing.TB
 	lists Lists
@@ -55,6 +57,9 @@ func (f *Fleet) Serve() *Server {
 	serve(s, mux, "deviceclasses", "/apis/resource.k8s.io/v1", s.lists.Classes)
 	s.serveRules(mux)
 	s.serveReviews(mux)
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]string{"gitVersion": s.Version})
+	})
 	server := httptest.NewServer(mux)
 	f.Cleanup(server.Close)
 	s.url = server.URL
