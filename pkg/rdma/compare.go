@@ -56,7 +56,7 @@ func withoutState(ports []Port) []Port {
 	ports = slices.Clone(ports)
 	for i := range ports {
 		p := &ports[i]
-		p.State, p.PhysState, p.RateMbps, p.LID = "", "", 0, ""
+		p.State, p.PhysState, p.RateMbps, p.LAG, p.LID = "", "", 0, LAG{}, ""
 	}
 	return ports
 }

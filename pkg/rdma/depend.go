@@ -69,6 +69,9 @@ func (c *card) depends() []dependency {
 	if h.Software != nil {
 		list = append(list, dependency{onNetdev, h.Identity.Netdev})
 	}
+	for _, member := range c.lag {
+		list = append(list, dependency{onNetdev, member})
+	}
 	for i, p := range h.Ports {
 		list = append(list, dependency{onNetdev, p.Netdev})
 		if gid := c.gidNetdevs[i]; gid != p.Netdev {

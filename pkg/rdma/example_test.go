@@ -29,7 +29,7 @@ func ExampleDiscover() {
 	for _, p := range snap.Problems {
 		fmt.Fprintln(os.Stderr, p)
 	}
-	// Output: pci-0000-3b-00-0 is mlx5_bond_0: roce over bond0, 100 Gbit/s, /dev/infiniband/uverbs0
+	// Output: pci-0000-3b-00-0 is mlx5_bond_0: roce over bond0, 200 Gbit/s, /dev/infiniband/uverbs0
 }
 
 // Verify answers whether a device of an older snapshot is still where it was.

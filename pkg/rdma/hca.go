@@ -21,6 +21,7 @@ type card struct {
 	real, parent string   // directories of the HCA and of the device that carries it
 	soft         string   // the interface below a software HCA, "" if unknown
 	gidNetdevs   []string // by port, the interface in its first GID; it may be in another namespace
+	lag          []string // the members of LAGs
 	alone        []Port   // before markSwitchHCAs compared the HCA with others in its slot
 	byGUID       bool     // findNetdev compared hardware addresses
 	slot         string   // its name without a discriminator
@@ -206,6 +207,7 @@ func (c *card) readPorts() {
 		}
 		p := c.readPort(dir, n, LinkLayer(linkLayer))
 		c.findNetdev(&p)
+		c.readLAG(&p)
 		c.hca.Ports = append(c.hca.Ports, p)
 	}
 	if c.hca.Ports == nil {

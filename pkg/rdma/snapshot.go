@@ -150,8 +150,9 @@ type Port struct {
 	PhysState string    `json:"physState,omitempty"` // phys_state, as the kernel words it
 	// RateMbps is the data rate in units of 10^6 bit/s, 0 if unknown. A port that
 	// is not ACTIVE reports a rate that means nothing.
-	RateMbps int    `json:"rateMbps,omitempty"` // rate
-	LID      string `json:"lid,omitempty"`      // lid, hexadecimal; of InfiniBand ports only
+	RateMbps int    `json:"rateMbps,omitempty"` // rate; on a RoCE LAG speed of the bond
+	LAG      LAG    `json:"lag,omitzero"`
+	LID      string `json:"lid,omitempty"` // lid, hexadecimal; of InfiniBand ports only
 	// SubnetPrefix is the upper half of GID 0 of an InfiniBand port.
 	SubnetPrefix GUID `json:"subnetPrefix,omitempty"` // gids/0
 	// Netdev is the port's network interface, empty for EFA and for InfiniBand

@@ -76,6 +76,11 @@ func TestUpdateCases(t *testing.T) {
 				m.must(os.Remove(m.path("class/net/bond0")))
 				return rdma.Changes{IBDevs: rdma.NamesOf("mlx5_bond_0")}
 			}, []string{"pci-0000-3b-00-0"}},
+		{"a member of a bond loses its link", "roce-lag", func(m *mutableHost) rdma.Changes {
+			m.write("class/net/ens1f1np1/speed", "-1")
+			m.write("class/net/bond0/speed", "100000")
+			return rdma.Changes{Netdevs: rdma.NamesOf("ens1f1np1")}
+		}, []string{"pci-0000-3b-00-0"}},
 		{"nodes follow a rename", "roce-sriov", func(m *mutableHost) rdma.Changes {
 			m.move("class/infiniband", "mlx5_3", "rocep59s0v1")
 			for _, node := range []string{"infiniband_verbs/uverbs3", "infiniband_mad/umad3", "infiniband_mad/issm3"} {

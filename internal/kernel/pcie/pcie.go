@@ -17,7 +17,7 @@ const devices = "bus/pci/devices"
 // link cannot be read: another one could then be the narrowest.
 func Narrowest(sys fs.FS, path []string) (narrowest rdma.PCIeLink, at string, known bool) {
 	for _, address := range path {
-		l, ok := readLink(sys, address)
+		l, ok := rdma.ReadPCIeLink(sys, devices+"/"+address, "current")
 		if !ok {
 			return rdma.PCIeLink{}, "", false
 		}
@@ -26,21 +26,6 @@ func Narrowest(sys fs.FS, path []string) (narrowest rdma.PCIeLink, at string, kn
 		}
 	}
 	return narrowest, at, at != ""
-}
-
-// readLink reads the link above a device. A link that is down has no rate, and 0 or 63 lanes.
-func readLink(sys fs.FS, address string) (rdma.PCIeLink, bool) {
-	speed, err := fs.ReadFile(sys, path.Join(devices, address, "current_link_speed"))
-	if err != nil {
-		return rdma.PCIeLink{}, false
-	}
-	rate, unit, _ := strings.Cut(strings.TrimSpace(string(speed)), " ")
-	width, err := fs.ReadFile(sys, path.Join(devices, address, "current_link_width"))
-	if err != nil || !strings.HasPrefix(unit, "GT/s") {
-		return rdma.PCIeLink{}, false
-	}
-	l, err := rdma.ParsePCIeLink(rate + "x" + strings.TrimSpace(string(width)))
-	return l, err == nil
 }
 
 // The names of the sums of Errors.

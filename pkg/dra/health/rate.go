@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -114,12 +115,14 @@ func (o *Observation) activeRate(h *rdma.HCA) int {
 	return rate
 }
 
-// judgeRate judges the rate of an HCA by its rule, and by the other cards of the rule. It never judges by the card: a
-// fast card on a slower network is well.
+// judgeRate judges the rate of an HCA by the members of its LAG, by its rule, and by the other cards of the rule. It never
+// judges by the card: a fast card on a slower network is well.
 func judgeRate(h *rdma.HCA, s standard, o *Observation) judgement {
 	slow := probe{PortSlow, 0}
 	rate := o.activeRate(h)
 	switch {
+	case rate > 0 && rate < h.Port1().ConfiguredMbps():
+		return judgement{slow, bad, lagNote(h.Port1(), rate)}
 	case !s.known, rate == 0:
 		return judgement{slow, unknown, ""}
 	case rate < s.MinRateMbps:
@@ -132,6 +135,16 @@ func judgeRate(h *rdma.HCA, s standard, o *Observation) judgement {
 		return judgement{slow, unknown, ""} // the other cards are missing or down
 	}
 	return judgement{slow, good, ""}
+}
+
+// lagNote says why a LAG carries less than its members could.
+func lagNote(p *rdma.Port, rate int) string {
+	why := "not all members carry traffic: look at LACP on the switch"
+	if p.LAG.Slow != "" {
+		why = text.Terminal(p.LAG.Slow) + " has no link, or a slower one: " + slowRemedy
+	}
+	return fmt.Sprintf("the rate of %s is %s Gb/s instead of %s: %s",
+		text.Terminal(p.Netdev), gbps(rate), gbps(p.ConfiguredMbps()), why)
 }
 
 const slowRemedy = "look at cable, transceiver and the speed of the switch port"

@@ -190,6 +190,31 @@ func TestSlowByPolicy(t *testing.T) {
 	w.want(below.Name, "Healthy")
 }
 
+// TestSlowMember: a LAG that carries less than its members could is slow, with any policy or none.
+func TestSlowMember(t *testing.T) {
+	w := watch(t)
+	h := rated(1, 100)
+	h.Ports[0].Netdev, h.Ports[0].LAG = "bond0", rdma.LAG{ConfiguredMbps: 200_000, Slow: "ens1f1np1"}
+	w.see(h)
+	w.wait(2 * time.Minute)
+	w.want(h.Name, "Healthy port-slow")
+	_, message := w.View().Report(h.Name, w.now)
+	test.StrContains(t, message, "the rate of bond0 is 100 Gb/s instead of 200: ens1f1np1 has no link, or a slower one: look at")
+	h = rated(1, 100)
+	h.Ports[0].Netdev, h.Ports[0].LAG = "bond0", rdma.LAG{ConfiguredMbps: 200_000}
+	w.see(h)
+	w.wait(time.Second)
+	_, message = w.View().Report(h.Name, w.now)
+	test.StrContains(t, message, "instead of 200: not all members carry traffic: look at LACP")
+	for _, gbps := range []int{200, 400} { // 400: PCIe carries 200
+		h = rated(1, gbps)
+		h.Ports[0].LAG = rdma.LAG{ConfiguredMbps: 200_000}
+		w.see(h)
+		w.wait(30 * time.Second)
+		w.want(h.Name, "Healthy")
+	}
+}
+
 // TestSlowAmongPeers: one card below all others of a rule with rails is slow, if at least three others are equal.
 func TestSlowAmongPeers(t *testing.T) {
 	for want, rates := range map[string][]int{

@@ -145,6 +145,7 @@ type Port struct {
 	Number   int    `json:"number"`
 	State    string `json:"state"`
 	RateMbps int    `json:"rateMbps,omitempty"` // while it is ACTIVE
+	PCIeMbps int    `json:"pcieMbps,omitempty"` // what PCIe carries, if that is less than the members of its LAG do
 	Netdev   string `json:"netdev,omitempty"`
 	// Leaf is what is known of the other end of its cable.
 	Leaf *Leaf `json:"leaf,omitempty"`

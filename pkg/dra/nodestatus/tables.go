@@ -81,7 +81,7 @@ func (s *Status) tables(out io.Writer) error {
 
 func (s *Status) hcas(n *notes) [][]string {
 	return rows(s.HCAs, func(h HCA) []string {
-		ports := rows(h.Ports, func(p Port) string { return strings.TrimSpace(p.State + " " + rate(p.RateMbps)) })
+		ports := rows(h.Ports, Port.words)
 		taints := ""
 		if len(h.Taints) > 0 {
 			taints = "taints: " + strings.Join(h.Taints, ", ")

@@ -20,6 +20,15 @@ func rate(mbps int) string {
 	return fmt.Sprintf("%g Gb/s", float64(mbps)/1000)
 }
 
+// words are the state and the rate of a port.
+func (p Port) words() string {
+	words := strings.TrimSpace(p.State + " " + rate(p.RateMbps))
+	if p.PCIeMbps > 0 {
+		words += ", PCIe " + rate(p.PCIeMbps)
+	}
+	return words
+}
+
 // Summary returns the status in one line.
 func (s *Status) Summary() string {
 	parts := []string{text.Count(len(s.HCAs), "HCA"), text.Count(len(s.Claims), "prepared claim")}

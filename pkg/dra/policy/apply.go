@@ -279,10 +279,10 @@ func (a *application) offer() {
 // rate returns the bandwidth of an HCA's first port, nil if it is unknown.
 func rate(h *rdma.HCA) *resource.Quantity {
 	p := h.Port1()
-	if p == nil || p.State != rdma.PortActive || p.RateMbps <= 0 {
+	if p == nil || p.ConfiguredMbps() == 0 {
 		return nil
 	}
-	return resource.NewQuantity(int64(p.RateMbps)*resources.BandwidthStep, resource.DecimalSI)
+	return resource.NewQuantity(int64(p.ConfiguredMbps())*resources.BandwidthStep, resource.DecimalSI)
 }
 
 // numbers are the numbers of cards, by rule and family.

@@ -281,7 +281,7 @@ func statusHCA(h *rdma.HCA, leaves *leaf.View) nodestatus.HCA {
 			Number: p.Number, State: string(p.State), Netdev: p.Netdev, Leaf: statusLeaf(leaves.Port(h.Name, p.Number)),
 		}
 		if p.State == rdma.PortActive {
-			port.RateMbps = p.RateMbps
+			port.RateMbps, port.PCIeMbps = p.RateMbps, p.LAG.PCIeMbps
 		}
 		out.Ports = append(out.Ports, port)
 	}

@@ -120,12 +120,12 @@ func ofPort(value func(*rdma.Port) any) func(*rdma.HCA, rdma.NetnsMode) any {
 	}
 }
 
-// rate is that of an ACTIVE port. Otherwise it has no meaning.
+// rate does not follow the members of a LAG: that one of them lost its link is a condition, port-slow.
 func rate(p *rdma.Port) any {
-	if p.State != rdma.PortActive || p.RateMbps <= 0 {
-		return nil
+	if mbps := p.ConfiguredMbps(); mbps > 0 {
+		return mbps / 1000
 	}
-	return p.RateMbps / 1000
+	return nil
 }
 
 // ofPCI returns a value of an HCA that is a PCI function.

@@ -1,0 +1,106 @@
+package rdma
+
+import (
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// LAG is what a port carries whose interface is a bond of a card's functions: one HCA sends by all of them. It is zero
+// for other ports.
+type LAG struct {
+	// ConfiguredMbps is what the port carries while all members have a link: the sum of their rates, at most what PCIe
+	// carries. A member without a link counts as the fastest. It is 0 while no member has a link.
+	ConfiguredMbps int `json:"configuredMbps,omitempty"`
+	// PCIeMbps is what the PCIe link carries if that is less than the members do, else 0.
+	PCIeMbps int `json:"pcieMbps,omitempty"`
+	// Slow names the members without a link, or with a lower rate than the fastest. A spare member is none.
+	Slow string `json:"slow,omitempty"`
+}
+
+// ConfiguredMbps returns the rate of an ACTIVE port, 0 if it is unknown. On a LAG, it is that of all members.
+func (p *Port) ConfiguredMbps() int {
+	switch {
+	case p.State != PortActive:
+		return 0
+	case p.LAG.ConfiguredMbps != 0:
+		return p.LAG.ConfiguredMbps
+	}
+	return p.RateMbps
+}
+
+// readLAG reads the rate of a port from its bond and the members of the bond. The kernel's rate of the port is that of
+// the first function, and 40 Gb/s while that one has no link (drivers/infiniband/hw/mlx5/main.c, mlx5_query_port_roce).
+// The rate now is that of the bond, as ibv_query_port_speed says since Linux 7.0 (mlx5_lag_query_bond_speed).
+func (c *card) readLAG(p *Port) {
+	if n := c.netdevs.named(p.Netdev); n == nil || n.device != "" {
+		return // not a bond: one file less to read for each port
+	}
+	bond := path.Join(classNet, p.Netdev)
+	members := strings.Fields(c.optional(bond + "/bonding/slaves"))
+	if len(members) < 2 || !c.sendsBy(members) {
+		return
+	}
+	c.lag = append(c.lag, members...)
+	rates, fastest := make([]int, len(members)), 0
+	for i, member := range members {
+		rates[i] = c.linkSpeed(path.Join(classNet, member))
+		fastest = max(fastest, rates[i])
+	}
+	p.RateMbps, p.LAG.ConfiguredMbps = c.linkSpeed(bond), fastest
+	if strings.HasPrefix(c.optional(bond+"/bonding/mode"), "active-backup ") {
+		return // one member carries all traffic
+	}
+	var slow []string
+	for i, member := range members {
+		if rates[i] < fastest {
+			slow = append(slow, member)
+		}
+	}
+	p.LAG.ConfiguredMbps, p.LAG.Slow = fastest*len(members), strings.Join(slow, ", ")
+	if pcie := c.pcieMbps(); pcie > 0 && pcie < p.LAG.ConfiguredMbps {
+		p.LAG.ConfiguredMbps, p.LAG.PCIeMbps = pcie, pcie
+	}
+}
+
+// sendsBy reports whether the HCA sends by all these interfaces: they are of its own function, and of others of its card
+// that have no HCA. Functions in a bond that have an HCA each are no LAG.
+func (c *card) sendsBy(members []string) bool {
+	own, slot := false, PlaceOf(c.parent).slot()
+	for _, member := range members {
+		n := c.netdevs.named(member)
+		if n == nil || n.device == "" || PlaceOf(n.device).slot() != slot {
+			return false
+		}
+		if n.device == c.parent {
+			own = true
+			continue
+		}
+		if _, err := fs.Stat(c.sys, n.device+"/infiniband"); err == nil {
+			return false
+		}
+	}
+	return own
+}
+
+// linkSpeed returns the rate of an interface, 0 without a link: the read fails, or gives -1.
+func (c *card) linkSpeed(netdev string) int {
+	mbps, err := strconv.Atoi(c.optional(netdev + "/speed"))
+	if err != nil {
+		return 0
+	}
+	return max(mbps, 0)
+}
+
+// pcieMbps returns what the card's PCIe link carries when both of its ends do what they can, 0 if it is not known. With
+// Data Direct, another link moves the data.
+func (c *card) pcieMbps() int {
+	dir := PlaceOf(c.parent).dir
+	card, known := ReadPCIeLink(c.sys, dir, "max")
+	slot, has := ReadPCIeLink(c.sys, path.Dir(dir), "max")
+	if !known || !has {
+		return 0
+	}
+	return PCIeLink{MTs: min(card.MTs, slot.MTs), Lanes: min(card.Lanes, slot.Lanes)}.Mbps()
+}
