@@ -210,7 +210,7 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*model.Cluster
 
 // scheduler reads what the scheduler looks at for a pod of a namespace.
 func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster, error) {
-	c := &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace, Minor: r.minor(ctx)}
+	c := &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace, Minor: r.Minor(ctx)}
 	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
 			if !passable(kind, err) || kind == Slices && NotServed(err) { // then none of resource.k8s.io is
@@ -229,8 +229,8 @@ func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster
 	return c, nil
 }
 
-// minor returns the minor version of the API server's Kubernetes, 0 if it does not say.
-func (r Reader) minor(ctx context.Context) int {
+// Minor returns the minor version of the API server's Kubernetes, 0 if it does not say.
+func (r Reader) Minor(ctx context.Context) int {
 	info, err := discovery.ToServerVersionInterfaceWithContext(r.Client.Discovery()).ServerVersionWithContext(ctx)
 	if err != nil {
 		return 0
