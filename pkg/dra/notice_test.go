@@ -258,11 +258,11 @@ func TestEventsOfUnusable(t *testing.T) {
 		prepare(t, n, claim)
 	}
 	checks := []finding.Finding{
-		{ID: record.Provider, Subjects: []string{"mlx5_4"}, Severity: finding.Warning,
+		{ID: record.Provider.ID, Subjects: []string{"mlx5_4"}, Severity: finding.Warning,
 			Message: "no provider mlx5", Remedy: "install it"},
-		{ID: record.Permission, Subjects: []string{"mlx5_4"}, Severity: finding.OK},
-		{ID: record.Variables, Severity: finding.NotSeen, Message: "unknown"},
-		{ID: record.Memlock, Severity: finding.Warning, Message: "need CAP_SYS_RESOURCE"},
+		{ID: record.Permission.ID, Subjects: []string{"mlx5_4"}, Severity: finding.OK},
+		{ID: record.Variables.ID, Severity: finding.NotSeen, Message: "unknown"},
+		{ID: record.Memlock.ID, Severity: finding.Warning, Message: "need CAP_SYS_RESOURCE"},
 	}
 	unusable := func(id, pod string) func(*record.Report) {
 		return func(r *record.Report) {

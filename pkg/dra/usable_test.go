@@ -29,7 +29,7 @@ func TestUsableRestart(t *testing.T) {
 	starts := func(id, container string, result finding.Severity) {
 		leaveReport(t, dir, c, func(r *record.Report) {
 			r.ID, r.PodUID, r.Container = id, "uid-a", container
-			r.Checks = []finding.Finding{{ID: record.Provider, Subjects: []string{"mlx5_4"}, Severity: result,
+			r.Checks = []finding.Finding{{ID: record.Provider.ID, Subjects: []string{"mlx5_4"}, Severity: result,
 				Message: "the check of " +
 					container}}
 		})

@@ -25,7 +25,7 @@ type Status struct {
 	NetnsMode string `json:"netnsMode,omitempty"`
 	// PodsKnown is whether the kubelet said which pods use which claims.
 	PodsKnown bool `json:"podsKnown"`
-	// ConfigRefused is whether the driver does not use its configuration file as it is now.
+	// ConfigRefused is whether the driver does not use its policy as it is now.
 	ConfigRefused bool `json:"configRefused,omitempty"`
 	// Problems are the problems of the node, the API server or the driver, as text. HCAs have
 	// their own.

@@ -35,7 +35,7 @@ var (
 	fieldRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 )
 
-// Every example of a configuration file is one, and means something on some machine.
+// Every example of a policy is one, and means something on some machine.
 func TestExamplesOfDocs(t *testing.T) {
 	for _, doc := range []string{policyDoc, sharingDoc, networkDoc} {
 		for i, block := range yamlBlock.FindAllStringSubmatch(read(t, doc), -1) {
