@@ -66,8 +66,8 @@ type PolicyFile struct {
 	watcher *fsnotify.Watcher       // of the file's directory; nil for none
 
 	// The last content of the file may be invalid, and is then not the policy in force. Only follow uses it.
-	data  []byte
-	fault string // the last reported error
+	data   []byte
+	faults loop.Errors // that were reported
 }
 
 // Start starts to watch the directory of the policy. It comes before Run. A watch of the file itself would
@@ -124,7 +124,7 @@ func (f *PolicyFile) follow(ctx context.Context) {
 func (f *PolicyFile) reload(ctx context.Context) {
 	path := f.cfg.PolicyFile
 	data, err := yamlread.Config.Read(path)
-	if err == nil && f.data != nil && bytes.Equal(data, f.data) && f.fault == "" {
+	if err == nil && f.data != nil && bytes.Equal(data, f.data) && f.Refused() == nil {
 		return
 	}
 	var c *policy.Config
@@ -133,14 +133,12 @@ func (f *PolicyFile) reload(ctx context.Context) {
 		c, err = parsePolicy(path, data)
 	}
 	logger := klog.FromContext(ctx)
+	if f.faults.IsNew(path, err) {
+		f.refuse(logger, path, err)
+	}
 	if err != nil {
-		if err.Error() != f.fault {
-			f.fault = err.Error()
-			f.refuse(logger, path, err)
-		}
 		return
 	}
-	f.fault = ""
 	if f.refused.Swap(nil) != nil {
 		f.cfg.Report.Record(event.Event{Reason: event.ConfigurationUsed, Message: "configuration " + path + " is in force"})
 	}

@@ -38,15 +38,15 @@ func TestHeldBackOnce(t *testing.T) {
 		now = now.Add(time.Hour)
 	}
 	var r recorded
-	var h heldBack
+	said := notices{}
 	p := health.Policy{Effects: map[health.Condition]resourceapi.DeviceTaintEffect{health.PortSlow: "NoSchedule"}}
 	for range 3 {
-		h.report(m.View(), p, &r)
+		said.record(heldBack(m.View(), p), &r)
 	}
 	test.True(t, len(r.events) == 1 && strings.Contains(r.events[0].Message, "card 0000:19:00 has the effects") &&
 		strings.HasSuffix(r.events[0].Message, "effect None: pci-0000-3b-00-0 (port-slow)"),
 		test.Sprintf("events are %+v, want one", r.events))
-	h.report(m.View(), health.Policy{}, &r)
-	h.report(m.View(), p, &r)
+	said.record(heldBack(m.View(), health.Policy{}), &r)
+	said.record(heldBack(m.View(), p), &r)
 	test.Eq(t, 2, len(r.events), test.Sprint("events"))
 }

@@ -59,3 +59,21 @@ func (r *Record) addresses(bootID string) (out []netip.Addr) {
 	}
 	return out
 }
+
+// checkMode returns an error if a pod has an interface that excludes the wanted one on top of the same interface of
+// the host. The host does not see the interfaces of pods, so the records have to say it.
+func (all others) checkMode(w podnet.Want, parent podnet.Original) error {
+	for _, o := range all.records {
+		if o.isOn(parent, w.VLAN, all.bootID) && podnet.Excludes(w.Mode, o.Want.Mode) {
+			who := fmt.Sprintf("pod %s (%s) by claim %s", o.Pod.Name, o.Pod.UID, o.ClaimName)
+			return podnet.OtherKind(w.Mode, o.Want.Mode, who)
+		}
+	}
+	return nil
+}
+
+// isOn reports whether a pod may have an interface on top of one of the host, or of its VLAN, according to the record.
+func (r *Record) isOn(parent podnet.Original, vlan int, bootID string) bool {
+	return r.Want.Mode != podnet.Move && r.begun() && !r.Detached && r.thisBoot(bootID) &&
+		r.Original.Index == parent.Index && r.Want.VLAN == vlan
+}
