@@ -54,6 +54,7 @@ type reported struct {
 	mu     sync.Mutex
 	events []event.Event
 	notes  []string // their reasons and objects
+	hooked []string // IDs of the containers that the hook reported
 }
 
 func (r *reported) Record(e event.Event) {
@@ -68,9 +69,11 @@ func (r *reported) Note(reason, object, _ string, _ ...any) {
 	r.notes = append(r.notes, reason+" "+object)
 }
 
-func (r *reported) Prepared(*resourceapi.ResourceClaim)         {}
-func (r *reported) Ended(types.UID)                             {}
-func (r *reported) ContainerReported(record.Report, *plan.Plan) {}
+func (r *reported) Prepared(*resourceapi.ResourceClaim) {}
+func (r *reported) Ended(types.UID)                     {}
+func (r *reported) ContainerReported(hooked record.Report, p *plan.Plan) {
+	r.hooked = append(r.hooked, hooked.ID+" of "+p.Claim())
+}
 
 // has reports whether there was an event of a claim with a text.
 func (r *reported) has(c *resourceapi.ResourceClaim, reason event.Reason, text string) bool {

@@ -227,6 +227,21 @@ func TestLaterPodHolds(t *testing.T) {
 	s.prepares(next)
 }
 
+// TestReportsOfClaims: reports of containers of claims are passed on, and others are not.
+func TestReportsOfClaims(t *testing.T) {
+	dir, reports := withReports(t)
+	s := serve(t, "hgx-h100", reports)
+	c := drivertest.Claim(1, dev0)
+	s.prepares(c)
+	for id, claim := range map[string]string{"mine": string(c.UID), "other": "no-claim"} {
+		must.NoError(t, hook.WriteReport(dir, record.Report{ReportVersion: record.Version, ID: id, Claim: claim}))
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel() // after the first look
+	s.Reservations.FollowHook(ctx)
+	test.SliceEqOp(t, []string{"mine of team-a/claim-1"}, s.hooked, test.Sprint("passed on"))
+}
+
 // TestWithoutHook: without the hook nobody knows which pods came later to a claim that pods may share. One that was
 // made for a pod lets go.
 func TestWithoutHook(t *testing.T) {
