@@ -1,4 +1,4 @@
-package dra_test
+package claims
 
 import (
 	"bytes"
@@ -19,11 +19,10 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
-func withMetadata(c *dra.Config) { c.DeviceMetadata = true }
+func withMetadata(c *Config) { c.DeviceMetadata = true }
 
 // readMetadata returns what a container with all requests of a claim reads, by the path
 // that the file has in it. The reader is that of Kubernetes.
@@ -57,16 +56,14 @@ func readMetadata(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim
 // says, also after files and specs were lost; with the claim the files go.
 func TestDeviceMetadata(t *testing.T) {
 	const root = "/var/run/kubernetes.io/dra-device-attributes/"
-	n := drivertest.NewNode(t, "hgx-h100")
-	d := start(t, n, withMetadata)
+	s := serve(t, "hgx-h100", withMetadata)
 	named, made := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1, dev2, "pci-0000-4b-00-0")
 	made.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: "nics"}
 	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "pod", UID: "77aa0000-0000-4000-8000-000000000001", Controller: new(true)}}
 	requests := made.Status.Allocation.Devices.Results
 	requests[0].Request, requests[1].Request, requests[2].Request = "pair", "pair", "one/fast"
-	n.AddClaim(named, made)
-	prepare(t, n, named)
-	prepare(t, n, made)
+	s.prepares(named)
+	s.prepares(made)
 	check := func(when string) {
 		t.Helper()
 		for _, want := range []struct {
@@ -78,7 +75,7 @@ func TestDeviceMetadata(t *testing.T) {
 			{made, "resourceclaimtemplates/nics/pair/rdma.dev-metadata.json", "pair", []string{dev1, dev2}},
 			{made, "resourceclaimtemplates/nics/one/rdma.dev-metadata.json", "one/fast", []string{"pci-0000-4b-00-0"}},
 		} {
-			got := readMetadata(t, n, want.claim)[root+want.path]
+			got := readMetadata(t, s.node, want.claim)[root+want.path]
 			if got == nil || got.UID != want.claim.UID || len(got.Requests) != 1 || got.Requests[0].Name != want.request {
 				t.Errorf("%s: %s has %+v", when, want.path, got)
 				continue
@@ -93,29 +90,26 @@ func TestDeviceMetadata(t *testing.T) {
 		}
 	}
 	check("when prepared")
-	d.stop()
-	dir := filepath.Join(n.StateDir, "metadata")
+	dir := filepath.Join(s.node.StateDir, "metadata")
 	left := filepath.Join(dir, "00000000-0000-4000-8000-000000000099")
-	must.NoError(t, errors.Join(os.RemoveAll(n.CDIDir), os.RemoveAll(dir), os.MkdirAll(left, 0o755)))
-	start(t, n, withMetadata)
+	must.NoError(t, errors.Join(os.RemoveAll(s.node.CDIDir), os.RemoveAll(dir), os.MkdirAll(left, 0o755)))
+	s.restart()
 	check("after all files were lost")
 	_, err := os.Stat(left)
 	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("what a killed driver has left"))
-	unprepare(t, n, named, made)
+	s.unprepares(named, made)
 	test.SliceEmpty(t, drivertest.Files(t, dir), test.Sprint("left of claims that ended"))
 }
 
 // TestDeviceMetadataOfShares: a share says so. A driver without the option makes no
 // files, and keeps those of claims that have them.
 func TestDeviceMetadataOfShares(t *testing.T) {
-	n := drivertest.NewNode(t, "hgx-h100")
-	d := start(t, n, withMetadata)
+	s := serve(t, "hgx-h100", withMetadata)
 	c := drivertest.Share(1, nil, devicename.Shared(dev0))
-	n.AddClaim(c)
-	prepare(t, n, c)
+	s.prepares(c)
 	check := func() {
 		t.Helper()
-		for path, got := range readMetadata(t, n, c) {
+		for path, got := range readMetadata(t, s.node, c) {
 			a := got.Requests[0].Devices[0].Attributes
 			test.True(t, a["shared"].BoolValue != nil && *a["shared"].BoolValue &&
 				a["ibdev"].StringValue != nil, test.Sprintf("%s has attributes %v", path, a))
@@ -124,28 +118,25 @@ func TestDeviceMetadataOfShares(t *testing.T) {
 		t.Error("no metadata")
 	}
 	check()
-	d.stop()
-	start(t, n)
-	prepare(t, n, c)
+	s.options = nil
+	s.restart()
+	s.prepares(c)
 	check()
 	other := drivertest.Claim(2, dev1)
-	n.AddClaim(other)
-	prepare(t, n, other)
-	test.MapEmpty(t, readMetadata(t, n, other), test.Sprint("metadata without the option"))
+	s.prepares(other)
+	test.MapEmpty(t, readMetadata(t, s.node, other), test.Sprint("metadata without the option"))
 }
 
 // TestNCCLTopology: a claim that asks for it has NCCL's topology file mounted and named, with its
 // own HCAs; it comes back after it was lost, and goes with the claim.
 func TestNCCLTopology(t *testing.T) {
-	n := drivertest.NewNode(t, "hgx-h100")
-	d := start(t, n)
+	s := serve(t, "hgx-h100")
 	c := drivertest.WithParameters(drivertest.Claim(1, dev0, dev1), `"env": ["nccl-topology"]`)
-	n.AddClaim(c)
-	prepare(t, n, c)
-	file := filepath.Join(n.StateDir, "metadata", string(c.UID), "nccl-topology.xml")
+	s.prepares(c)
+	file := filepath.Join(s.node.StateDir, "metadata", string(c.UID), "nccl-topology.xml")
 	check := func(when string) {
 		t.Helper()
-		spec, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
+		spec, err := os.ReadFile(filepath.Join(s.node.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
 		must.NoError(t, err)
 		for _, part := range []string{"NCCL_TOPO_FILE=/var/run/rdma.dev/nccl-topology.xml", file, `"ro"`} {
 			test.True(t, bytes.Contains(spec, []byte(part)),
@@ -157,11 +148,10 @@ func TestNCCLTopology(t *testing.T) {
 			test.Sprintf("%s: %v: want the claim's two HCAs and eight GPUs:\n%s", when, err, text))
 	}
 	check("prepared")
-	d.stop()
 	must.NoError(t, os.Remove(file))
-	start(t, n)
+	s.restart()
 	check("restored")
-	unprepare(t, n, c)
+	s.unprepares(c)
 	_, err := os.Stat(file)
 	test.ErrorIs(t, err, os.ErrNotExist, test.Sprint("the file of a claim that has ended"))
 }
@@ -169,8 +159,7 @@ func TestNCCLTopology(t *testing.T) {
 // TestUsersTextIsNoPath: what a user writes on a claim made by hand is no path in a container, and fills no memory of the node,
 // whatever it claims to be.
 func TestUsersTextIsNoPath(t *testing.T) {
-	n := drivertest.NewNode(t, "hgx-h100")
-	start(t, n, withMetadata)
+	s := serve(t, "hgx-h100", withMetadata)
 	var devices []string
 	for range 32 {
 		devices = append(devices, dev0)
@@ -182,15 +171,14 @@ func TestUsersTextIsNoPath(t *testing.T) {
 			c.Status.Allocation.Devices.Results[r].AdminAccess = &yes
 		}
 		c.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: annotation}
-		n.AddClaim(c)
-		prepare(t, n, c)
-		for _, m := range drivertest.Spec(t, n.CDIDir, c).Devices[0].ContainerEdits.Mounts {
+		s.prepares(c)
+		for _, m := range drivertest.Spec(t, s.node.CDIDir, c).Devices[0].ContainerEdits.Mounts {
 			want := "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/" + c.Name + "/"
 			test.True(t, strings.HasPrefix(m.ContainerPath, want) && !strings.Contains(m.ContainerPath, ".."),
 				test.Sprintf("mounted at %.200q, want below %s", m.ContainerPath, want))
 		}
 		total := 0
-		for _, dir := range []string{n.CDIDir, n.StateDir} {
+		for _, dir := range []string{s.node.CDIDir, s.node.StateDir} {
 			err := filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
 				if err != nil || !e.Type().IsRegular() {
 					return err
@@ -204,17 +192,15 @@ func TestUsersTextIsNoPath(t *testing.T) {
 			must.NoError(t, err)
 		}
 		test.LessEq(t, 256<<10, total, test.Sprintf("the claim takes %d bytes of the node", total))
-		unprepare(t, n, c)
+		s.unprepares(c)
 	}
 }
 
 // TestLongOwner: whose claim it is, its user says on a claim made by hand. What is no UID is refused by the name of its field.
 func TestLongOwner(t *testing.T) {
-	n := drivertest.NewNode(t, "hgx-h100")
-	start(t, n)
+	s := serve(t, "hgx-h100")
 	c := drivertest.Claim(1, dev0)
 	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "pod", UID: types.UID(strings.Repeat("7", 1<<20)), Controller: new(true)}}
-	n.AddClaim(c)
-	refused(t, n, c, "metadata.ownerReferences[0].uid: Too long")
-	wantFiles(t, n)
+	s.refuses(c, "metadata.ownerReferences[0].uid: Too long")
+	s.hasFiles()
 }
