@@ -11,7 +11,7 @@ import (
 )
 
 // catalogue has the kinds of findings. docs/doctor.md says what each one means and what to do; what each one has looked
-// at is in docs/dev/findings.md.
+// at is in testdata/looks.txt.
 var catalogue finding.Catalogue
 
 // notSeen is what could not be looked at.
