@@ -66,7 +66,7 @@ var (
 	DeviceUnused = scraped("rdma_device_unused", Gauge, []string{"device", "ibdev"},
 		"An HCA that is down because nobody cabled it; always 1, absent for others.", "HCAs")
 	DeviceTaint = scraped("rdma_device_taint", Gauge, []string{"device", "ibdev", "key", "effect"},
-		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 13 conditions")
+		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x conditions")
 	DeviceCondition = scraped("rdma_device_condition", Gauge, []string{"device", "ibdev", "condition"},
 		"A condition of the HCA (docs/health.md); always 1, absent without the condition.", "HCAs x conditions")
 	DeviceFalls = scraped("rdma_device_falls", Gauge, []string{"device", "ibdev"},
@@ -117,7 +117,7 @@ var (
 		"Devices of the pool that prepared claims hold, by kind, without those for monitoring.", "3")
 	PreparedClaims = scraped("rdma_driver_prepared_claims", Gauge, nil, "Claims that are prepared.", perOne)
 	Conditions     = scraped("rdma_driver_unhealthy_devices", Gauge, []string{"condition"},
-		"HCAs with a condition, by condition (docs/health.md).", "13")
+		"HCAs with a condition, by condition (docs/health.md).", "conditions")
 	IPAMAddresses = scraped("rdma_driver_ipam_addresses", Gauge, []string{"ipam"},
 		"Addresses that pods can have in the node's block of an entry of ipam; 0 if the node has no block.", "entries")
 	IPAMUsed = scraped("rdma_driver_ipam_used_addresses", Gauge, []string{"ipam"},
