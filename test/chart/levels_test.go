@@ -59,7 +59,8 @@ func TestLevels(t *testing.T) {
 		}
 		before = now
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n",
-			l.use, valuesOf(l.values), byResource(added[0]), list(added[1]), list(added[2]))
+			l.use, valuesOf(l.values), byResource(added[0]),
+			strings.Join(added[1], ", "), strings.Join(added[2], ", "))
 	}
 	golden.Section(t, securityDoc, "levels", table.String())
 }
@@ -164,7 +165,7 @@ func byResource(rights []string) string {
 	for i, resource := range order {
 		order[i] = strings.Join(verbs[resource], " ") + " " + resource
 	}
-	return list(order)
+	return strings.Join(order, ", ")
 }
 
 func valuesOf(set string) string {
@@ -176,11 +177,4 @@ func valuesOf(set string) string {
 		values = append(values, "`"+value+"`")
 	}
 	return strings.Join(values, " ")
-}
-
-func list(of []string) string {
-	if len(of) == 0 {
-		return "-"
-	}
-	return strings.Join(of, ", ")
 }

@@ -78,7 +78,7 @@ func TestFeatures(t *testing.T) {
 	off := offByDefault(t, file.Features)
 	rows := "| you get | state | needs | example |\n|---|---|---|---|\n"
 	for _, f := range file.Features {
-		state, example := "on", "-"
+		state, example := "on", ""
 		switch {
 		case f.Value == "config":
 			state = "you choose: `config`"
@@ -90,11 +90,7 @@ func TestFeatures(t *testing.T) {
 		if f.Example != "" {
 			example = fmt.Sprintf("[%[1]s.yaml](../examples/%[1]s.yaml)", f.Example)
 		}
-		needs := f.Needs
-		if needs == "" {
-			needs = "-"
-		}
-		rows += fmt.Sprintf("| [%s](%s) | %s | %s | %s |\n", f.Name, f.Page, state, needs, example)
+		rows += fmt.Sprintf("| [%s](%s) | %s | %s | %s |\n", f.Name, f.Page, state, f.Needs, example)
 	}
 	generated(t, "docs/features.md", rows)
 

@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -147,20 +146,18 @@ func TestDocs(t *testing.T) {
 // markdown is the table in docs/runtimes.md.
 func markdown() string {
 	var b strings.Builder
-	b.WriteString("| runtime | from version | highest CDI | CDI library | reads | on by default | remarks |\n")
-	b.WriteString("|---|---|---|---|---|---|---|\n")
+	b.WriteString("| runtime | from version | highest CDI | CDI library | by default | remarks |\n")
+	b.WriteString("|---|---|---|---|---|---|\n")
 	for _, name := range names {
 		for _, r := range rowsOf(name.target) {
-			on := "yes"
-			switch {
-			case r.max == "":
-				on = "-"
-			case !r.on:
-				on = "**no**"
+			off, note := "", r.note
+			if r.max != "" && !r.on {
+				off = "**off**"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", name.prose, r.from, cmp.Or(r.max, "-"),
-				cmp.Or(r.library, "-"),
-				map[int]string{0: "-", 1: staticDir, 2: "both"}[len(r.dirs)], on, r.note)
+			if len(r.dirs) == 1 {
+				note = "reads " + staticDir + "; " + note
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name.prose, r.from, r.max, r.library, off, note)
 		}
 	}
 	return b.String()

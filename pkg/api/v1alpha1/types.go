@@ -74,7 +74,7 @@ type Allow struct {
 	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=psm,enum=mad,enum=sm"`
 	// MemlockMax is the highest limit that a claim may request: unlimited, or a size. It
 	// bounds the soft limit that the driver sets. A container can still lock more, because
-	// a process may raise its own limit to the hard one. Defaults to unlimited.
+	// a process may raise its own limit to the hard one, unless the driver has NRI. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
 	// Env are the libraries that a claim may request. Defaults to all.
 	Env        Libraries `json:"env,omitempty"`
