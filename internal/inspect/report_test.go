@@ -159,7 +159,7 @@ func TestReportRedacted(t *testing.T) {
 	s := modelled(t)
 	scrub := (&bundle.Source{Cluster: s.Cluster, Key: []byte("a test")}).Scrubber()
 	page := written(t, s, scrub.Text)
-	for _, secret := range []string{"gpu-01", "gpu-1", "llm", "allreduce", "serve-", "leaf-su", "jane", "rdma-drain.node"} {
+	for _, secret := range []string{"gpu-01", "gpu-12", "gpu-14", "gpu-16", "llm", "allreduce", "serve-", "leaf-su", "jane", "rdma-drain.node"} {
 		at := strings.Index(page, secret)
 		test.Eq(t, -1, at, test.Sprintf("%s is left: %s", secret, page[max(0, at-60):max(0, min(len(page), at+60))]))
 	}
