@@ -101,13 +101,14 @@ func TestReport(t *testing.T) {
 	}
 	for where, want := range map[string]string{
 		"gpu-01 0": "held j0 1", "gpu-03 5": "tainted !1", "gpu-08 2": "tainted !", "gpu-10 1": "held j1 doubt 2",
-		"gpu-08 3": "free ·", "gpu-12 4": "degraded ~", "gpu-13 6": "miswired ≠", "gpu-14 0": "drained D", "gpu-15 0": "notseen ?",
+		"gpu-08 3": "free ·", "gpu-12 4": "degraded ~", "gpu-13 6": "miswired ≠", "gpu-14 0": "drained D",
+		"gpu-15 0": "notseen ?",
 	} {
 		test.Eq(t, want, kernel[where], test.Sprint(where))
 	}
 	for _, want := range []string{
-		"rdma.dev/port-down (NoSchedule) since Nov 1 06:30 UTC", "riser swap, ticket 4711", "driver NotReady", "slow: below 330Gb/s",
-		"default/jobset/llm-70b", "leaf-su2-r7", "<b>default/jobset/llm-405b</b> <span class=\"dim\">3 pods</span>", "<svg",
+		"rdma.dev/port-down (NoSchedule) since Nov 1 06:30 UTC", "riser swap, ticket 4711", "driver NotReady",
+		"slow: below 330Gb/s", "default/jobset/llm-70b", "leaf-su2-r7", "<b>default/jobset/llm-405b</b> <span class=\"dim\">3 pods</span>", "<svg",
 	} {
 		test.StrContains(t, page, want)
 	}
