@@ -150,9 +150,12 @@ func (b *builder) addHCAs(ctx context.Context) error {
 		at[b.Columns[i].Rail] = i
 	}
 	for _, n := range lists.DriverNodes(b.view) {
-		b.rows[n.Name] = &Row{Node: n, Cells: make([][]*HCA, len(b.Columns))}
+		b.add(n)
 	}
 	for _, h := range hcas {
+		if b.rows[h.Node] == nil { // somebody else's slice, of several nodes
+			b.add(lists.Node{Name: h.Node})
+		}
 		column := at[h.Rail]
 		cell := &b.rows[h.Node].Cells[column]
 		*cell = append(*cell, h)
@@ -161,6 +164,11 @@ func (b *builder) addHCAs(ctx context.Context) error {
 	}
 	b.group()
 	return nil
+}
+
+// add adds a node without HCAs.
+func (b *builder) add(n lists.Node) {
+	b.rows[n.Name] = &Row{Node: n, Cells: make([][]*HCA, len(b.Columns))}
 }
 
 // rank orders the numbers of rails by their lengths. No number comes last.
