@@ -1,12 +1,13 @@
-// Package fabric makes one picture of a cluster (kubectl rdma report): nodes by rails, what each HCA is, and why pods
-// wait. It judges nothing: states, taints, jobs, results of tests and reasons are those of packages model, lists, traffic
-// and why.
+// Package fabric makes one picture of a cluster (kubectl rdma report): nodes by rails, the state of each HCA, and why
+// pods wait. It judges nothing: states, taints, jobs, results of tests and reasons are those of packages model, lists,
+// traffic and why.
 package fabric
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -143,16 +144,18 @@ func (b *builder) addHCAs(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(b.Columns, func(a, b Column) int {
-		return cmp.Or(cmp.Compare(first(a.Rail == ""), first(b.Rail == "")), cmp.Compare(len(a.Rail), len(b.Rail)),
-			cmp.Compare(a.Rail, b.Rail))
+		return cmp.Or(rank(a.Rail)-rank(b.Rail), cmp.Compare(a.Rail, b.Rail))
 	})
 	for i := range b.Columns {
 		at[b.Columns[i].Rail] = i
 	}
 	for _, n := range lists.DriverNodes(b.view) {
-		b.rows[n.Name] = &Row{Node: n, Cells: make([][]*HCA, len(b.Columns))}
+		b.add(n)
 	}
 	for _, h := range hcas {
+		if b.rows[h.Node] == nil { // somebody else's slice, of several nodes
+			b.add(lists.Node{Name: h.Node})
+		}
 		column := at[h.Rail]
 		cell := &b.rows[h.Node].Cells[column]
 		*cell = append(*cell, h)
@@ -163,13 +166,13 @@ func (b *builder) addHCAs(ctx context.Context) error {
 	return nil
 }
 
-// first orders what is not last before what is.
-func first(last bool) int {
-	if last {
-		return 1
-	}
-	return 0
+// add adds a node without HCAs.
+func (b *builder) add(n lists.Node) {
+	b.rows[n.Name] = &Row{Node: n, Cells: make([][]*HCA, len(b.Columns))}
 }
+
+// rank orders the numbers of rails by their lengths. No number comes last.
+func rank(rail string) int { return cmp.Or(len(rail), math.MaxInt32) }
 
 // numberJobs numbers the jobs, those with the most HCAs first.
 func (b *builder) numberJobs() {

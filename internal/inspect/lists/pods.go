@@ -266,7 +266,8 @@ func alike(pods []Pod) int {
 	if len(pods[0].Problems) > 0 || pods[0].Job == "" {
 		return n
 	}
-	for n < len(pods) && pods[n].Owner() == pods[0].Owner() && pods[n].Status == pods[0].Status && len(pods[n].Problems) == 0 {
+	for n < len(pods) && pods[n].Owner() == pods[0].Owner() && pods[n].Status == pods[0].Status &&
+		len(pods[n].Problems) == 0 {
 		n++
 	}
 	return n
