@@ -242,12 +242,13 @@ func (f *specFlags) container() (c hostconfig.Container, err error) {
 	if c.Mounts, err = parseEach("mount", f.mounts, hostconfig.ParseMount); err != nil {
 		return c, err
 	}
-	if errs := c.Validate(); len(errs) > 0 {
-		flag, _, _ := strings.Cut(errs[0].Field, "[")
-		return c, cli.Usagef("--%s: %w", map[string]string{"mounts": "mount", "ncclTopology": "nccl-topology"}[flag],
-			errs[0].Err)
-	}
-	return c, nil
+	c.Validate(func(field string, fault error) {
+		if fault != nil && err == nil {
+			flag, _, _ := strings.Cut(field, "[")
+			err = cli.Usagef("--%s: %w", map[string]string{"mounts": "mount", "ncclTopology": "nccl-topology"}[flag], fault)
+		}
+	})
+	return c, err
 }
 
 // hook returns the hook for the spec, nil with --no-hook.

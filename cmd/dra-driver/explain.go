@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,15 +132,9 @@ func featuresOf(ctx context.Context, cfg *dra.Config) (policy.Features, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	page := url.URL{Path: nodestatus.Path, RawQuery: "o=json"}
-	body, err := askDriver(ctx, statusSocket(cfg), "the features of the API server", http.MethodGet, page, nil)
+	status, err := readPage(ctx, statusSocket(cfg), "the features of the API server")
 	if err != nil {
 		return nil, err
-	}
-	defer body.Close()
-	var status nodestatus.Status
-	if err := json.NewDecoder(body).Decode(&status); err != nil {
-		return nil, fmt.Errorf("read the features of the API server in the driver's status: %w", err)
 	}
 	return status.Features, nil
 }

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"path/filepath"
 	"time"
 
@@ -20,11 +17,10 @@ import (
 
 // Bounds of the answer of probe --health. A host may have a thousand HCAs, and Node Problem Detector reads 4 KiB.
 const (
-	maxPage       = 16 << 20 // the status page that is read
-	maxDrivers    = 8        // sockets that are asked
-	maxDevices    = 64       // HCAs with a condition
-	maxConditions = 16       // of one HCA
-	maxText       = 256      // bytes of a message
+	maxDrivers    = 8   // sockets that are asked
+	maxDevices    = 64  // HCAs with a condition
+	maxConditions = 16  // of one HCA
+	maxText       = 256 // bytes of a message
 )
 
 // The verdicts of probe --health.
@@ -145,7 +141,7 @@ func (p *probe) page(ctx context.Context) (*nodestatus.Status, error) {
 	var failed error
 	for _, socket := range sockets {
 		each, cancel := context.WithTimeout(ctx, p.timeout/time.Duration(len(sockets))) // one of them may hang
-		page, err := readPage(each, socket)
+		page, err := readPage(each, socket, "the health of HCAs")
 		cancel()
 		switch {
 		case err != nil && failed == nil:
@@ -159,19 +155,4 @@ func (p *probe) page(ctx context.Context) (*nodestatus.Status, error) {
 		return nil, failed
 	}
 	return last, nil
-}
-
-// readPage reads the status page of one driver.
-func readPage(ctx context.Context, socket string) (*nodestatus.Status, error) {
-	where := url.URL{Path: nodestatus.Path, RawQuery: url.Values{"o": {"json"}}.Encode()}
-	body, err := askDriver(ctx, socket, "the health of HCAs", http.MethodGet, where, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	var page nodestatus.Status
-	if err := json.NewDecoder(io.LimitReader(body, maxPage)).Decode(&page); err != nil {
-		return nil, fmt.Errorf("read the health of HCAs from %q: %w", socket, err)
-	}
-	return &page, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +83,24 @@ func (s *status) print(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("print the status: %w", err)
 	}
 	return nil
+}
+
+// maxPage bounds the status page that is read.
+const maxPage = 16 << 20
+
+// readPage reads the status page of a driver for what a command wants of it.
+func readPage(ctx context.Context, socket, what string) (*nodestatus.Status, error) {
+	where := url.URL{Path: nodestatus.Path, RawQuery: url.Values{"o": {"json"}}.Encode()}
+	body, err := askDriver(ctx, socket, what, http.MethodGet, where, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var page nodestatus.Status
+	if err := json.NewDecoder(io.LimitReader(body, maxPage)).Decode(&page); err != nil {
+		return nil, fmt.Errorf("read %s in the status of the driver at %q: %w", what, socket, err)
+	}
+	return &page, nil
 }
 
 // askDriver sends a request to the driver's socket, and returns the body of the answer. The caller must close it.

@@ -122,87 +122,87 @@ type Mount struct {
 // Parse decodes and validates a file. Its error names the line and field of every fault.
 func Parse(data []byte) (*Config, error) {
 	var c Config
+	problems := yamlread.Problems{Positions: yamlread.PositionsOf(data)}
 	if err := yamlread.Config.Decode(data, &c); err != nil {
-		return nil, yamlread.PositionsOf(data).Explain(err)
+		return nil, problems.Positions.Explain(err)
 	}
-	return &c, locate(c.validate(), data)
+	c.validate(problems.Add)
+	return &c, problems.Join()
 }
 
-func (c *Config) validate() FieldErrors {
-	errs := c.Container.Validate()
+func (c *Config) validate(add func(field string, err error)) {
+	c.Container.Validate(add)
 	if c.APIVersion != APIVersion {
-		errs.add("apiVersion", fmt.Errorf("want %s, not %q", APIVersion, c.APIVersion))
+		add("apiVersion", fmt.Errorf("want %s, not %q", APIVersion, c.APIVersion))
 	}
 	if c.Kind != Kind {
-		errs.add("kind", fmt.Errorf("want %s, not %q", Kind, c.Kind))
+		add("kind", fmt.Errorf("want %s, not %q", Kind, c.Kind))
 	}
 	for field, list := range map[string][]string{"nodes": c.Nodes, "names": c.Names} {
 		if list != nil && len(list) == 0 {
-			errs.add(field, errors.New("want at least one"))
+			add(field, errors.New("want at least one"))
 		}
 	}
 	for i, n := range c.Nodes {
 		_, err := rdma.ParseNodeClass(n)
-		errs.add(fmt.Sprintf("nodes[%d]", i), err)
+		add(fmt.Sprintf("nodes[%d]", i), err)
 	}
 	for i, n := range c.Names {
 		_, err := cdi.ParseNameStrategy(n)
-		errs.add(fmt.Sprintf("names[%d]", i), err)
+		add(fmt.Sprintf("names[%d]", i), err)
 	}
 	for i, pattern := range c.Exclude {
 		if pattern == "" {
-			errs.add(fmt.Sprintf("exclude[%d]", i), errors.New("want a name or a pattern of names, and it is empty"))
+			add(fmt.Sprintf("exclude[%d]", i), errors.New("want a name or a pattern of names, and it is empty"))
 		}
 		if _, err := path.Match(pattern, ""); err != nil {
-			errs.add(fmt.Sprintf("exclude[%d]", i), fmt.Errorf("%q: %w", pattern, err))
+			add(fmt.Sprintf("exclude[%d]", i), fmt.Errorf("%q: %w", pattern, err))
 		}
 	}
 	if l := c.Limits; l != nil && (min(l.Handles, l.Objects) < 0 || max(l.Handles, l.Objects) == 0) {
-		errs.add("limits", errors.New("want handles or objects above 0, or both"))
+		add("limits", errors.New("want handles or objects above 0, or both"))
 	}
 	if c.OnDenied != "" {
 		_, err := args.ParseOnDenied(c.OnDenied)
-		errs.add("onDenied", err)
+		add("onDenied", err)
 	}
 	if c.OnUnusable != "" {
 		_, err := args.ParseOnUnusable(c.OnUnusable)
-		errs.add("onUnusable", err)
+		add("onUnusable", err)
 	}
 	if !slices.Contains([]string{"", UserspaceImage, UserspaceHost}, c.Userspace) {
-		errs.add("userspace", fmt.Errorf("want %s or %s, not %q", UserspaceImage, UserspaceHost, c.Userspace))
+		add("userspace", fmt.Errorf("want %s or %s, not %q", UserspaceImage, UserspaceHost, c.Userspace))
 	}
-	return errs
 }
 
-// Validate returns all errors.
-func (c *Container) Validate() (errs FieldErrors) {
+// Validate calls add with the errors of fields, and with nil for some fields without one.
+func (c *Container) Validate(add func(field string, err error)) {
 	if c.Memlock != "" {
 		_, err := args.ParseSize(c.Memlock)
-		errs.add("memlock", err)
+		add("memlock", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		errs.add(yamlread.Path("env", name), checkEnv(name, c.Env[name]))
+		add(yamlread.Path("env", name), checkEnv(name, c.Env[name]))
 	}
 	at := map[string]string{} // host path by container path
 	for i, m := range c.Mounts {
 		field := fmt.Sprintf("mounts[%d]", i)
-		errs.add(field, m.validate())
+		add(field, m.validate())
 		host, container := m.paths()
 		if other, taken := at[container]; taken && other != host {
-			errs.add(field, fmt.Errorf("%s is mounted at %s already", other, container))
+			add(field, fmt.Errorf("%s is mounted at %s already", other, container))
 		}
 		at[container] = host
 	}
 	if c.NCCLTopology != "" && !path.IsAbs(c.NCCLTopology) {
-		errs.add("ncclTopology", fmt.Errorf("want an absolute path, not %q", c.NCCLTopology))
+		add("ncclTopology", fmt.Errorf("want an absolute path, not %q", c.NCCLTopology))
 	}
 	if !cdi.Printable(c.NCCLTopology) {
-		errs.add("ncclTopology", fmt.Errorf("want printable text, not %q", c.NCCLTopology))
+		add("ncclTopology", fmt.Errorf("want printable text, not %q", c.NCCLTopology))
 	}
 	if file := path.Clean(c.NCCLTopology); at[file] != "" && at[file] != file {
-		errs.add("ncclTopology", fmt.Errorf("%s is mounted at %s already", at[file], file))
+		add("ncclTopology", fmt.Errorf("%s is mounted at %s already", at[file], file))
 	}
-	return errs
 }
 
 // paths returns the cleaned paths of the mount, so that each path has only one form.

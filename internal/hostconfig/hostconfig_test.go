@@ -157,6 +157,8 @@ func FuzzFlags(f *testing.F) {
 		if name, value, err := ParseEnv(env); err == nil {
 			c.Env = map[string]string{name: value}
 		}
-		test.Nil(t, c.Validate(), test.Sprintf("taken from flags %q and %q, and not valid", mount, env))
+		c.Validate(func(field string, err error) {
+			test.NoError(t, err, test.Sprintf("%s of flags %q and %q", field, mount, env))
+		})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 )
@@ -150,4 +151,77 @@ func (t *nodeTable) nodesOf(ibdev string) (uverbs *Node, mads []Node) {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), strings.Compare(b.Name, a.Name))
 	})
 	return uverbs, mads
+}
+
+// NodeClass is a group of character devices. A container gets all of a class or none.
+type NodeClass string
+
+// The node classes, from least to most privileged.
+const (
+	ClassVerbs NodeClass = "verbs" // uverbsN of the HCA
+	ClassCM    NodeClass = "cm"    // rdma_cm, where the host has it
+	ClassPSM   NodeClass = "psm"   // hfi1_N of an Omni-Path HCA, for PSM2 and OPX
+	ClassMAD   NodeClass = "mad"   // umadN of every port
+	ClassSM    NodeClass = "sm"    // issmN of every port
+)
+
+// NodeClasses lists all classes, least privilege first.
+var NodeClasses = []NodeClass{ClassVerbs, ClassCM, ClassPSM, ClassMAD, ClassSM}
+
+// DefaultClasses are the classes without a configuration. ClassPSM is not among them: the rdma cgroup controller does
+// not count what a process holds of hfi1_N, so limits do not bound it, and exclusive network namespaces do not keep
+// it apart.
+var DefaultClasses = []NodeClass{ClassVerbs, ClassCM}
+
+// Privileged reports whether the class opens the management interface of a fabric. A process
+// that sends MADs can take links down and read the routes of all traffic.
+func (c NodeClass) Privileged() bool { return c == ClassMAD || c == ClassSM }
+
+// ParseNodeClass checks the name of a class.
+func ParseNodeClass(s string) (NodeClass, error) {
+	if c := NodeClass(s); slices.Contains(NodeClasses, c) {
+		return c, nil
+	}
+	return "", fmt.Errorf("unknown nodes %q: want one of verbs, cm, psm, mad, sm", s)
+}
+
+// The user devices of Omni-Path. The kernel gives device and HCA one name (hfi1_0), and does not link them
+// (drivers/infiniband/hw/hfi1/file_ops.c, user_add).
+const (
+	classPSM = "class/hfi1_user"
+	driverOP = "hfi1"
+)
+
+// readPSM finds the user device of an Omni-Path HCA by the name that the kernel gives both. udev may have renamed the
+// HCA: then it is the only one of the class, if the host has one such card. Otherwise the HCA has none, because a
+// container would get the node of another card.
+func (c *card) readPSM() {
+	if c.hca.Driver != driverOP {
+		return
+	}
+	name := c.ibdev
+	dev, exists := c.lookUp(path.Join(classPSM, name, "dev"))
+	if !exists {
+		names := c.list(classPSM)
+		if len(names) != 1 || c.countPSMCards() != 1 {
+			return
+		}
+		name = names[0]
+		dev = c.optional(path.Join(classPSM, name, "dev"))
+	}
+	n := Node{Kind: NodePSM, Name: name}
+	if isName(name) && n.setDev(&c.reader, dev) {
+		c.hca.PSM = &n
+	}
+}
+
+// countPSMCards counts the PCI functions that the driver holds.
+func (c *card) countPSMCards() int {
+	n := 0
+	for _, name := range c.list("bus/pci/drivers/" + driverOP) {
+		if strings.Count(name, ":") == 2 { // an address; bind and module are beside it
+			n++
+		}
+	}
+	return n
 }

@@ -1,8 +1,10 @@
 package yamlread
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -44,4 +46,40 @@ func Shorten(err error) error {
 		end--
 	}
 	return errors.New(text[:end] + "...")
+}
+
+// Problems collects the errors of the fields of a file.
+type Problems struct {
+	Positions *Positions
+	found     []problem
+}
+
+type problem struct {
+	line int
+	err  error
+}
+
+// Add records an error of a field, by its path. It ignores nil.
+func (p *Problems) Add(path string, err error) {
+	if err == nil {
+		return
+	}
+	err = fmt.Errorf("%s: %w", path, err)
+	line := p.Positions.Line(path)
+	if line > 0 {
+		err = fmt.Errorf("line %d: %w", line, err)
+	}
+	p.found = append(p.found, problem{line, Shorten(err)})
+}
+
+// Join returns all errors in order of lines.
+func (p *Problems) Join() error {
+	slices.SortFunc(p.found, func(a, b problem) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.err.Error(), b.err.Error()))
+	})
+	var errs []error
+	for _, found := range p.found {
+		errs = append(errs, found.err)
+	}
+	return Join(errs)
 }

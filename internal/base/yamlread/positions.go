@@ -74,10 +74,10 @@ func next(path string) (part, rest string) {
 	return path[:end], path[end:]
 }
 
-// find returns the line of a field, or of the nearest field around it. exact reports whether the field itself exists.
-func (p *Positions) find(path string) (line int, exact bool) {
+// Line returns the line of a field, or of the nearest field around it; 0 if there is none.
+func (p *Positions) Line(path string) (line int) {
 	if path == "" || p.root == nil {
-		return 0, false
+		return 0
 	}
 	if path[0] != '[' {
 		path = "." + path
@@ -87,11 +87,11 @@ func (p *Positions) find(path string) (line int, exact bool) {
 		name, path = next(path)
 		f, ok := p.fieldsOf(at)[name]
 		if !ok {
-			return line, false
+			return line
 		}
 		line, at = f.line, f.value
 	}
-	return line, true
+	return line
 }
 
 // fieldsOf returns the fields of a collection, and caches them.
@@ -103,20 +103,6 @@ func (p *Positions) fieldsOf(node *yaml.Node) map[string]field {
 	each(node, func(part string, f field) { fields[part] = f })
 	p.fields[node] = fields
 	return fields
-}
-
-// Line returns the line of a field, or of the nearest field around it; 0 if there is none.
-func (p *Positions) Line(path string) int {
-	line, _ := p.find(path)
-	return line
-}
-
-// Own returns the line of a field itself, or 0 if the field is missing.
-func (p *Positions) Own(path string) int {
-	if line, ok := p.find(path); ok {
-		return line
-	}
-	return 0
 }
 
 // Field returns the path of a field in a line, or the key if there is no such field.

@@ -250,17 +250,7 @@ func isForeign(name string) bool {
 	} else if domain != rdma.Domain {
 		return domain != "resource.kubernetes.io" && domain != "k8s.cni.cncf.io"
 	}
-	return !harmlessAttributes[short]
-}
-
-// harmlessAttributes are the attributes of the driver that name nothing of a site. An archive hides the values of
-// others.
-var harmlessAttributes = map[string]bool{
-	rdma.AttributeIBDev: true, rdma.AttributeNodeGUID: true, rdma.AttributeSysImageGUID: true,
-	rdma.AttributeLinkLayer: true, rdma.AttributeProtocol: true, rdma.AttributeFunction: true,
-	rdma.AttributeParentPCI: true, rdma.AttributeVendor: true, rdma.AttributeModel: true, rdma.AttributeDriver: true,
-	rdma.AttributeBoardID: true, rdma.AttributeFirmware: true, rdma.AttributeNetdev: true,
-	rdma.AttributeSubnetPrefix: true, rdma.AttributePCIeSwitch: true, rdma.AttributeNetnsMode: true,
+	return !slices.Contains(rdma.HCAAttributes, short)
 }
 
 // claims are the outlines of claims of the driver's devices: who has what, and how it is. What users write in claims,

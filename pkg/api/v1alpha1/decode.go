@@ -4,21 +4,15 @@ import (
 	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/json"
 )
-
-var decoder = func() runtime.Decoder {
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(GroupVersion, &HCAConfig{}, &HCAClassConfig{})
-	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true})
-}()
 
 // Decode decodes opaque parameters strictly, and validates them. It returns an
 // *HCAConfig or an *HCAClassConfig.
-func Decode(raw []byte) (runtime.Object, error) {
+func Decode(raw []byte) (any, error) {
 	if len(raw) > resourceapi.OpaqueParametersMaxLength { // an API server of another version may have another limit
 		return nil, fmt.Errorf("parameters are %d bytes: want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
 	}
@@ -26,23 +20,27 @@ func Decode(raw []byte) (runtime.Object, error) {
 	if len(raw) == 0 {
 		return nil, fmt.Errorf("parameters are empty: %s", kinds)
 	}
-	obj, gvk, err := decoder.Decode(raw, nil, nil)
+	var meta metav1.TypeMeta
+	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &meta); err != nil {
+		return nil, fmt.Errorf("read apiVersion and kind: %w", err)
+	}
+	var config interface{ Validate() field.ErrorList }
+	switch meta {
+	case metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: HCAConfigKind}:
+		config = &HCAConfig{}
+	case metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: HCAClassConfigKind}:
+		config = &HCAClassConfig{}
+	default:
+		return nil, fmt.Errorf("apiVersion %q and kind %q are unknown: %s", meta.APIVersion, meta.Kind, kinds)
+	}
+	foreign, err := json.UnmarshalStrict(raw, config)
 	if err != nil {
-		if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) || runtime.IsNotRegisteredError(err) {
-			return nil, fmt.Errorf("%s: %w", kinds, err)
-		}
-		if strict, ok := runtime.AsStrictDecodingError(err); ok && len(strict.Errors()) > maxErrors {
-			err = fmt.Errorf("strict decoding error: %w", shorten(strict.Errors()))
-		}
 		return nil, err
 	}
-	switch c := obj.(type) {
-	case *HCAConfig:
-		return c, report(c.Validate())
-	case *HCAClassConfig:
-		return c, report(c.Validate())
+	if len(foreign) > 0 {
+		return nil, fmt.Errorf("strict decoding error: %w", shorten(foreign))
 	}
-	return nil, fmt.Errorf("unexpected kind %s", gvk)
+	return config, report(config.Validate())
 }
 
 // report returns the first errors of a list, and the number of the others.

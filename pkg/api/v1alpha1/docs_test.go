@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"testing"
@@ -40,10 +41,10 @@ func TestDocumentedExamples(t *testing.T) {
 				t.Errorf("%v in\n%s", err, block[1])
 				continue
 			}
-			kinds[config.GetObjectKind().GroupVersionKind().Kind]++
+			kinds[fmt.Sprintf("%T", config)]++
 		}
 	}
-	test.True(t, kinds[v1alpha1.HCAConfigKind] != 0 && kinds[v1alpha1.HCAClassConfigKind] != 0,
+	test.True(t, kinds["*v1alpha1.HCAConfig"] != 0 && kinds["*v1alpha1.HCAClassConfig"] != 0,
 		test.Sprintf("the examples have %v, want both kinds", kinds))
 }
 

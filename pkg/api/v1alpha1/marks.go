@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -33,26 +32,6 @@ const (
 	MaxTrafficClass = 255
 	MaxServiceLevel = 15
 )
-
-// Overlay replaces the fields of m that over sets.
-func (m *Marks) Overlay(over Marks) {
-	m.TrafficClass = cmp.Or(over.TrafficClass, m.TrafficClass)
-	m.ServiceLevel = cmp.Or(over.ServiceLevel, m.ServiceLevel)
-}
-
-// Overlay replaces the fields of a that over sets.
-func (a *AllowMarks) Overlay(over AllowMarks) {
-	replace(&a.TrafficClasses, over.TrafficClasses)
-	replace(&a.ServiceLevels, over.ServiceLevels)
-}
-
-// DeepCopy returns marks that share no memory with m.
-func (m Marks) DeepCopy() Marks { return Marks{clone(m.TrafficClass), clone(m.ServiceLevel)} }
-
-// DeepCopy returns bounds that share no memory with a.
-func (a AllowMarks) DeepCopy() AllowMarks {
-	return AllowMarks{slices.Clone(a.TrafficClasses), slices.Clone(a.ServiceLevels)}
-}
 
 func (m Marks) validate(path *field.Path) field.ErrorList {
 	errs := validateMark(m.TrafficClass, MaxTrafficClass, path.Child("trafficClass"))

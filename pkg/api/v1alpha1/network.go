@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -93,45 +92,6 @@ const (
 	minMTU       = 68
 	maxMTU       = 65535
 )
-
-// Overlay replaces the fields of n that over sets.
-func (n *Network) Overlay(over Network) {
-	n.Mode = cmp.Or(over.Mode, n.Mode)
-	n.VLAN = cmp.Or(over.VLAN, n.VLAN)
-	n.Interface = cmp.Or(over.Interface, n.Interface)
-	if over.Addresses != nil || over.IPAM != "" {
-		n.Addresses, n.IPAM = over.Addresses, over.IPAM
-	}
-	n.MTU = cmp.Or(over.MTU, n.MTU)
-	replace(&n.Gateways, over.Gateways)
-	replace(&n.Routes, over.Routes)
-}
-
-// Overlay replaces the fields of a that over sets.
-func (a *AllowNetwork) Overlay(over AllowNetwork) {
-	replace(&a.Modes, over.Modes)
-	replace(&a.VLANs, over.VLANs)
-	replace(&a.Addresses, over.Addresses)
-	replace(&a.IPAM, over.IPAM)
-	a.MTUMax = cmp.Or(over.MTUMax, a.MTUMax)
-	replace(&a.Gateways, over.Gateways)
-	replace(&a.Routes, over.Routes)
-}
-
-// DeepCopy returns a network that shares no memory with n.
-func (n Network) DeepCopy() Network {
-	n.Addresses, n.Gateways, n.Routes = slices.Clone(n.Addresses), slices.Clone(n.Gateways), slices.Clone(n.Routes)
-	n.VLAN, n.MTU = clone(n.VLAN), clone(n.MTU)
-	return n
-}
-
-// DeepCopy returns bounds that share no memory with a.
-func (a AllowNetwork) DeepCopy() AllowNetwork {
-	a.Modes, a.VLANs, a.Addresses = slices.Clone(a.Modes), slices.Clone(a.VLANs), slices.Clone(a.Addresses)
-	a.MTUMax = clone(a.MTUMax)
-	a.IPAM, a.Gateways, a.Routes = slices.Clone(a.IPAM), slices.Clone(a.Gateways), slices.Clone(a.Routes)
-	return a
-}
 
 func (n *Network) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList

@@ -1,37 +1,37 @@
 package v1alpha1
 
-import "cmp"
+import "reflect"
 
 // Overlay replaces the fields of s that over sets.
 func (s *Settings) Overlay(over Settings) {
-	s.Memlock = cmp.Or(over.Memlock, s.Memlock)
-	replace(&s.Nodes, over.Nodes)
-	replace(&s.Env, over.Env)
-	s.OnUnusable = cmp.Or(over.OnUnusable, s.OnUnusable)
-	s.Marks.Overlay(over.Marks)
-	s.Limits.Overlay(over.Limits)
 	s.Network.Overlay(over.Network)
+	overlay(s, over)
 }
+
+// Overlay replaces the fields of n that over sets. Addresses and IPAM exclude each other, so one replaces the other.
+func (n *Network) Overlay(over Network) {
+	if over.Addresses != nil || over.IPAM != "" {
+		n.Addresses, n.IPAM = nil, ""
+	}
+	overlay(n, over)
+}
+
+// Overlay replaces the fields of m that over sets.
+func (m *Marks) Overlay(over Marks) { overlay(m, over) }
 
 // Overlay replaces the fields of a that over sets.
-func (a *Allow) Overlay(over Allow) {
-	a.MemlockMax = cmp.Or(over.MemlockMax, a.MemlockMax)
-	replace(&a.Nodes, over.Nodes)
-	replace(&a.Env, over.Env)
-	a.AllowMarks.Overlay(over.AllowMarks)
-	a.LimitsMax.Overlay(over.LimitsMax)
-	a.Network.Overlay(over.Network)
-}
+func (a *Allow) Overlay(over Allow) { overlay(a, over) }
 
-// replace replaces a list if the other one is set. An empty list is.
-func replace[L ~[]E, E any](list *L, over L) {
-	if over != nil {
-		*list = over
+// overlay replaces the fields of a struct that over sets, also in the structs within. An empty list is set, nil is not.
+func overlay[T any](to *T, over T) { overlayFields(reflect.ValueOf(to).Elem(), reflect.ValueOf(over)) }
+
+func overlayFields(to, over reflect.Value) {
+	for i := range to.NumField() {
+		switch field := over.Field(i); {
+		case field.Kind() == reflect.Struct:
+			overlayFields(to.Field(i), field)
+		case !field.IsZero():
+			to.Field(i).Set(field)
+		}
 	}
-}
-
-// Overlay replaces the fields of l that over sets.
-func (l *Limits) Overlay(over Limits) {
-	l.Handles = cmp.Or(over.Handles, l.Handles)
-	l.Objects = cmp.Or(over.Objects, l.Objects)
 }

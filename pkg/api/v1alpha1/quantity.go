@@ -45,13 +45,6 @@ func (q *Quantity) UnmarshalJSON(value []byte) error {
 	return nil
 }
 
-func (q *Quantity) clone() *Quantity {
-	if q == nil {
-		return nil
-	}
-	return &Quantity{q.Quantity.DeepCopy()}
-}
-
 // whole returns a quantity that is a positive whole number below math.MaxInt64, which stands for
 // all higher numbers. Quantity.AsInt64 is no alternative: it rejects 1.5Gi, and numbers with
 // more than 18 digits.

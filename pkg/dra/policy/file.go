@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 )
@@ -161,3 +162,9 @@ func (q *Quantity) UnmarshalYAML(node *yaml.Node) error {
 	q.Quantity = parsed
 	return nil
 }
+
+// problems collects the errors of a file.
+type problems struct{ yamlread.Problems }
+
+// add records an error of a field.
+func (p *problems) add(path, format string, args ...any) { p.Add(path, fmt.Errorf(format, args...)) }

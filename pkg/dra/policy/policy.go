@@ -1,3 +1,13 @@
+// Package policy applies a site's configuration to the HCAs of its nodes: which of them the driver
+// publishes, for one claim or for many, with which shares and attributes.
+//
+// [Parse] reads the driver's policy (docs/policy.md). [Config.Apply]
+// takes the snapshot of a host and the HCAs that claims hold. It returns a [Result]: a
+// [Decision] for each HCA and each group of HCAs, with the reason.
+// [Result.Slices] returns the node's slices.
+//
+// All functions are pure. A Config does not change after Parse, so another one
+// can replace it at any time.
 package policy
 
 import (
@@ -68,7 +78,7 @@ func Parse(data []byte) (*Config, error) {
 	if err := yamlread.Config.Decode(data, &f); err != nil {
 		return nil, lines.Explain(err)
 	}
-	p := &problems{positions: lines}
+	p := &problems{yamlread.Problems{Positions: lines}}
 	c := &Config{container: f.Container, partitioning: f.Partitioning}
 	p.header(&f)
 	for i := range f.Rules {
@@ -85,7 +95,7 @@ func Parse(data []byte) (*Config, error) {
 	between(p, "leafLabelRail", f.LeafLabelRail, 0, maxRail, 0)
 	p.unique("rules", "rule", len(c.rules), func(i int) string { return c.rules[i].name })
 	p.unique("groups", "group", len(c.groups), func(i int) string { return c.groups[i].name })
-	if err := p.join(); err != nil {
+	if err := p.Join(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -98,9 +108,7 @@ func (p *problems) header(f *File) {
 	if f.Kind != Kind {
 		p.add("kind", "want %s, not %q", Kind, f.Kind)
 	}
-	for _, e := range f.Container.Validate() {
-		p.add(e.Field, "%w", e.Err)
-	}
+	f.Container.Validate(p.Add)
 }
 
 // unique checks that the entries of a list have different names.

@@ -126,3 +126,12 @@ func (r Result) PublishedGroups() []resources.Group {
 func (r Result) Slices() []resourceslice.Slice {
 	return resources.Slices(r.Offers(), r.PublishedGroups(), r.NetnsMode, r.Options)
 }
+
+// Expected returns what the policy expects of the HCAs, by name.
+func (r Result) Expected() map[string]health.Expected {
+	out := make(map[string]health.Expected, len(r.Decisions))
+	for _, d := range r.Decisions {
+		out[d.HCA.Name] = d.Expected
+	}
+	return out
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -246,6 +247,19 @@ func (p *problems) selectors(path string, entries []FileSelector) selectors {
 			continue
 		}
 		out = append(out, compiled)
+	}
+	return out
+}
+
+// expected returns what the rule expects of an HCA, nothing for no rule. Only the cards of a rule with rails are alike,
+// and only while the rule has all of them: a rule without rails may have cards of several networks.
+func (r *rule) expected(numbered bool) health.Expected {
+	if r == nil {
+		return health.Expected{}
+	}
+	out := health.Expected{MinRateMbps: r.minRate * 1000, Unused: r.unused, MinPCIe: r.minPCIe}
+	if r.rails > 0 {
+		out.Peers, out.Alike = r.name, numbered
 	}
 	return out
 }
