@@ -20,14 +20,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/patch"
 )
 
+// release is an installed chart, with its test pod.
+type release struct {
+	Drivers                    appsv1.DaemonSet
+	Slice                      resourceapi.ResourceSlice
+	Test                       appsv1.ReplicaSet
+	Earlier, Succeeded, Failed corev1.Pod
+}
+
 // TestInstallCheck: the check waits until the test pod has ended, and counts no pod of an earlier test.
 func TestInstallCheck(t *testing.T) {
-	var in struct {
-		Drivers                    appsv1.DaemonSet
-		Slice                      resourceapi.ResourceSlice
-		Test                       appsv1.ReplicaSet
-		Earlier, Succeeded, Failed corev1.Pod
-	}
+	var in release
 	patch.File(t, "testdata/install-check.yaml", &in)
 	objects := []runtime.Object{&in.Drivers, &in.Slice, &in.Test, &in.Earlier}
 	flags := installFlags{namespace: "rdma", drivers: "driver", test: "test", timeout: time.Minute}
