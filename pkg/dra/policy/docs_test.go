@@ -91,16 +91,7 @@ var things = []struct {
 // does.
 func TestExclusionTables(t *testing.T) {
 	doc := read(t, sharingDoc)
-	lacking := controlplane.V136()
-	lacking.PartitionableDevices = false
-	for title, mode := range map[string]struct {
-		partitioning bool
-		features     controlplane.Features
-	}{
-		"### With partitioning":                                    {true, controlplane.V136()},
-		"### Without partitioning":                                 {false, controlplane.V136()},
-		"### With partitioning, and no counters in the API server": {true, lacking},
-	} {
+	for title, partitioning := range map[string]bool{"### With partitioning": true, "### Without partitioning": false} {
 		_, section, found := strings.Cut(doc, title+"\n")
 		if !found {
 			t.Errorf("docs/sharing.md has no section %q", title)
@@ -111,12 +102,27 @@ func TestExclusionTables(t *testing.T) {
 		for _, held := range things {
 			fmt.Fprintf(&want, "| %s |", held.name)
 			for _, asked := range things {
-				fmt.Fprintf(&want, " %s |", together(t, mode.partitioning, mode.features, held.name, asked.name))
+				fmt.Fprintf(&want, " %s |", together(t, partitioning, controlplane.V136(), held.name, asked.name))
 			}
 			want.WriteString("\n")
 		}
 		test.StrContains(t, strings.SplitN(section, "\n#", 2)[0], want.String(),
 			test.Sprintf("docs/sharing.md, %q: the scheduler makes it\n%s", title, &want))
+	}
+}
+
+// TestExclusionWithoutCounters: as without partitioning, but the HCA alone goes together with nothing of its card.
+func TestExclusionWithoutCounters(t *testing.T) {
+	lacking := controlplane.V136()
+	lacking.PartitionableDevices = false
+	for i, held := range things {
+		for j, asked := range things {
+			want := "never both"
+			if i == j || i > 0 && j > 0 {
+				want = together(t, false, controlplane.V136(), held.name, asked.name)
+			}
+			test.Eq(t, want, together(t, true, lacking, held.name, asked.name), test.Sprint(held.name, " and ", asked.name))
+		}
 	}
 }
 
