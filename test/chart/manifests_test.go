@@ -65,20 +65,23 @@ func renderNotes(t *testing.T, flags ...string) string {
 	} {
 		must.NoError(t, os.WriteFile(filepath.Join(chart, name), []byte(text), 0o600))
 	}
-	out, err := helm(t, append([]string{"template", "dra-driver-rdma", chart, "--show-only", "templates/notes.yaml"}, flags...)...)
+	args := []string{"template", "dra-driver-rdma", chart, "--show-only", "templates/notes.yaml"}
+	out, err := helm(t, append(args, flags...)...)
 	must.NoError(t, err, must.Sprintf("helm template: %v\n%s", err, out))
 	return out
 }
 
-// TestNotesNameGates: the notes name the gates that a release has off, as the table of gates has it, and say of each
-// what is published without it.
+// TestNotesNameGates: the notes name the gates that a release has off, as the table of gates has it.
 func TestNotesNameGates(t *testing.T) {
 	for minor := 34; minor <= 37; minor++ {
-		notes := renderNotes(t, "--kube-version", fmt.Sprintf("1.%d.0", minor), "--set", "deviceClasses.extendedResourceName=rdma/hca")
+		notes := renderNotes(t, "--kube-version", fmt.Sprintf("1.%d.0", minor),
+			"--set", "deviceClasses.extendedResourceName=rdma/hca")
 		for _, gate := range []string{
-			featuregate.ConsumableCapacity, featuregate.PartitionableDevices, featuregate.DeviceTaints, featuregate.ExtendedResource,
+			featuregate.ConsumableCapacity, featuregate.PartitionableDevices, featuregate.DeviceTaints,
+			featuregate.ExtendedResource,
 		} {
-			test.Eq(t, !featuregate.On(gate, minor), strings.Contains(notes, gate), test.Sprintf("%s in 1.%d: %s", gate, minor, notes))
+			test.Eq(t, !featuregate.On(gate, minor), strings.Contains(notes, gate),
+				test.Sprintf("%s in 1.%d: %s", gate, minor, notes))
 		}
 	}
 }
