@@ -10,6 +10,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/test/docs"
 )
@@ -52,25 +53,45 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestNotesWarnOfTheImage: whoever installs the chart with an image that nobody can pull reads so at once. Helm renders
-// notes only with a cluster, so a copy of the chart has them in a ConfigMap.
-func TestNotesWarnOfTheImage(t *testing.T) {
+// renderNotes returns the notes. Helm renders notes only with a cluster, so a copy of the chart has them in a ConfigMap.
+func renderNotes(t *testing.T, flags ...string) string {
+	t.Helper()
 	chart := filepath.Join(t.TempDir(), "dra-driver-rdma")
 	must.NoError(t, os.CopyFS(chart, os.DirFS(chartDir)))
-	notes := readFile(t, chartDir+"/templates/NOTES.txt")
 	for name, text := range map[string]string{
-		"notes.txt": notes,
+		"notes.txt": readFile(t, chartDir+"/templates/NOTES.txt"),
 		"templates/notes.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndata:\n  notes: |\n" +
 			"    {{- tpl (.Files.Get \"notes.txt\") . | nindent 4 }}\n",
 	} {
 		must.NoError(t, os.WriteFile(filepath.Join(chart, name), []byte(text), 0o600))
 	}
+	args := []string{"template", "dra-driver-rdma", chart, "--show-only", "templates/notes.yaml"}
+	out, err := helm(t, append(args, flags...)...)
+	must.NoError(t, err, must.Sprintf("helm template: %v\n%s", err, out))
+	return out
+}
+
+// TestNotesNameGates: the notes name the gates that a release has off, as the table of gates has it.
+func TestNotesNameGates(t *testing.T) {
+	for minor := 34; minor <= 37; minor++ {
+		notes := renderNotes(t, "--kube-version", fmt.Sprintf("1.%d.0", minor),
+			"--set", "deviceClasses.extendedResourceName=rdma/hca")
+		for _, gate := range []string{
+			featuregate.ConsumableCapacity, featuregate.PartitionableDevices, featuregate.DeviceTaints,
+			featuregate.ExtendedResource,
+		} {
+			test.Eq(t, !featuregate.On(gate, minor), strings.Contains(notes, gate),
+				test.Sprintf("%s in 1.%d: %s", gate, minor, notes))
+		}
+	}
+}
+
+// TestNotesWarnOfTheImage: whoever installs the chart with an image that nobody can pull reads so at once.
+func TestNotesWarnOfTheImage(t *testing.T) {
 	sentence := strings.TrimPrefix(strings.SplitN(publication(t), "\n", 2)[0], "# ")
 	unpublished := strings.Contains(sentence, "not published yet")
 	for set, own := range map[string]bool{"logVerbosity=2": false, "image.repository=registry.example.com/x": true} {
-		out, err := helm(t, "template", "dra-driver-rdma", chart, "--kube-version", oldest,
-			"--show-only", "templates/notes.yaml", "--set", set)
-		must.NoError(t, err, must.Sprintf("helm template: %v\n%s", err, out))
+		out := renderNotes(t, "--kube-version", oldest, "--set", set)
 		if got, want := strings.Contains(out, "WARNING: "+sentence), unpublished && !own; got != want {
 			t.Errorf("with %s the notes warn of the image: %v, want %v\n%s", set, got, want, out)
 		}
