@@ -207,7 +207,7 @@ func (c *card) readPorts() {
 		}
 		p := c.readPort(dir, n, LinkLayer(linkLayer))
 		c.findNetdev(&p)
-		c.readLAG(&p)
+		readLAG(c, &p)
 		c.hca.Ports = append(c.hca.Ports, p)
 	}
 	if c.hca.Ports == nil {
