@@ -207,7 +207,7 @@ func (c *card) readPorts() {
 		}
 		p := c.readPort(dir, n, LinkLayer(linkLayer))
 		c.findNetdev(&p)
-		c.readLAG(&p)
+		c.lag = append(c.lag, c.netdevs.readLAG(&p, c.parent)...)
 		c.hca.Ports = append(c.hca.Ports, p)
 	}
 	if c.hca.Ports == nil {

@@ -32,25 +32,25 @@ func (p *Port) ConfiguredMbps() int {
 
 // readLAG reads the rate of a port from its bond and the members of the bond. The kernel's rate of the port is that of
 // the first function, and 40 Gb/s while that one has no link (drivers/infiniband/hw/mlx5/main.c, mlx5_query_port_roce).
-// The rate now is that of the bond, as ibv_query_port_speed says since Linux 7.0 (mlx5_lag_query_bond_speed).
-func (c *card) readLAG(p *Port) {
-	if n := c.netdevs.named(p.Netdev); n == nil || n.device != "" {
-		return // not a bond: one file less to read for each port
+// The rate now is that of the bond, as ibv_query_port_speed says since Linux 7.0 (mlx5_lag_query_bond_speed). readLAG
+// returns the members of a LAG of the function in this directory, nil if the port has none.
+func (t *netdevTable) readLAG(p *Port, function string) []string {
+	if n := t.named(p.Netdev); n == nil || n.device != "" {
+		return nil // not a bond: one file less to read for each port
 	}
 	bond := path.Join(classNet, p.Netdev)
-	members := strings.Fields(c.optional(bond + "/bonding/slaves"))
-	if len(members) < 2 || !c.sendsBy(members) {
-		return
+	members := strings.Fields(attribute(t.sys, bond+"/bonding/slaves"))
+	if len(members) < 2 || !t.sendsBy(members, function) {
+		return nil
 	}
-	c.lag = append(c.lag, members...)
 	rates, fastest := make([]int, len(members)), 0
 	for i, member := range members {
-		rates[i] = c.linkSpeed(path.Join(classNet, member))
+		rates[i] = linkSpeed(t.sys, path.Join(classNet, member))
 		fastest = max(fastest, rates[i])
 	}
-	p.RateMbps, p.LAG.ConfiguredMbps = c.linkSpeed(bond), fastest
-	if strings.HasPrefix(c.optional(bond+"/bonding/mode"), "active-backup ") {
-		return // one member carries all traffic
+	p.RateMbps, p.LAG.ConfiguredMbps = linkSpeed(t.sys, bond), fastest
+	if strings.HasPrefix(attribute(t.sys, bond+"/bonding/mode"), "active-backup ") {
+		return members // one member carries all traffic
 	}
 	var slow []string
 	for i, member := range members {
@@ -59,25 +59,26 @@ func (c *card) readLAG(p *Port) {
 		}
 	}
 	p.LAG.ConfiguredMbps, p.LAG.Slow = fastest*len(members), strings.Join(slow, ", ")
-	if pcie := c.pcieMbps(); pcie > 0 && pcie < p.LAG.ConfiguredMbps {
+	if pcie := pcieMbps(t.sys, PlaceOf(function).dir); pcie > 0 && pcie < p.LAG.ConfiguredMbps {
 		p.LAG.ConfiguredMbps, p.LAG.PCIeMbps = pcie, pcie
 	}
+	return members
 }
 
-// sendsBy reports whether the HCA sends by all these interfaces: they are of its own function, and of others of its card
-// that have no HCA. Functions in a bond that have an HCA each are no LAG.
-func (c *card) sendsBy(members []string) bool {
-	own, slot := false, PlaceOf(c.parent).slot()
+// sendsBy reports whether the HCA of a function sends by all these interfaces: they are of that function, and of others
+// of its card that have no HCA. Functions in a bond that have an HCA each are no LAG.
+func (t *netdevTable) sendsBy(members []string, function string) bool {
+	own, slot := false, PlaceOf(function).slot()
 	for _, member := range members {
-		n := c.netdevs.named(member)
+		n := t.named(member)
 		if n == nil || n.device == "" || PlaceOf(n.device).slot() != slot {
 			return false
 		}
-		if n.device == c.parent {
+		if n.device == function {
 			own = true
 			continue
 		}
-		if _, err := fs.Stat(c.sys, n.device+"/infiniband"); err == nil {
+		if _, err := fs.Stat(t.sys, n.device+"/infiniband"); err == nil {
 			return false
 		}
 	}
@@ -85,20 +86,19 @@ func (c *card) sendsBy(members []string) bool {
 }
 
 // linkSpeed returns the rate of an interface, 0 without a link: the read fails, or gives -1.
-func (c *card) linkSpeed(netdev string) int {
-	mbps, err := strconv.Atoi(c.optional(netdev + "/speed"))
+func linkSpeed(sys fs.FS, netdev string) int {
+	mbps, err := strconv.Atoi(attribute(sys, netdev+"/speed"))
 	if err != nil {
 		return 0
 	}
 	return max(mbps, 0)
 }
 
-// pcieMbps returns what the card's PCIe link carries when both of its ends do what they can, 0 if it is not known. With
-// Data Direct, another link moves the data.
-func (c *card) pcieMbps() int {
-	dir := PlaceOf(c.parent).dir
-	card, known := ReadPCIeLink(c.sys, dir, "max")
-	slot, has := ReadPCIeLink(c.sys, path.Dir(dir), "max")
+// pcieMbps returns what the PCIe link of a function carries when both of its ends do what they can, 0 if that is not
+// known.
+func pcieMbps(sys fs.FS, dir string) int {
+	card, known := ReadPCIeLink(sys, dir, "max")
+	slot, has := ReadPCIeLink(sys, path.Dir(dir), "max")
 	if !known || !has {
 		return 0
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// TestLAG: what the HCA of a bond carries now, what it carries while all members have a link, and what holds it down. The
-// second figure stays while a member is away.
+// TestLAG: what the HCA of a bond carries now, what it carries while all members have a link, and what holds it down.
+// The second figure stays while a member is away.
 func TestLAG(t *testing.T) {
 	const (
 		first, second = "class/net/ens1f0np0/speed", "class/net/ens1f1np1/speed"
@@ -33,12 +33,15 @@ func TestLAG(t *testing.T) {
 		{"the spare is away", "now 100000, configured 100000",
 			[]string{mode, "active-backup 1", bond, "100000", second, "-1"}},
 		{"nothing is known", "now 0, configured 0", []string{first, "-1", second, "garbage", bond, "-1"}},
-		{"PCIe 3 carries less", "now 200000, configured 126030, PCIe 126030", []string{card + ".0/max_link_speed", "8.0 GT/s PCIe"}},
+		{"PCIe 3 carries less", "now 200000, configured 126030, PCIe 126030",
+			[]string{card + ".0/max_link_speed", "8.0 GT/s PCIe"}},
 		{"the slot carries less", "now 200000, configured 63015, PCIe 63015",
 			[]string{"devices/pci0000:3a/0000:3a:00.0/max_link_width", "4"}},
 		{"PCIe is not known", "now 200000, configured 200000", []string{card + ".0/max_link_width", "0"}},
-		{"the second function has an HCA", "now 100000, configured 100000", []string{card + ".1/infiniband/mlx5_1/node_type", "1: CA"}},
-		{"a member of another card", "now 100000, configured 100000", []string{"class/net/bond0/bonding/slaves", "ens1f0np0 lo"}},
+		{"the second function has an HCA", "now 100000, configured 100000",
+			[]string{card + ".1/infiniband/mlx5_1/node_type", "1: CA"}},
+		{"a member of another card", "now 100000, configured 100000",
+			[]string{"class/net/bond0/bonding/slaves", "ens1f0np0 lo"}},
 		{"no bond", "now 100000, configured 100000", []string{"class/net/bond0/bonding/slaves", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -166,8 +166,8 @@ func (l PCIeLink) String() string {
 	return strconv.FormatFloat(float64(l.MTs)/1000, 'f', -1, 64) + "x" + strconv.Itoa(l.Lanes)
 }
 
-// ReadPCIeLink reads the link above a device: the "current" one, or the "max" that the device can have. It returns false
-// if there is none: a link that is down has no rate, and 0 or 63 lanes, and a VF has no link of its own.
+// ReadPCIeLink reads the link above a device: the "current" one, or the "max" that the device can have. It returns
+// false if there is none: a link that is down has no rate, and 0 or 63 lanes, and a VF has no link of its own.
 func ReadPCIeLink(sys fs.FS, dir, which string) (PCIeLink, bool) {
 	rate, unit, _ := strings.Cut(attribute(sys, path.Join(dir, which+"_link_speed")), " ")
 	if !strings.HasPrefix(unit, "GT/s") {

@@ -58,7 +58,7 @@ func TestGolden(t *testing.T) {
 
 // TestGoldenFilesAreUsed: a machine that was renamed leaves no file behind.
 func TestGoldenFilesAreUsed(t *testing.T) {
-	want := []string{"testdata/hgx-h100.ascii.txt", "testdata/odd.txtar"}
+	want := []string{"testdata/hgx-h100.ascii.txt", "testdata/odd.txtar", "testdata/vllm.txt"}
 	for _, name := range ncclMachines {
 		want = append(want, filepath.Join("testdata", name+".nccl.xml"))
 	}

@@ -65,7 +65,7 @@ func parametersOf(t *testing.T, in, fields string) string {
 }
 
 const envWords = "libfabric, libfabric-gid-index, nccl, nccl-gid-index, nccl-topology, " +
-	"nvshmem, nvshmem-gid-index, ucx, ucx-gid-index"
+	"nvshmem, nvshmem-gid-index, ucx, ucx-gid-index, vllm"
 
 // namedParameters have at most one mistake each. The field says holds what the policy says of the mistake.
 var namedParameters = []struct{ in, fields, says string }{

@@ -39,7 +39,8 @@ type Settings struct {
 	// Env are libraries that the driver configures by environment variables: libfabric sets
 	// FI_VERBS_DEVICE_NAME, nccl sets NCCL_IB_HCA, nvshmem sets NVSHMEM_HCA_LIST and ucx sets UCX_NET_DEVICES
 	// to the claim's HCAs.
-	// nccl-topology sets NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. They
+	// nccl-topology sets NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. vllm sets
+	// VLLM_GPU_NIC_PCIE_MAPPING to the nearest of these HCAs for each GPU of the host. They
 	// replace variables of the same name in the pod. The words with gid-index set the variable with the GID index of
 	// a library, where all HCAs of a container have the same index and the pod does not set the variable.
 	Env   Libraries `json:"env,omitempty"`
@@ -93,7 +94,7 @@ type Libraries []string
 // EnvWords are the words of Settings.Env.
 var EnvWords = []string{
 	EnvLibfabric, EnvLibfabricGIDIndex, EnvNCCL, EnvNCCLGIDIndex, EnvNCCLTopology,
-	EnvNVSHMEM, EnvNVSHMEMGIDIndex, EnvUCX, EnvUCXGIDIndex,
+	EnvNVSHMEM, EnvNVSHMEMGIDIndex, EnvUCX, EnvUCXGIDIndex, EnvVLLM,
 }
 
 // OnUnusableWords are the words of Settings.OnUnusable, the strictest last.
@@ -110,4 +111,5 @@ const (
 	EnvNVSHMEMGIDIndex   = "nvshmem-gid-index"
 	EnvUCX               = "ucx"
 	EnvUCXGIDIndex       = "ucx-gid-index"
+	EnvVLLM              = "vllm"
 )

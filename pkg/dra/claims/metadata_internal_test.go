@@ -127,6 +127,23 @@ func TestDeviceMetadataOfShares(t *testing.T) {
 	test.MapEmpty(t, readMetadata(t, s.node, other), test.Sprint("metadata without the option"))
 }
 
+// TestVLLM: a claim that asks for it has vLLM's map of GPUs to its HCAs. A GPU to which both are equally far is absent.
+func TestVLLM(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	start(t, n)
+	c := drivertest.WithParameters(drivertest.Claim(1, dev0, dev1), `"env": ["vllm"]`)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	spec, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
+	must.NoError(t, err)
+	for _, want := range []string{
+		`"VLLM_GPU_NIC_PCIE_MAPPING=0000:18:00.0=0000:19:00.0,0000:2a:00.0=0000:29:00.0"`,
+		`"VLLM_NIC_SELECTION_VARS=UCX_NET_DEVICES:1"`,
+	} {
+		test.Eq(t, 2, bytes.Count(spec, []byte(want)), test.Sprintf("%s of two devices:\n%s", want, spec))
+	}
+}
+
 // TestNCCLTopology: a claim that asks for it has NCCL's topology file mounted and named, with its
 // own HCAs; it comes back after it was lost, and goes with the claim.
 func TestNCCLTopology(t *testing.T) {

@@ -39,6 +39,9 @@ func (c *Claims) makeSpec(host *node.Host, p *plan.Plan) (*claimSpec, error) {
 	if err != nil {
 		return nil, node.Unsettled(err)
 	}
+	plan.SetVLLM(spec, p, func() string {
+		return topology.VLLM(host.Sys, host.Snapshot, presentHCAs(p, host.Snapshot))
+	})
 	files, errFiles := filesOf(p, host.Snapshot, host.Sys, c.cfg.Node.Judged().Leaves)
 	return &claimSpec{spec, files, errFiles}, nil
 }
@@ -106,19 +109,23 @@ func (c *Claims) writeFiles(p *plan.Plan, spec *claimSpec) error {
 	return nil
 }
 
+// presentHCAs returns the HCAs of a plan that are in the snapshot.
+func presentHCAs(p *plan.Plan, snap *rdma.Snapshot) (hcas []*rdma.HCA) {
+	for _, name := range p.HCAs() {
+		if hca := snap.Lookup(name); hca != nil {
+			hcas = append(hcas, hca)
+		}
+	}
+	return hcas
+}
+
 // ncclTopology returns the content of a plan's topology file for NCCL. It omits absent HCAs.
 func ncclTopology(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]byte, error) {
 	cpu, err := hostCPU.read()
 	if err != nil {
 		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
-	var hcas []*rdma.HCA
-	for _, name := range p.HCAs() {
-		if hca := snap.Lookup(name); hca != nil {
-			hcas = append(hcas, hca)
-		}
-	}
-	data, err := topology.NCCL(sys, snap, hcas, cpu)
+	data, err := topology.NCCL(sys, snap, presentHCAs(p, snap), cpu)
 	if err != nil {
 		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}

@@ -115,8 +115,8 @@ func (o *Observation) activeRate(h *rdma.HCA) int {
 	return rate
 }
 
-// judgeRate judges the rate of an HCA by the members of its LAG, by its rule, and by the other cards of the rule. It never
-// judges by the card: a fast card on a slower network is well.
+// judgeRate judges the rate of an HCA by the members of its LAG, by its rule, and by the other cards of the rule. It
+// never judges by the card: a fast card on a slower network is well.
 func judgeRate(h *rdma.HCA, s standard, o *Observation) judgement {
 	slow := probe{PortSlow, 0}
 	rate := o.activeRate(h)

@@ -11,7 +11,7 @@
 {{- $in := dict "in" "variables.settings" "path" . }}
 {{- include "rdma.validateMemlock" (merge (dict "field" "memlock" "words" (list "unlimited" "inherit")) $in) }}
 {{ include "rdma.validateWords" (merge (dict "field" "nodes" "words" (list "verbs" "cm" "psm" "mad" "sm")) $in) }}
-{{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "libfabric" "libfabric-gid-index" "nccl" "nccl-gid-index" "nccl-topology" "nvshmem" "nvshmem-gid-index" "ucx" "ucx-gid-index")) $in) }}
+{{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "libfabric" "libfabric-gid-index" "nccl" "nccl-gid-index" "nccl-topology" "nvshmem" "nvshmem-gid-index" "ucx" "ucx-gid-index" "vllm")) $in) }}
 {{ include "rdma.validateWord" (merge (dict "field" "onUnusable" "words" (list "warn" "fail" "ignore")) $in) }}
 {{ include "rdma.validateMark" (merge (dict "field" "trafficClass" "most" "255") $in) }}
 {{ include "rdma.validateMark" (merge (dict "field" "serviceLevel" "most" "15") $in) }}
