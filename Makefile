@@ -80,6 +80,10 @@ site/node_modules/.package-lock.json: site/package-lock.json
 	npm ci --prefix site --no-audit --no-fund --ignore-scripts
 	@touch $@
 
+.PHONY: picture
+picture: ## make docs/fabric.png of the page that go test ./internal/inspect -update writes (needs chromium)
+	hack/picture.sh
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck over all modules
 	hack/lint.sh

@@ -96,32 +96,31 @@ func (i *installFlags) check(ctx context.Context, client kubernetes.Interface, o
 // read reads the state of the release.
 func (i *installFlags) read(ctx context.Context, client kubernetes.Interface) (s installcheck.State, err error) {
 	apps, core := client.AppsV1(), client.CoreV1()
-	if s.Drivers, err = apps.DaemonSets(i.namespace).Get(ctx, i.drivers, metav1.GetOptions{}); err != nil {
+	s.Drivers, err = apps.DaemonSets(i.namespace).Get(ctx, i.drivers, metav1.GetOptions{})
+	if err == nil {
+		err = answer.About(s.Drivers, i.namespace, i.drivers)
+	}
+	if err != nil {
 		return s, fmt.Errorf("get the driver's DaemonSet: %w; install the chart again with helm upgrade", err)
 	}
-	if s.Test, err = apps.ReplicaSets(i.namespace).Get(ctx, i.test, metav1.GetOptions{}); err != nil {
+	s.Test, err = apps.ReplicaSets(i.namespace).Get(ctx, i.test, metav1.GetOptions{})
+	if err == nil {
+		err = answer.About(s.Test, i.namespace, i.test)
+	}
+	if err != nil {
 		return s, fmt.Errorf("get the ReplicaSet of the test pod: %w; run the check by helm test", err)
 	}
-	pods, err := core.Pods(i.namespace).List(ctx, metav1.ListOptions{})
-	if err == nil {
-		err = answer.Listed(pods)
-	}
+	pods, err := answer.Listed(core.Pods(i.namespace).List(ctx, metav1.ListOptions{}))
 	if err != nil {
 		return s, fmt.Errorf("list the pods of namespace %s: %w", i.namespace, err)
 	}
-	warnings, err := core.Events(i.namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: "type=" + corev1.EventTypeWarning})
-	if err == nil {
-		err = answer.Listed(warnings)
-	}
+	warnings, err := answer.Listed(core.Events(i.namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "type=" + corev1.EventTypeWarning}))
 	if err != nil {
 		return s, fmt.Errorf("list the events of namespace %s: %w", i.namespace, err)
 	}
-	published, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.driver=" + rdma.Domain})
-	if err == nil {
-		err = answer.Listed(published)
-	}
+	published, err := answer.Listed(client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+		FieldSelector: "spec.driver=" + rdma.Domain}))
 	if err != nil {
 		return s, fmt.Errorf("list ResourceSlices: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 // perClaim is what a prepared claim takes on the tmpfs, which counts as memory of the driver's pod: two pages.
 const perClaim = 8 << 10
 
-// TestMemoryLimit: on the largest host, with claims, and with a configuration file that is made to take memory, the
+// TestMemoryLimit: on the largest host, with claims, and with a policy that is made to take memory, the
 // driver needs no more than half of what the chart gives its pod.
 func TestMemoryLimit(t *testing.T) {
 	const functions, claims = 1016, 100

@@ -211,7 +211,7 @@ func (s *serve) leave(ctx context.Context, presence *claimstore.Presence) {
 	}
 }
 
-// readPolicy reads the configuration file at the start. With an invalid one, the driver offers nothing, but ends
+// readPolicy reads the policy at the start. With an invalid one, the driver offers nothing, but ends
 // claims: without it, pods of this node could not end after a reboot. If another driver works on the node, it ends
 // instead. The other one has an earlier policy in force, and a rolling update stops here.
 func (s *serve) readPolicy(ctx context.Context) (*policy.Config, error) {
@@ -231,7 +231,7 @@ func (s *serve) readPolicy(ctx context.Context) (*policy.Config, error) {
 	return nil, nil
 }
 
-// readPolicy reads the configuration file, or returns the default policy if there is none. An invalid file is an error.
+// readPolicy reads the policy, or returns the default policy if there is none. An invalid file is an error.
 func readPolicy(path string, read func(string) (*policy.Config, error)) (*policy.Config, error) {
 	if path == "" {
 		return policy.Default(), nil

@@ -34,7 +34,7 @@ var slicesCodes = exitcode.List{
 // and time, and who may use the socket may do anything to it.
 const slicesPath = "/slices"
 
-// tried is the driver's answer about a configuration file.
+// tried is the driver's answer about a policy.
 type tried struct {
 	resourceapi.ResourceSliceList
 	Unapplied []string `json:"unapplied,omitempty"`

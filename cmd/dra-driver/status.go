@@ -108,7 +108,7 @@ func askDriver(ctx context.Context, socket, what, method string, where url.URL, 
 	return resp.Body, nil
 }
 
-// serveStatus serves the status page, and the slices of other configuration files, on a socket. The caller must call
+// serveStatus serves the status page, and the slices of other policies, on a socket. The caller must call
 // stop. Only root can open the socket's directory. If the socket fails, the driver runs without it.
 func serveStatus(ctx context.Context, socket string, page, slices http.Handler) (stop func()) {
 	_, err := sockets.Sweep(0, socket) // an earlier container of this pod may have left the socket

@@ -80,11 +80,8 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 // claimsInUse reads the claims in pages. A large cluster has tens of thousands of claims.
 func claimsInUse(ctx context.Context, client kubernetes.Interface) (found []*resourceapi.ResourceClaim, err error) {
 	err = pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		page, err := client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, o)
-		if err == nil {
-			err = answer.Listed(page) // an empty answer of somebody else would let the driver be uninstalled
-		}
-		return page, err
+		// An empty answer of somebody else would let the driver be uninstalled.
+		return answer.Listed(client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, o))
 	}).EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 		if c := item.(*resourceapi.ResourceClaim); len(plan.Results(c)) > 0 {
 			found = append(found, c)

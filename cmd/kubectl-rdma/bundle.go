@@ -3,13 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -65,9 +62,8 @@ or to list an object, the archive has the rest and says what is missing.`, maxBu
 }
 
 func (b *bundler) run(ctx context.Context, names []string) error {
-	out := text.Unwrap(b.Out) // an archive is no text
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return errors.New("standard output is a terminal: add > bundle.tar.gz")
+	if err := refuseTerminal(b.Out, "bundle.tar.gz"); err != nil {
+		return err
 	}
 	source, chosen, err := b.read(ctx, names)
 	if err != nil {
@@ -97,8 +93,8 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(b.ErrOut, string(files[0].Data)) // what is in it
-	if _, err := out.Write(data); err != nil {
+	fmt.Fprint(b.ErrOut, string(files[0].Data))               // what is in it
+	if _, err := text.Unwrap(b.Out).Write(data); err != nil { // an archive is no text
 		return fmt.Errorf("write the archive to standard output: %w", err)
 	}
 	return nil
@@ -108,15 +104,11 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, model.NodeChoice, error) {
 	quiet := *b.plugin
 	quiet.ErrOut = &bytes.Buffer{} // the archive says what is missing
-	c, chosen, err := b.nodes.read(ctx, &quiet, names, collect.Claims, collect.Pods, collect.UserPods, collect.Nodes,
-		collect.Classes, collect.Rules, collect.Templates, collect.Events, collect.EmptyNodes)
+	c, chosen, err := b.nodes.read(ctx, &quiet, names, aboutCluster...)
 	if err != nil {
 		return nil, chosen, err
 	}
-	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: c.Unread.Why()}
-	if names := c.Lookalikes(); names != "" {
-		source.Missing = append(source.Missing, names)
-	}
+	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: missing(c)}
 	var status bytes.Buffer
 	view := output{format: "wide"}
 	view.p = &plugin{ConfigFlags: b.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: &status, ErrOut: &status}}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestSortBy(t *testing.T) {
 	}
 }
 
-// TestFormatsEverywhere: each command that prints a result has -o json and yaml. A bundle is an archive.
+// TestFormatsEverywhere: each command that prints a result has -o json and yaml. A bundle is an archive, and a report a page.
 func TestFormatsEverywhere(t *testing.T) {
 	for _, c := range newRoot(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
 		if c.HasSubCommands() {
@@ -34,7 +35,7 @@ func TestFormatsEverywhere(t *testing.T) {
 		}
 		output := c.Flag("output")
 		has := func(format string) bool { return output != nil && strings.Contains(output.Usage, format) }
-		if c.Name() != "bundle" && c.Name() != "version" && !(has("json") && has("yaml")) {
+		if !slices.Contains([]string{"bundle", "report", "version"}, c.Name()) && !(has("json") && has("yaml")) {
 			t.Errorf("kubectl rdma %s has no -o json and yaml", c.Name())
 		}
 	}

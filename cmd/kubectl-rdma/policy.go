@@ -119,7 +119,7 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 // print writes the answers. minor is the API server's minor version, 0 if it does not say.
 func (t *policyTest) print(minor int, tests []lists.PolicyTest) error {
 	if t.o.printer != nil {
-		return t.o.object("PolicyTestList", map[string]any{"items": tests, "minor": minor})
+		return t.o.object("PolicyTestList", map[string]any{"items": tests, "serverMinor": minor})
 	}
 	if minor > 0 {
 		fmt.Fprintf(t.Out, "API server: Kubernetes 1.%d\n", minor)

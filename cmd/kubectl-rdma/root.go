@@ -57,7 +57,7 @@ may not list one of them, they show the rest, and say what is missing.
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
 	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newDevice(p), newClaims(p), newTopology(p), newWhy(p),
-		newDrain(p), newUndrain(p), newTest(p), newPolicy(p), newBundle(p))
+		newRails(p), newDrain(p), newUndrain(p), newTest(p), newPolicy(p), newReport(p), newBundle(p))
 	return root
 }
 

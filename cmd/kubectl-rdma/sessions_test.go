@@ -27,7 +27,13 @@ var clusters = map[string]func(*testing.T) *fleet.Fleet{
 	"rules":         tooWide,
 	"drain":         crowded,
 	"drain-foreign": withForeignRules,
-	"planned":       railsGPU,
+	"planned":       func(t *testing.T) *fleet.Fleet { return railsGPU(t) },
+	"rails": func(t *testing.T) *fleet.Fleet {
+		f := railsGPU(t, "node2")
+		f.Allocate("node1", "other",
+			controlplane.Claim(controlplane.Want("nic", "hca.rdma.dev", fleet.RDMA+".?rail.orValue(-1) == 3")))
+		return f
+	},
 	"planned-busy": func(t *testing.T) *fleet.Fleet {
 		f := railsGPU(t)
 		f.Allocate("node1", "other",
@@ -93,15 +99,17 @@ func withForeignRules(t *testing.T) *fleet.Fleet {
 }
 
 // railsGPU is a cluster for the example of docs/nccl.md, without its class.
-func railsGPU(t *testing.T) *fleet.Fleet {
+func railsGPU(t *testing.T, others ...string) *fleet.Fleet {
 	f := fleet.New(t)
 	f.Class("gpu.nvidia.com", `device.driver == "`+fleet.GPUDriver+`"`)
-	f.Node("node1", "hgx-h100", `rules:
+	for _, node := range append([]string{"node1"}, others...) {
+		f.Node(node, "hgx-h100", `rules:
 - name: storage
   publish: shared
   selectors: [{cel: {expression: '!has(`+fleet.RDMA+`.pcieSwitch)'}}]
 - {name: compute, rails: 8}
 `)
+	}
 	return f
 }
 

@@ -36,8 +36,9 @@ start or fails, a pod that cannot end. One row sums up the other pods of a job w
 more than four of them; -o wide shows each pod.
 
 With -A, the first lines count the cluster: nodes by the state of their driver, HCAs that
-are drained or have a fault, and pods with a problem or still waiting. Below the pods are
-the HCAs that somebody drained (kubectl rdma drain), the longest first.
+are drained or have a fault, and pods with a problem or still waiting. A note follows if the
+API server lacks shares. Below the pods are the HCAs that somebody drained (kubectl rdma
+drain), the longest first.
 
 With --tests, it shows which HCAs kubectl rdma test found slow or has not tested yet, and
 how old the results are.

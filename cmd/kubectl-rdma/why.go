@@ -98,7 +98,7 @@ func (w *whyAsker) pod(ctx context.Context, arg string) error {
 
 // planned explains the pods of files.
 func (w *whyAsker) planned(ctx context.Context) error {
-	m, err := w.manifest()
+	_, m, err := w.manifest(w.files)
 	if err != nil {
 		return err
 	}
@@ -156,30 +156,30 @@ func (w *whyAsker) ask(ctx context.Context, c *model.Cluster, q why.Question) (*
 	return why.Explain(ctx, c, q)
 }
 
-// manifest reads the files.
-func (w *whyAsker) manifest() (*manifest.Manifest, error) {
-	namespace, only, err := w.ToRawKubeConfigLoader().Namespace()
+// manifest reads files of pods.
+func (p *plugin) manifest(files []string) (*manifest.Reader, *manifest.Manifest, error) {
+	namespace, only, err := p.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r := manifest.Reader{Namespace: namespace, Only: only}
-	for _, file := range w.files {
-		data, err := manifest.Limits.ReadArgument(file, w.In)
+	r := &manifest.Reader{Namespace: namespace, Only: only}
+	for _, file := range files {
+		data, err := manifest.Limits.ReadArgument(file, p.In)
 		if err != nil {
-			return nil, cli.Usagef("read the pods of %s: %w", text.Foreign(file), err)
+			return nil, nil, cli.Usagef("read the pods of %s: %w", text.Foreign(file), err)
 		}
 		if err := r.Read(data); err != nil {
-			return nil, fmt.Errorf("read the pods of %s: %w", text.Foreign(file), yamlread.Shorten(err))
+			return nil, nil, fmt.Errorf("read the pods of %s: %w", text.Foreign(file), yamlread.Shorten(err))
 		}
 	}
 	for _, warning := range r.Warnings {
-		text.Fprintf(w.ErrOut, "Warning: %s\n", warning)
+		text.Fprintf(p.ErrOut, "Warning: %s\n", warning)
 	}
 	m, err := r.Manifest()
 	if err != nil {
-		return nil, fmt.Errorf("read the pods of %s: %w", text.Foreign(strings.Join(w.files, ", ")), err)
+		return nil, nil, fmt.Errorf("read the pods of %s: %w", text.Foreign(strings.Join(files, ", ")), err)
 	}
-	return m, nil
+	return r, m, nil
 }
 
 // args requires the name of one pod, or files.

@@ -124,7 +124,7 @@ func TestDeadFUSE(t *testing.T) {
 			must(t, err, json.Unmarshal(text, &r))
 			got := finding.Finding{}
 			for _, c := range r.Checks {
-				if c.ID == record.Provider {
+				if c.ID == record.Provider.ID {
 					got = c
 				}
 			}

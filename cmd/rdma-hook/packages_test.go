@@ -168,17 +168,17 @@ func healthyPackages(suite string) map[string]packaged {
 // faultyPackages are containers with one fault each.
 func faultyPackages(suite string) map[string]packaged {
 	return map[string]packaged{
-		"no providers":            {without: noProviders, kind: record.Provider, text: "no provider mlx5"},
-		"no name of the provider": {without: noName, kind: record.Provider, text: "no file in"},
-		"another private ABI":     {without: olderProviders, kind: record.Provider, text: "another private ABI"},
-		"another version":         {without: otherVersion, kind: record.Provider, text: `private ABI "17"`},
-		"no libnl":                {without: noLibnl, kind: record.Provider, text: "libnl"},
-		"DOCA without providers":  {without: both(doca, noProviders), kind: record.Provider, text: "no provider mlx5"},
+		"no providers":            {without: noProviders, kind: record.Provider.ID, text: "no provider mlx5"},
+		"no name of the provider": {without: noName, kind: record.Provider.ID, text: "no file in"},
+		"another private ABI":     {without: olderProviders, kind: record.Provider.ID, text: "another private ABI"},
+		"another version":         {without: otherVersion, kind: record.Provider.ID, text: `private ABI "17"`},
+		"no libnl":                {without: noLibnl, kind: record.Provider.ID, text: "libnl"},
+		"DOCA without providers":  {without: both(doca, noProviders), kind: record.Provider.ID, text: "no provider mlx5"},
 		"a volume over it": {use: use{mounts: over("/usr/lib/"+rdmaimage.Triplet+"/libibverbs", rdmaimage.Empty())},
-			kind: record.Provider, text: "does not exist"},
-		"permission": {use: use{mode: 0o660}, kind: record.Permission, text: "user 1000, group 1000"},
-		"variables":  {use: use{change: env("NCCL_IB_HCA==mlx5_7")}, kind: record.Variables, text: `"mlx5_7"`},
-		"memlock": {use: use{change: rlimit(64 << 10), args: []string{"--memlock", "1Mi"}}, kind: record.Memlock,
+			kind: record.Provider.ID, text: "does not exist"},
+		"permission": {use: use{mode: 0o660}, kind: record.Permission.ID, text: "user 1000, group 1000"},
+		"variables":  {use: use{change: env("NCCL_IB_HCA==mlx5_7")}, kind: record.Variables.ID, text: `"mlx5_7"`},
+		"memlock": {use: use{change: rlimit(64 << 10), args: []string{"--memlock", "1Mi"}}, kind: record.Memlock.ID,
 			text: "may lock 64 KiB"},
 	}
 }
@@ -221,7 +221,7 @@ func TestUsablePackages(t *testing.T) {
 }
 
 func (p packaged) check(t *testing.T, suite, runtime, path string) {
-	if p.kind == record.Memlock && runtime == "crun" {
+	if p.kind == record.Memlock.ID && runtime == "crun" {
 		t.Skip("crun applies the limit before the hook, which raises it")
 	}
 	p.image, p.shell = rdmaimage.Empty(), verdict
@@ -262,20 +262,21 @@ func (p packaged) check(t *testing.T, suite, runtime, path string) {
 	}
 	good := func(c finding.Finding) bool { return c.Severity == finding.OK }
 	if p.kind == "" && !slices.ContainsFunc(r.Checks, func(c finding.Finding) bool {
-		return c.ID == record.Provider &&
+		return c.ID == record.Provider.ID &&
 			good(c)
 	}) {
 		t.Errorf("the provider was not checked: %v", r.Checks)
 	}
 	if listed := strings.Contains(out, "mlx5_0") && strings.Contains(out,
-		"0011223344556677"); listed == (p.kind == record.Provider) {
+		"0011223344556677"); listed == (p.kind == record.Provider.ID) {
 		t.Errorf("exit code %d, ibv_devices lists the HCA: %t\n%s", code, listed, out)
 	}
 	// On a host whose /tmp has no devices, the node that is mounted into a user namespace cannot be opened.
-	if opened := strings.Contains(out, "opened"); opened == (p.kind == record.Permission) && !p.userns {
+	if opened := strings.Contains(out, "opened"); opened == (p.kind == record.Permission.ID) && !p.userns {
 		t.Errorf("the node was opened: %t\n%s", opened, out)
 	}
-	if small := strings.HasSuffix(strings.TrimSpace(out), "\n64"); p.args != nil && small != (p.kind == record.Memlock) {
+	small := strings.HasSuffix(strings.TrimSpace(out), "\n64")
+	if p.args != nil && small != (p.kind == record.Memlock.ID) {
 		t.Errorf("the container can lock 64 KiB only: %t\n%s", small, out)
 	}
 }

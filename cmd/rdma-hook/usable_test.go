@@ -180,32 +180,34 @@ func faults() map[string]struct {
 	nl := debian().Remove("usr/lib/"+rdmaimage.Triplet+"/libnl-3.so.200", "usr/lib/"+rdmaimage.Triplet+"/libnl-3.so.200.0")
 	providers := "/usr/lib/" + rdmaimage.Triplet + "/libibverbs"
 	return map[string]fault{
-		"no providers":       {use{image: rdmaimage.Debian()}, record.Provider, "no provider mlx5"},
-		"another provider":   {use{image: rdmaimage.RHEL("rxe", "efa")}, record.Provider, "no provider mlx5"},
-		"no provider of rxe": {use{image: rdmaimage.Debian("mlx5"), driver: "rxe"}, record.Provider, "no provider rxe"},
-		"Alpine without":     {use{image: rdmaimage.Alpine()}, record.Provider, "no provider mlx5"},
+		"no providers":       {use{image: rdmaimage.Debian()}, record.Provider.ID, "no provider mlx5"},
+		"another provider":   {use{image: rdmaimage.RHEL("rxe", "efa")}, record.Provider.ID, "no provider mlx5"},
+		"no provider of rxe": {use{image: rdmaimage.Debian("mlx5"), driver: "rxe"}, record.Provider.ID, "no provider rxe"},
+		"Alpine without":     {use{image: rdmaimage.Alpine()}, record.Provider.ID, "no provider mlx5"},
 		"a name without a file": {use{image: debian().Remove("usr/lib/" + rdmaimage.Triplet + "/libibverbs")},
-			record.Provider, "does not exist"},
-		"a file without a name": {use{image: debian().Remove("etc/libibverbs.d/mlx5.driver")}, record.Provider, "no file in"},
-		"another private ABI":   {use{image: abi.Remove(abi.ProviderPath("mlx5"))}, record.Provider, "another private ABI"},
-		"another version":       {use{image: version}, record.Provider, `private ABI "57"`},
-		"a needed library":      {use{image: needed}, record.Provider, "libvendor.so.1"},
-		"libnl":                 {use{image: nl}, record.Provider, "libnl-3.so.200"},
-		"a volume over it": {use{image: debian(), mounts: over(providers, rdmaimage.Empty())}, record.Provider,
+			record.Provider.ID, "does not exist"},
+		"a file without a name": {use{image: debian().Remove("etc/libibverbs.d/mlx5.driver")}, record.Provider.ID,
+			"no file in"},
+		"another private ABI": {use{image: abi.Remove(abi.ProviderPath("mlx5"))}, record.Provider.ID, "another private ABI"},
+		"another version":     {use{image: version}, record.Provider.ID, `private ABI "57"`},
+		"a needed library":    {use{image: needed}, record.Provider.ID, "libvendor.so.1"},
+		"libnl":               {use{image: nl}, record.Provider.ID, "libnl-3.so.200"},
+		"a volume over it": {use{image: debian(), mounts: over(providers, rdmaimage.Empty())}, record.Provider.ID,
 			"does not exist"},
 		"LD_LIBRARY_PATH": {use{image: rdmaimage.Debian(), change: env("LD_LIBRARY_PATH=/usr/local/nvidia/lib64")},
-			record.Provider, "no provider"},
-		"mode 0600":     {use{image: debian(), mode: 0o600}, record.Permission, "mode 0600, owner 0:0"},
-		"another group": {use{image: debian(), mode: 0o660}, record.Permission, "user 1000, group 1000"},
-		"a user namespace": {use{image: debian(), mode: 0o660, userns: true, change: capable}, record.Permission,
+			record.Provider.ID, "no provider"},
+		"mode 0600":     {use{image: debian(), mode: 0o600}, record.Permission.ID, "mode 0600, owner 0:0"},
+		"another group": {use{image: debian(), mode: 0o660}, record.Permission.ID, "user 1000, group 1000"},
+		"a user namespace": {use{image: debian(), mode: 0o660, userns: true, change: capable}, record.Permission.ID,
 			"user namespace"},
-		"NCCL": {use{image: debian(), change: env("NCCL_IB_HCA=mlx5_0,mlx5_9:1")}, record.Variables,
+		"NCCL": {use{image: debian(), change: env("NCCL_IB_HCA=mlx5_0,mlx5_9:1")}, record.Variables.ID,
 			`NCCL_IB_HCA names "mlx5_9"`},
-		"UCX": {use{image: debian(), change: env("UCX_NET_DEVICES=mlx5_7:1")}, record.Variables,
+		"UCX": {use{image: debian(), change: env("UCX_NET_DEVICES=mlx5_7:1")}, record.Variables.ID,
 			`"mlx5_7"`},
-		"NVSHMEM": {use{image: debian(), change: env("NVSHMEM_HCA_LIST=mlx5_7:1")}, record.Variables,
+		"NVSHMEM": {use{image: debian(), change: env("NVSHMEM_HCA_LIST=mlx5_7:1")}, record.Variables.ID,
 			`"mlx5_7"`},
-		"a small limit": {use{image: debian(), change: rlimit(64 << 10), args: []string{"--memlock", "1Mi"}}, record.Memlock,
+		"a small limit": {use{image: debian(), change: rlimit(64 << 10), args: []string{"--memlock", "1Mi"}},
+			record.Memlock.ID,
 			"may lock 64 KiB"},
 	}
 }
@@ -231,7 +233,7 @@ func TestUsable(t *testing.T) {
 				if found := unusable(r); len(found) > 0 || code != 0 {
 					t.Errorf("exit code %d, found %v", code, found)
 				}
-				isOK := func(c finding.Finding) bool { return c.ID == record.Provider && c.Severity == finding.OK }
+				isOK := func(c finding.Finding) bool { return c.ID == record.Provider.ID && c.Severity == finding.OK }
 				test.NotEq(t, slices.Contains(unknown, name), slices.ContainsFunc(r.Checks, isOK),
 					test.Sprintf("checks %v: silent by what is found, or by what is not known?", r.Checks))
 			})
@@ -241,7 +243,7 @@ func TestUsable(t *testing.T) {
 		for _, runtime := range runtimesOf(t, i%6 == 0) {
 			t.Run("fault/"+runtime+"/"+name, func(t *testing.T) {
 				tt := faults()[name]
-				if tt.kind == record.Memlock && runtime == "crun" {
+				if tt.kind == record.Memlock.ID && runtime == "crun" {
 					t.Skip("crun applies the limit before the hook, which raises it")
 				}
 				r, code := tt.start(t, runtime, path)

@@ -35,7 +35,7 @@ func look(r record.Report, opts args.Options, bundle string, std IO) []finding.F
 	}
 	switch {
 	case !r.Outcome.Well() && opts.OnDenied != args.Ignore:
-		checks = append(checks, finding.Finding{ID: record.Memlock, Severity: finding.Warning, Message: r.Message})
+		checks = append(checks, record.Memlock.Found(finding.Warning, r.Message))
 	case r.After != nil && r.Outcome.Well():
 		checks = append(checks, usable.CheckMemlock(opts.Memlock, r.After.Soft, c.Process.Memlock, r.Status))
 	}
@@ -43,7 +43,7 @@ func look(r record.Report, opts args.Options, bundle string, std IO) []finding.F
 }
 
 func unchecked(reason string) []finding.Finding {
-	return []finding.Finding{{ID: record.Provider, Severity: finding.NotSeen, Message: reason}}
+	return []finding.Finding{record.Provider.Found(finding.NotSeen, reason)}
 }
 
 // keepsFromStarting reports whether a check keeps the container from starting with --on-unusable fail.

@@ -95,7 +95,7 @@ func (l *Limits) String() string {
 }
 
 // Container is what every RDMA container gets besides its devices. The driver's
-// configuration file has the same fields (package policy).
+// policy has the same fields (package policy).
 type Container struct {
 	// Memlock is the soft locked memory limit of containers for which nobody else sets one: unlimited, or a size such
 	// as 4Gi or 4g (4G is 4000000000 bytes, as in Kubernetes). It is no bound: a process may raise its own limit to

@@ -53,25 +53,6 @@ func TestAllocatedDeviceVanishes(t *testing.T) {
 	})
 }
 
-// TestMissingNode: a spec whose node is not in /dev any more goes, whatever sysfs says.
-func TestMissingNode(t *testing.T) {
-	t.Parallel()
-	n := drivertest.NewNode(t, "hgx-h100")
-	start(t, n)
-	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
-	n.AddClaim(c, other)
-	prepare(t, n, c)
-	must.NoError(t, os.Remove(n.Node("uverbs0")))
-	refused(t, n, c, dev0, "uverbs0")
-	// Anything that makes the driver compare its specs with the host: here the
-	// numbers of two other cards change.
-	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_5", "mlx5_6", "uverbs5", "uverbs6"))
-	must.NoError(t, os.Remove(n.Node("uverbs0")))
-	refused(t, n, c, dev0)
-	drivertest.Eventually(t, func() error { return absent(drivertest.SpecPath(n.CDIDir, c)) })
-	prepare(t, n, other)
-}
-
 // TestRestoredLater: a spec that could not be restored is made after the next event, also if that changed nothing. Here
 // a node in /dev is late: the kernel has announced it, and sysfs has it already.
 func TestRestoredLater(t *testing.T) {

@@ -48,7 +48,7 @@ func load(t *testing.T, template bool, site *policy.Config) *loaded {
 	must.Eq(t, 9, len(l.names), must.Sprintf("the node has %v", l.names))
 	for i, name := range l.names {
 		pod := nri.Pod{Name: fmt.Sprintf("pod-%d", i), UID: fmt.Sprintf("uid-pod-%d", i)}
-		c := usedBy(drivertest.Claim(i, name), pod.Name)
+		c := drivertest.UsedBy(drivertest.Claim(i, name), pod.Name)
 		if template {
 			ofPod(c, pod)
 		}
@@ -213,7 +213,7 @@ func TestLoadOfAllLinks(t *testing.T) {
 // namesAll checks that the event of the node says what failed.
 func (l *loaded) namesAll() {
 	l.t.Helper()
-	got := message(l.t, l.node, "Node", "RDMAPortDown")
+	got := l.node.EventMessage(l.t, "Node", "RDMAPortDown")
 	test.StrHasPrefix(l.t, "9 RDMA devices: ", got, test.Sprint("the node"))
 	for i, name := range l.names {
 		test.StrContains(l.t, got, fmt.Sprintf("%s (mlx5_%d)", name, i), test.Sprint(name))
@@ -243,7 +243,7 @@ func TestLoadOfOnePod(t *testing.T) {
 	}
 	l.fail()
 	l.untilSent(1+9+1, 9)
-	test.StrHasPrefix(t, "9 RDMA devices: ", message(t, l.node, "Pod", "RDMAPortDown"), test.Sprint("the pod"))
+	test.StrHasPrefix(t, "9 RDMA devices: ", l.node.EventMessage(t, "Pod", "RDMAPortDown"), test.Sprint("the pod"))
 	l.sends(map[string]int{drivertest.GetClaim: 9, drivertest.CreateEvent: 1 + 9 + 1, drivertest.ApplyStatus: 9})
 }
 
@@ -256,7 +256,7 @@ func TestLoadOfPods(t *testing.T) {
 		for i, before := range l.claims {
 			unprepare(t, l.node, before)
 			pod := fmt.Sprintf("pod-%d-%d", round, i)
-			c := usedBy(drivertest.Claim(100+10*round+i, l.names[i]), pod)
+			c := drivertest.UsedBy(drivertest.Claim(100+10*round+i, l.names[i]), pod)
 			l.node.AddPod(pod, c)
 			l.node.AddClaim(c)
 			prepare(t, l.node, c)

@@ -38,7 +38,7 @@ func (d *Driver) Measure(ctx context.Context, to metrics.Samples) {
 // for its pods.
 func (d *Driver) Status(ctx context.Context) *nodestatus.Status { return report.Status(d.inputs(ctx)) }
 
-// Trial is what the driver says of another configuration file.
+// Trial is what the driver says of another policy.
 type Trial struct {
 	// Slices are what it would publish now.
 	Slices []resourceapi.ResourceSlice
@@ -46,7 +46,7 @@ type Trial struct {
 	Unapplied, Notes []string
 }
 
-// Try tries another configuration file. It changes nothing.
+// Try tries another policy. It changes nothing.
 func (d *Driver) Try(ctx context.Context, c *policy.Config) (out Trial) {
 	decided := d.offer.Try(ctx, c)
 	for i, s := range decided.Slices() {

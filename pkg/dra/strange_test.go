@@ -70,32 +70,3 @@ func TestShareIsNotGone(t *testing.T) {
 		test.True(t, asked, test.Sprintf("%s: nobody asked for the claim", tc.Name))
 	}
 }
-
-// TestOrphanIsNotGone: while something in front of the API server answers instead of it, a claim without a pod keeps its
-// record and its spec, and with them the HCA. When the API server says itself that the claim is gone, they go.
-func TestOrphanIsNotGone(t *testing.T) {
-	t.Parallel()
-	for _, tc := range someAnswers() {
-		t.Run(tc.Name, func(t *testing.T) {
-			t.Parallel() // the driver asks for as long as it may
-			n := drivertest.NewNode(t, "hgx-h100")
-			proxy := apifault.New(t, n.Config())
-			d := through(t, n, proxy)
-			claim := drivertest.ForPod(drivertest.Claim(1, dev0), podA)
-			n.AddClaim(claim)
-			prepare(t, n, claim)
-			d.stop()
-			n.RemoveClaim(claim)
-			shot := proxy.Arm(apifault.Fault{N: 1, Match: apifault.Claims, Do: tc.Do, Lasting: true})
-			d = through(t, n, proxy) // which sweeps at once
-			d.says("Orphaned claims not swept")
-			d.stop()
-			wantFiles(t, n, claim)
-			shot.Disarm()
-			d = through(t, n, proxy)
-			d.says("Forgetting a claim")
-			d.stop()
-			wantFiles(t, n)
-		})
-	}
-}

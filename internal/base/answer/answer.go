@@ -64,12 +64,12 @@ func About(answer metav1.Object, namespace, name string) error {
 		"in front of it, such as a proxy", name, answer.GetName(), answer.GetUID())
 }
 
-// Listed returns an error unless an answer is a list of the API server, which always has a version. client-go reads an
-// empty list from {}.
-func Listed(answer metav1.ListInterface) error {
-	if answer.GetResourceVersion() != "" {
-		return nil
+// Listed takes the answer to a list call. It adds an error unless the answer is a list of the API server, which always
+// has a version. client-go reads an empty list from {}.
+func Listed[L metav1.ListInterface](list L, err error) (L, error) {
+	if err == nil && list.GetResourceVersion() == "" {
+		err = errors.New("the answer is a list without a version: it is not from the API server; look at what is in front " +
+			"of it, such as a proxy")
 	}
-	return errors.New("the answer is a list without a version: it is not from the API server; look at what is in front " +
-		"of it, such as a proxy")
+	return list, err
 }

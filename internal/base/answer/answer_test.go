@@ -82,6 +82,8 @@ func TestSaid(t *testing.T) {
 
 // TestListed: an answer without a version is no list of the API server.
 func TestListed(t *testing.T) {
-	test.Error(t, answer.Listed(&resourceapi.ResourceClaimList{}), test.Sprint("{} is a list"))
-	test.NoError(t, answer.Listed(&resourceapi.ResourceClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}))
+	_, err := answer.Listed(&resourceapi.ResourceClaimList{}, nil)
+	test.Error(t, err, test.Sprint("{} is a list"))
+	_, err = answer.Listed(&resourceapi.ResourceClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}, nil)
+	test.NoError(t, err)
 }

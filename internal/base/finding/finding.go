@@ -66,8 +66,8 @@ func (f Finding) Because(format string, args ...any) Finding {
 	return f
 }
 
-// Fix adds commands that change something.
-func (f Finding) Fix(commands ...string) Finding {
+// Do adds what to do: a sentence, or commands that change something.
+func (f Finding) Do(commands ...string) Finding {
 	f.Remedy = strings.TrimSpace(f.Remedy + "\n" + strings.Join(commands, "\n"))
 	return f
 }
@@ -76,7 +76,7 @@ func (f Finding) Fix(commands ...string) Finding {
 func (f Finding) See(commands ...string) Finding {
 	for _, c := range commands {
 		if c != "" {
-			f = f.Fix("# " + c)
+			f = f.Do("# " + c)
 		}
 	}
 	return f

@@ -7,6 +7,13 @@ import (
 	"sync"
 )
 
+// NoWait is a context for those who want a lock only if it is free: it has ended.
+var NoWait = func() context.Context {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ended
+}()
+
 // Names are locks by name within this process. A lock exists while somebody holds it or waits for it. The zero value
 // has none. It is safe for concurrent use.
 type Names struct {

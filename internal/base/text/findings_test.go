@@ -17,7 +17,7 @@ func TestWriteFindings(t *testing.T) {
 	nodes, port, sea := finding.Kind{ID: "nodes-ok"}, finding.Kind{ID: "port-down"}, finding.Kind{ID: "not-seen"}
 	list := []finding.Finding{
 		port.Found(finding.Warning, "1 port down").About("a/1", "b/1", "c/1", "d/1", "e/1", "f/1", "g/1", "h/1").
-			Because("%s", strings.Repeat("because ", 20)).Fix("one", "two").See("three"),
+			Because("%s", strings.Repeat("because ", 20)).Do("one", "two").See("three"),
 		nodes.Found(finding.OK, "nodes are well"),
 		sea.Found(finding.NotSeen, "the sea: no window").About("the sea"),
 	}
@@ -59,7 +59,7 @@ func TestWriteFindingsFails(t *testing.T) {
 func TestLongRemedy(t *testing.T) {
 	stale := finding.Kind{ID: "node-stale"}
 	list := []finding.Finding{stale.Found(finding.Error, "x").
-		Fix("rm"+strings.Repeat(" /dev/infiniband/uverbs0", 3000), "systemctl restart x")}
+		Do("rm"+strings.Repeat(" /dev/infiniband/uverbs0", 3000), "systemctl restart x")}
 	var out strings.Builder
 	must.NoError(t, text.WriteFindings(&out, list, false))
 	if got := out.String(); len(got) > 400 || !strings.Contains(got, "systemctl restart x") ||

@@ -130,9 +130,9 @@ func (l Limits) Parse(data []byte) (*yaml.Node, error) {
 	return root, err
 }
 
-// Documents returns the content of all documents of a file, as maps, lists and scalars. It passes over empty documents.
-// Each document is within the limits, and so are all of them together.
-func (l Limits) Documents(data []byte) (out []any, _ error) {
+// Documents returns all documents of a file. It passes over empty ones. Each document is within the limits, and so are
+// all of them together.
+func (l Limits) Documents(data []byte) (out []*yaml.Node, _ error) {
 	documents, all := yaml.NewDecoder(bytes.NewReader(data)), size{}
 	for {
 		root, used, err := l.next(documents, data)
@@ -147,12 +147,8 @@ func (l Limits) Documents(data []byte) (out []any, _ error) {
 		} else if all.bytes > l.Size {
 			return nil, l.tooMuchText()
 		}
-		var value any
-		if err := root.Decode(&value); err != nil {
-			return nil, err
-		}
-		if value != nil {
-			out = append(out, value)
+		if root.Content[0].Tag != "!!null" {
+			out = append(out, root)
 		}
 	}
 }

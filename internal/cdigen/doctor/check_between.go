@@ -36,7 +36,7 @@ func checkSELinux(f *facts, out *findings) {
 		About("/sys/fs/selinux/booleans/" + boolean).
 		Because("rootless podman, and pods with a user namespace, get the node of the host with its SELinux type; " +
 			"opening it fails with EACCES while the boolean is off").
-		Fix("setsebool -P " + boolean + " on"))
+		Do("setsebool -P " + boolean + " on"))
 }
 
 // quadletDirs have the containers that systemd starts for root (podman-systemd.unit(5)).
@@ -85,7 +85,7 @@ func checkBoot(f *facts, out *findings) {
 	out.add(foundIn(files, unitOrder, finding.Warning, "unit", " may start a container before its CDI spec exists").
 		Because("no After= orders it after cdi-gen, and " + cdi.DynamicDir + " is empty after a boot: then the runtime " +
 			"says that the device is unresolvable").
-		Fix(append(fixes, "systemctl daemon-reload")...))
+		Do(append(fixes, "systemctl daemon-reload")...))
 }
 
 // bootUnits lists the units that request a device of a kind, and that something starts at boot.

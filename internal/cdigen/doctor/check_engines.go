@@ -63,7 +63,7 @@ func (e engine) check(host *reader, specs specFiles) findings {
 	case e.target.MaxCDI == "":
 		return findings{runtimeNoCDI.Found(finding.Warning, name+" does not support CDI").
 			Because("it %s", e.target.Note).
-			Fix(upgradeCommands[e.runtime]).See(releaseCommands[e.runtime])}
+			Do(upgradeCommands[e.runtime]).See(releaseCommands[e.runtime])}
 	case e.config.NoCRI && !e.target.OnByDefault:
 		return findings{runtimeCDIOff.Found(finding.Info, name+" runs without its CRI plugin").
 			About(e.config.Main).
@@ -72,7 +72,7 @@ func (e engine) check(host *reader, specs specFiles) findings {
 	case !e.config.On:
 		off := cdiOff[e.runtime]
 		f := runtimeCDIOff.Found(finding.Warning, "CDI is disabled in the configuration of "+name).
-			Because("%s", off.reason).Fix(off.commands...)
+			Because("%s", off.reason).Do(off.commands...)
 		if e.config.OnFile != "" {
 			f = f.About(e.config.OnFile)
 		}
@@ -86,7 +86,7 @@ func (e engine) check(host *reader, specs specFiles) findings {
 		if err := e.target.Check(s.spec); err != nil {
 			out.add(runtimeTooOld.Found(finding.Error, name+" cannot read a spec").
 				About(s.path).Because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
-				Fix(s.rewrite("--target", e.target.String())))
+				Do(s.rewrite("--target", e.target.String())))
 		}
 	}
 	out.add(e.checkDirs(host, specs))
@@ -134,11 +134,11 @@ func (e engine) checkDirs(host *reader, specs specFiles) finding.Finding {
 	for _, dir := range e.config.SpecDirs(host.Root) {
 		switch _, skipped := unread[runtimeconf.RunDir(dir.Path)]; {
 		case dir.State == runtimes.DirMissing && len(unread) > 0:
-			return f.Fix("mkdir -p " + text.Shell(dir.Path))
+			return f.Do("mkdir -p " + text.Shell(dir.Path))
 		case !skipped:
-			return f.Fix("cdi-gen generate --to " + text.Shell(dir.Path))
+			return f.Do("cdi-gen generate --to " + text.Shell(dir.Path))
 		case dir.State != runtimes.DirMissing:
-			return f.Fix(replaceDir(dir)...)
+			return f.Do(replaceDir(dir)...)
 		}
 	}
 	return f

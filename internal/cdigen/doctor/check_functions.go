@@ -220,22 +220,22 @@ func lossFinding(group []loss) finding.Finding {
 	case notLoaded:
 		if first.module == "" {
 			return f.Because("no driver holds the function, and it has no other use than RDMA").
-				Fix("modprobe \"$(cat " + text.Shell("/sys/"+pciDevices+"/"+first.subject+"/modalias") + ")\"").See(log)
+				Do("modprobe \"$(cat " + text.Shell("/sys/"+pciDevices+"/"+first.subject+"/modalias") + ")\"").See(log)
 		}
 		return f.Because("the driver %s creates the RDMA device; it is not loaded", first.module).
-			Fix("modprobe " + text.Shell(first.module)).See("dmesg | grep -F " + text.Shell(first.module))
+			Do("modprobe " + text.Shell(first.module)).See("dmesg | grep -F " + text.Shell(first.module))
 	case unbound:
 		return f.Because("no driver holds the function, although the driver is loaded: the driver rejected the " +
 			"function, or somebody unbound it").
-			Fix("echo " + address + " > /sys/bus/pci/drivers_probe").See(log)
+			Do("echo " + address + " > /sys/bus/pci/drivers_probe").See(log)
 	case auxUnbound:
 		return f.Because("the driver %s is loaded, and does not hold %s: it rejected the device, or somebody unbound it",
 			first.module, first.device).
-			Fix("echo " + text.Shell(first.device) + " > /sys/bus/auxiliary/drivers_probe").See(log)
+			Do("echo " + text.Shell(first.device) + " > /sys/bus/auxiliary/drivers_probe").See(log)
 	}
 	return f.Because("the driver holds the function, but there is no RDMA device: the driver gave up after an error of " +
 		"firmware or hardware").
-		See(log).Fix(fmt.Sprintf("echo %[1]s > %[2]s && echo %[1]s > /sys/bus/pci/drivers_probe", address,
+		See(log).Do(fmt.Sprintf("echo %[1]s > %[2]s && echo %[1]s > /sys/bus/pci/drivers_probe", address,
 		text.Shell("/sys/"+pciDevices+"/"+first.subject+"/driver/unbind")))
 }
 
@@ -256,7 +256,7 @@ func (f *facts) noHCA() finding.Finding {
 	return noHCA.Found(finding.Warning, "/sys/class/infiniband has no RDMA device").
 		Because("%s. For tests without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device "+
 			"to a network interface", reason).
-		Fix(append(fix, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "+text.Shell(f.anyNetdev()))...)
+		Do(append(fix, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "+text.Shell(f.anyNetdev()))...)
 }
 
 // maybeHCA returns a function whose driver has an RDMA driver beside it that is not loaded. Drivers with auxiliary

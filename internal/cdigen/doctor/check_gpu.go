@@ -75,7 +75,7 @@ func nvidiaPeer(host *reader, gpus []string) finding.Finding {
 		return dmaBufPeer(host, gpus, title, "the open kernel module", load("nvidia_peermem")...)
 	}
 	return noPeer(gpus, title, "nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports "+
-		"dma-buf").Fix(load("nvidia_peermem")...)
+		"dma-buf").Do(load("nvidia_peermem")...)
 }
 
 func noPeer(gpus []string, title, reason string) finding.Finding {
@@ -93,7 +93,7 @@ func dmaBufPeer(host *reader, gpus []string, title, driver string, fix ...string
 		return finding.Finding{}
 	case !has:
 		return noPeer(gpus, title, "the running kernel is built without CONFIG_PCI_P2PDMA, which dma-buf of "+driver+
-			" needs").Fix(fix...)
+			" needs").Do(fix...)
 	}
 	return gpuPeerOK.Found(finding.OK, title+" with peer memory (dma-buf of "+driver+")")
 }

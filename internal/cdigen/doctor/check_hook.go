@@ -91,7 +91,7 @@ func checkHooks(f *facts, out *findings) {
 			out.add(hookAbsent.Found(finding.Info, "a spec without the hook that raises locked memory").
 				About(s.path).
 				Because("its containers keep the inherited limit of locked memory").
-				Fix(s.rewrite()))
+				Do(s.rewrite()))
 		}
 	}
 }
@@ -105,19 +105,19 @@ func (h hookUse) fault(host *reader) finding.Finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return hookMissing.Found(finding.Error, "the hook of a spec does not exist").About(about...).
 			Because("%s", consequence).
-			Fix("install -m 0755 RDMA_HOOK "+text.Shell(h.path), h.spec.rewrite())
+			Do("install -m 0755 RDMA_HOOK "+text.Shell(h.path), h.spec.rewrite())
 	case err != nil:
 		host.addUnseen("hook "+h.path, err)
 		return finding.Finding{}
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return hookNotExecutable.Found(finding.Error, "the hook of a spec is not executable").About(about...).
-			Because("its mode is %s; %s", info.Mode(), consequence).Fix("chmod 0755 " + text.Shell(h.path))
+			Because("its mode is %s; %s", info.Mode(), consequence).Do("chmod 0755 " + text.Shell(h.path))
 	}
 	if mount := host.noexecMount(h.path); mount != "" {
 		return hookNoexec.Found(finding.Error, "the hook of a spec is on a file system that is mounted noexec").
 			About(about...).
 			Because("%s is mounted noexec; %s", mount, consequence).
-			Fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
+			Do("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
 				"cdi-gen generate --hook-path /usr/bin/rdma-hook --to "+text.Shell(h.spec.path))
 	}
 	weak, err := hostfs.Weaknesses(host.Root, h.path)
@@ -132,7 +132,7 @@ func (h hookUse) fault(host *reader) finding.Finding {
 		reasons, fixes = append(reasons, w.Path+" "+w.Reason), append(fixes, w.Remedy())
 	}
 	return hookReplaceable.Found(finding.Error, "users other than root can replace the hook of a spec").About(about...).
-		Because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).Fix(fixes...)
+		Because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).Do(fixes...)
 }
 
 // binaryFault checks the program itself. It does not check scripts.
@@ -149,12 +149,12 @@ func (h hookUse) binaryFault(host *reader, about []string, consequence string) f
 	if want, ok := machines[host.Arch]; ok && machine != want {
 		return hookArch.Found(finding.Error, "the hook of a spec is built for another processor").About(about...).
 			Because("it is built for %s, this host is %s; %s", machine, want, consequence).
-			Fix("install -m 0755 RDMA_HOOK " + text.Shell(h.path)).See("file " + text.Shell(h.path))
+			Do("install -m 0755 RDMA_HOOK " + text.Shell(h.path)).See("file " + text.Shell(h.path))
 	}
 	if dynamic && h.ours {
 		return hookDynamic.Found(finding.Warning, "the hook of a spec needs shared libraries").About(about...).
 			Because("if the host's C library does not fit, the hook and every container with it fails; it also starts slower").
-			Fix("CGO_ENABLED=0 go install github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook@latest")
+			Do("CGO_ENABLED=0 go install github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook@latest")
 	}
 	return finding.Finding{}
 }

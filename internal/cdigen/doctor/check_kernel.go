@@ -94,10 +94,10 @@ func (f *facts) needsCM() bool {
 // loading adds the commands that load a module of RDMA, or what to do where the kernel comes without it.
 func (m *modules) loading(module string, f finding.Finding) finding.Finding {
 	if m.unknown != nil || m.rdma[module] {
-		return f.Fix(load(module)...)
+		return f.Do(load(module)...)
 	}
 	f.Message += ". This kernel comes without it: some distributions have it in a package of its own"
-	return f.Fix("apt-get install linux-modules-extra-$(uname -r) || dnf install kernel-modules-extra").
+	return f.Do("apt-get install linux-modules-extra-$(uname -r) || dnf install kernel-modules-extra").
 		See("find /lib/modules/$(uname -r) -name '" + module + ".ko*'")
 }
 
@@ -161,7 +161,7 @@ func checkNetns(f *facts, out *findings) {
 		out.add(netnsExclusive.Found(finding.Error, "RDMA devices are bound to network namespaces (exclusive mode)").
 			Because("a container with its own network gets the node but cannot open it: the kernel returns EPERM outside the " +
 				"device's namespace. The fix takes effect with the next boot: the mode cannot change while other namespaces exist").
-			Fix("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf"))
+			Do("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf"))
 	case len(f.snap.HCAs) == 0:
 	case f.snap.NetnsMode == rdma.NetnsUnknown && f.host.before52():
 		out.add(netnsOK.Found(finding.OK, shared+" (always before kernel 5.2)"))

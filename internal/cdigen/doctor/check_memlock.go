@@ -55,7 +55,7 @@ func checkMemlock(f *facts, out *findings) {
 		out.add(memlockClamped.Found(finding.Warning, "the hook could not raise the locked memory of the last container").
 			About("container "+short(r.ID)).
 			Because("at %s it said: %s", r.Time.UTC().Format("2006-01-02 15:04:05 MST"), r.Message).
-			Fix(raiseCommands(unit)...))
+			Do(raiseCommands(unit)...))
 	}
 }
 
@@ -76,25 +76,25 @@ func (s daemon) checkLimit(want, total args.Size) finding.Finding {
 			About(s.String()).
 			Because("they inherit it, and no hook in a spec raises it. Registering more memory fails with ENOMEM; NCCL " +
 				"silently falls back to TCP. --cap-add IPC_LOCK does not help users other than root").
-			Fix("cdi-gen generate --to /etc/cdi")
+			Do("cdi-gen generate --to /etc/cdi")
 	case got < want && got < total:
 		f := memlockClamped.Found(finding.Warning, "containers get no more than "+locked(max(soft, got))+
 			", with or without the hook").About(s.String())
 		const cannot = "without it %s. The hook requests %s, but cannot raise the hard limit of %s: "
 		if s.process.uid == 0 {
 			return f.Because(cannot+"like its parent process it lacks CAP_SYS_RESOURCE on the host", soft, want, s.limits.hard).
-				Fix(raiseCommands(s.unit)...)
+				Do(raiseCommands(s.unit)...)
 		}
-		return f.Because(cannot+"it runs as a user", soft, want, s.limits.hard).Fix(raiseCommands("")...)
+		return f.Because(cannot+"it runs as a user", soft, want, s.limits.hard).Do(raiseCommands("")...)
 	}
 	f := memlockByHook.Found(finding.Info, "containers get "+locked(soft)+", and with the hook "+got.String()).
 		About(s.String()).
 		Because("the hook raises the limit of the container's own processes; "+
 			"exec sessions (kubectl exec, podman exec) keep %s", soft)
 	if s.unit == "" {
-		return f.Fix("ulimit -l unlimited")
+		return f.Do("ulimit -l unlimited")
 	}
-	return f.Fix(raiseCommands(s.unit)...)
+	return f.Do(raiseCommands(s.unit)...)
 }
 
 // locked returns a limit in words.

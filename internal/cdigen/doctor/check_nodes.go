@@ -63,26 +63,26 @@ func checkNodes(f *facts, out *findings) {
 	stale := staleNodes(f.host, known)
 	out.add(foundIn(s.missing, nodeMissing, finding.Error, "node", " of the kernel missing in /dev/infiniband").
 		Because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
-		Fix(trigger))
+		Do(trigger))
 	out.add(foundIn(s.missingMAD, nodeMissing, finding.Warning,
 		"management node", " of the kernel missing in /dev/infiniband").
 		Because("fabric tools cannot use these ports; applications can").
-		Fix(trigger))
+		Do(trigger))
 	out.add(foundIn(s.wrong, nodeWrongDevice, finding.Error, "node", " in /dev/infiniband with the wrong device number").
 		Because("libibverbs compares the number, waits five seconds and gives up; a container gets another device, or " +
 			"none. Nodes that were copied or made by hand become stale when a driver is reloaded").
-		Fix("rm " + pathsOf(s.wrong) + " && " + trigger))
+		Do("rm " + pathsOf(s.wrong) + " && " + trigger))
 	out.add(foundIn(s.closed, nodeMode, finding.Warning, "node", " not open to every user").
 		Because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless " +
 			"containers, which get it with this mode").
-		Fix("chmod 0666 " + pathsOf(s.closed)).See("grep -r infiniband /etc/udev/rules.d"))
+		Do("chmod 0666 " + pathsOf(s.closed)).See("grep -r infiniband /etc/udev/rules.d"))
 	out.add(foundIn(s.closedDirs, nodeMode, finding.Warning, "directory", " of nodes not open to every user").
 		Because("users other than root cannot open nodes below it, nor can rootless containers").
-		Fix("chmod 0755 " + pathsOf(s.closedDirs)))
+		Do("chmod 0755 " + pathsOf(s.closedDirs)))
 	out.add(foundIn(stale, nodeStale, finding.Warning, "node", " in /dev/infiniband without a device").
 		Because("the kernel has no device of that name; a container with the node cannot open it, or opens another device " +
 			"that has its number").
-		Fix("rm " + text.Shells(stale...)))
+		Do("rm " + text.Shells(stale...)))
 	if len(*out) == 0 && len(nodes) > 0 {
 		out.add(nodesOK.Found(finding.OK, text.Count(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
 	}
@@ -110,7 +110,7 @@ func checkPSM(f *facts, out *findings) {
 		out.add(foundIn(nodes, psmNode, finding.Info, "node", " of an Omni-Path HCA in no spec").
 			Because("PSM2 and OPX, which MPI uses on Omni-Path, open this node. Without it, programs use verbs, which are " +
 				"slower. Limits do not bound what a container holds of it").
-			Fix("cdi-gen generate --nodes verbs,cm,psm --to " + cdi.StaticDir))
+			Do("cdi-gen generate --nodes verbs,cm,psm --to " + cdi.StaticDir))
 	}
 }
 

@@ -90,7 +90,7 @@ func checkPorts(f *facts, out *findings) {
 		first := down[cause][0]
 		out.add(foundIn(texts(down[cause]), portDown, finding.Warning, "port",
 			" down ("+cmp.Or(cause.phys, "physical state unknown")+")").
-			Because("%s", cause.reason).Fix(strings.ReplaceAll(cause.fix, "NETDEV", text.Shell(first.port.Netdev))).
+			Because("%s", cause.reason).Do(strings.ReplaceAll(cause.fix, "NETDEV", text.Shell(first.port.Netdev))).
 			See(strings.ReplaceAll(cause.look, "NETDEV", text.Shell(first.port.Netdev)),
 				"rdma link show "+text.Shell(first.String())))
 	}
@@ -105,7 +105,7 @@ func checkPorts(f *facts, out *findings) {
 		out.add(foundIn(texts(vfs), portInit, finding.Warning, "VF port", notActive).
 			Because("its PF's port is ACTIVE, so the fabric has a subnet manager: the VF has no GUID, its state does not " +
 				"follow the PF's, or the subnet manager does not serve VFs (opensm: virt_enabled 2)").
-			Fix(f.guidCommands(vfs[0].hca)...).See("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
+			Do(f.guidCommands(vfs[0].hca)...).See("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
 	}
 	if len(ports) > 0 && active == len(ports) && !unknown {
 		out.add(portsOK.Found(finding.OK, text.Count(len(ports), "port")+" ACTIVE"))
@@ -175,7 +175,7 @@ func checkGUIDs(f *facts, out *findings) {
 		out.add(foundIn(names, guidZero, finding.Warning, "HCA", " without a node GUID").
 			Because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
 				"stays down, and rdma_cm does not work on RoCE").
-			Fix(f.guidCommands(zero[0])...).See("ibstat " + text.Shell(names[0])))
+			Do(f.guidCommands(zero[0])...).See("ibstat " + text.Shell(names[0])))
 	}
 }
 
@@ -229,7 +229,7 @@ func checkRoCEGIDs(f *facts, out *findings) {
 		out.add(foundIn(texts(local), roceNoGID, finding.Warning, "RoCE port", noGID).
 			Because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has none " +
 				"but the kernel's own (fe80::). A container with its own network needs an interface on the same port").
-			Fix("ip address add ADDRESS/PREFIX dev " + text.Shell(cmp.Or(local[0].port.Netdev, "NETDEV"))))
+			Do("ip address add ADDRESS/PREFIX dev " + text.Shell(cmp.Or(local[0].port.Netdev, "NETDEV"))))
 	}
 	if len(old) > 0 {
 		out.add(foundIn(texts(old), roceNoGID, finding.Warning, "RoCE port", noGID).

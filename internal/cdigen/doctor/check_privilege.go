@@ -39,7 +39,7 @@ func checkMADNodes(f *facts, out *findings) {
 	out.add(foundIn(open, madNodeOpen, finding.Warning, "management node", " open to users other than root").
 		Because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. " +
 			"The kernel's default mode is 0600").
-		Fix("chmod 0600 " + pathsOf(open)).See("grep -rE 'umad|issm|infiniband' /etc/udev/rules.d"))
+		Do("chmod 0600 " + pathsOf(open)).See("grep -rE 'umad|issm|infiniband' /etc/udev/rules.d"))
 	for _, s := range f.specs.rdma() {
 		specPrivilege(s, out)
 	}
@@ -71,12 +71,12 @@ func specPrivilege(s specFile, out *findings) {
 		out.add(specGivesAll.Found(finding.Warning, "a spec gives containers all of "+rdma.DevDir).
 			About(s.path).
 			Because("a container gets every HCA and the nodes that manage the fabric").
-			Fix(s.rewrite()))
+			Do(s.rewrite()))
 	}
 	const reason = "a container with umad or issm can read and change the fabric; " +
 		"the runtime gives the node to the container's user, whatever its mode on the host"
 	out.add(foundIn(wide, specGivesMAD, finding.Warning, "CDI device", " with management nodes").
-		About(append([]string{s.path}, wide...)...).Because("%s", reason).Fix(s.rewrite()))
+		About(append([]string{s.path}, wide...)...).Because("%s", reason).Do(s.rewrite()))
 	out.add(foundIn(named, specGivesMAD, finding.Info, "CDI device", " with management nodes, as the name says").
 		About(append([]string{s.path}, named...)...).Because("%s", reason).See("cdi-gen list"))
 }

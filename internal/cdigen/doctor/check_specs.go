@@ -76,7 +76,7 @@ func checkSpecDirs(f *facts, out *findings) {
 		if slices.ContainsFunc(f.specs.rdma(), func(s specFile) bool { return s.dir == dir.Path }) {
 			dirFault.Severity = finding.Error
 		}
-		out.add(dirFault.Fix(replaceDir(dir)...))
+		out.add(dirFault.Do(replaceDir(dir)...))
 	}
 }
 
@@ -84,13 +84,11 @@ func checkSpecDirs(f *facts, out *findings) {
 func checkSpecFiles(f *facts, out *findings) {
 	for _, s := range f.specs {
 		if s.ignored {
-			out.add(specExtension.Found(finding.Warning, "a spec with an extension that no runtime reads").
-				About(s.path).Because("runtimes read only files that end in .json or .yaml").
-				Fix("mv " + text.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
+			out.add(misnamed(s))
 			continue
 		}
 		if s.err != nil {
-			out.add(invalid(s))
+			out.add(invalid(s, text.Foreign(s.err.Error())).See("cdi-gen validate " + text.Shell(s.path)))
 		}
 		closed, mode, err := hostfs.ClosedTo(f.host.Root, s.path, 0o004)
 		if closed == "" || err != nil {
@@ -100,18 +98,26 @@ func checkSpecFiles(f *facts, out *findings) {
 		if mode.IsDir() {
 			what, subjects, right = "a spec below a directory", append(subjects, closed), "0755"
 		}
-		out.add(specMode.Found(finding.Warning, fmt.Sprintf("%s with mode %04o", what, mode.Perm())).About(subjects...).
-			Because("rootless podman cannot read the file: it reports that the device is unresolvable").
-			Fix("chmod " + right + " " + text.Shell(closed)))
+		out.add(hidden(what, mode).About(subjects...).Do("chmod " + right + " " + text.Shell(closed)))
 	}
 }
 
-func invalid(s specFile) finding.Finding {
-	f := specInvalid.Found(finding.Warning, "an invalid spec").About(s.path).Because("%s", text.Foreign(s.err.Error())).
-		See("cdi-gen validate " + text.Shell(s.path))
+func misnamed(s specFile) finding.Finding {
+	return specExtension.Found(finding.Warning, "a spec with an extension that no runtime reads").
+		About(s.path).Because("runtimes read only files that end in .json or .yaml").
+		Do("mv " + text.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml"))
+}
+
+func hidden(what string, mode fs.FileMode) finding.Finding {
+	return specMode.Found(finding.Warning, fmt.Sprintf("%s with mode %04o", what, mode.Perm())).
+		Because("rootless podman cannot read the file: it reports that the device is unresolvable")
+}
+
+func invalid(s specFile, reason string) finding.Finding {
+	f := specInvalid.Found(finding.Warning, "an invalid spec").About(s.path).Because("%s", reason)
 	if s.rdma {
 		f.Severity = finding.Error
-		f = f.Fix(s.rewrite())
+		f = f.Do(s.rewrite())
 	}
 	if errors.Is(s.err, cdi.ErrPanics) { // it takes all devices along
 		f.Severity = finding.Error
@@ -169,7 +175,7 @@ func conflict(files []specFile, devices []string) finding.Finding {
 	}
 	return f.About(paths...).
 		Because("runtimes refuse a device that two files of one directory define: %s", text.Some(devices, ", ")).
-		Fix(remedy)
+		Do(remedy)
 }
 
 // checkShadowed finds devices that both directories define. Other directories are read by one runtime only.
@@ -210,14 +216,14 @@ func checkSpecNodes(f *facts, out *findings) {
 			out.add(specStale.Found(finding.Error, "a spec with "+text.Count(len(gone), "node")+absent).
 				About(append([]string{s.path}, gone...)...).
 				Because("devices have changed since the spec was written; a container that requests a missing one does not start").
-				Fix(s.rewrite()))
+				Do(s.rewrite()))
 		}
 		if pinned = unique(pinned); len(pinned) > 0 {
 			out.add(specWrongDevice.Found(finding.Error, "a spec with "+text.Count(len(pinned), "device number")+absent).
 				About(append([]string{s.path}, pinned...)...).
 				Because("a runtime creates the node with the number in the spec and does not compare it with the host: " +
 					"the container gets another device, or none").
-				Fix(s.rewrite()))
+				Do(s.rewrite()))
 		}
 	}
 }
@@ -245,7 +251,7 @@ func checkPurposes(f *facts, out *findings) {
 			out.add(specWrongDevice.Found(finding.Error, "a spec with "+text.Count(len(devices), "device")+" that would give "+
 				"another HCA, or none").About(append([]string{s.path}, devices...)...).
 				Because("HCAs were renamed, moved or removed since the spec was written: %s", text.Some(unique(reasons), "; ")).
-				Fix(s.rewrite()))
+				Do(s.rewrite()))
 		}
 	}
 }
@@ -294,7 +300,7 @@ func checkCoverage(f *facts, out *findings) {
 			out.add(specNone.Found(finding.Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
 				" of this host").
 				Because("containers cannot request a device by name").
-				Fix("cdi-gen generate --to " + cdi.StaticDir))
+				Do("cdi-gen generate --to " + cdi.StaticDir))
 		}
 		return
 	}
@@ -316,7 +322,7 @@ func checkCoverage(f *facts, out *findings) {
 		out.add(specStale.Found(finding.Warning, text.Count(len(nodeless), "RDMA device")+
 			" of this host in no spec, whose nodes are missing").About(nodeless...).
 			Because("cdi-gen leaves out what %s lacks; see node-missing, then write the spec again", rdma.DevDir).
-			Fix("cdi-gen generate --to " + cdi.StaticDir))
+			Do("cdi-gen generate --to " + cdi.StaticDir))
 	}
 	if len(left) > 0 && !whole {
 		out.add(incomplete(text.Count(len(left), "RDMA device") + " of this host in no spec").About(left...).
@@ -333,7 +339,7 @@ func checkCoverage(f *facts, out *findings) {
 }
 
 func incomplete(title string) finding.Finding {
-	return specIncomplete.Found(finding.Warning, title).Fix("cdi-gen generate --to " + cdi.StaticDir)
+	return specIncomplete.Found(finding.Warning, title).Do("cdi-gen generate --to " + cdi.StaticDir)
 }
 
 // given counts the specs that are for the host and not for a claim, and returns the nodes that they give. whole reports

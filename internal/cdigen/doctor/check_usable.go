@@ -120,12 +120,12 @@ func isEnded(err error) bool {
 // unusableFixes and unusableLooks are commands on the host.
 var (
 	unusableFixes = map[string]string{
-		record.Provider:   "cdi-gen generate --userspace host --to /etc/cdi",
-		record.Permission: "chmod 0666 /dev/infiniband/uverbs*",
+		record.Provider.ID:   "cdi-gen generate --userspace host --to /etc/cdi",
+		record.Permission.ID: "chmod 0666 /dev/infiniband/uverbs*",
 	}
 	unusableLooks = map[string]string{
-		record.Memlock:   "podman inspect --format '{{.HostConfig.Ulimits}}' CONTAINER",
-		record.Variables: "podman inspect --format '{{.Config.Env}}' CONTAINER",
+		record.Memlock.ID:   "podman inspect --format '{{.HostConfig.Ulimits}}' CONTAINER",
+		record.Variables.ID: "podman inspect --format '{{.Config.Env}}' CONTAINER",
 	}
 )
 
@@ -137,7 +137,7 @@ func (l looks) addTo(f *facts, out *findings) {
 	for _, one := range l {
 		bad := false
 		for _, c := range one.checks {
-			if !c.Severity.Bad() || c.ID == record.Memlock && c.Remedy == "" {
+			if !c.Severity.Bad() || c.ID == record.Memlock.ID && c.Remedy == "" {
 				continue
 			}
 			bad = true
@@ -157,7 +157,7 @@ func (l looks) addTo(f *facts, out *findings) {
 	for _, c := range faults {
 		out.add(containerUnusable.Found(finding.Warning, "a container cannot use an HCA that it has: "+c.ID).
 			About(unique(c.Subjects)...).Because("%s", c.Message+": "+c.Remedy).
-			Fix(unusableFixes[c.ID]).See(unusableLooks[c.ID]))
+			Do(unusableFixes[c.ID]).See(unusableLooks[c.ID]))
 	}
 	if good != nil {
 		out.add(containerOK.Found(finding.OK, "a container can use its HCAs: provider, node and locked memory").
@@ -170,6 +170,6 @@ func (l look) isGood() bool {
 	has := func(want string) bool {
 		return slices.ContainsFunc(l.checks, func(c finding.Finding) bool { return c.ID == want })
 	}
-	return has(record.Provider) && has(record.Permission) && has(record.Memlock) &&
+	return has(record.Provider.ID) && has(record.Permission.ID) && has(record.Memlock.ID) &&
 		!slices.ContainsFunc(l.checks, func(c finding.Finding) bool { return c.Severity != finding.OK })
 }

@@ -61,10 +61,15 @@ func (specs specFiles) rdma() []specFile {
 }
 
 // readSpecs reads the spec directories.
-func readSpecs(host *reader, dirs []string) (files specFiles) {
-	for _, f := range cdi.ReadDirs(host.Root, dirs...) {
+func readSpecs(host *reader, dirs []string) specFiles {
+	return host.specFiles(cdi.ReadDirs(host.Root, dirs...))
+}
+
+// specFiles records the files that could not be read as not seen, and returns the others.
+func (r *reader) specFiles(read []cdi.SpecFile) (files specFiles) {
+	for _, f := range read {
 		if f.Unread() || errors.Is(f.Err, hostfs.ErrTooMany) {
-			host.addUnseen("spec "+f.Path, f.Err)
+			r.addUnseen("spec "+f.Path, f.Err)
 			f.Err = nil
 		}
 		if f.Path == f.Dir || f.Mode == 0 && f.Err == nil {

@@ -39,13 +39,13 @@ type Result struct {
 	Final bool
 }
 
-// catalogue has the kinds of findings. Their looks are objects of the API server: without one there is no result.
-var catalogue finding.Catalogue
+// Kinds are the kinds of findings. Their looks are objects of the API server: without one there is no result.
+var Kinds finding.Catalogue
 
 var (
-	driversReady     = catalogue.Kind("drivers", "daemonsets", "pods", "events")
-	devicesPublished = catalogue.Kind("devices", "resourceslices", "pods")
-	testPodRuns      = catalogue.Kind("test-pod", "replicasets", "pods", "events")
+	driversReady     = Kinds.Kind("drivers", "daemonsets", "pods", "events")
+	devicesPublished = Kinds.Kind("devices", "resourceslices", "pods")
+	testPodRuns      = Kinds.Kind("test-pod", "replicasets", "pods", "events")
 )
 
 // Judge judges a release. The checks have the order in which a pod gets its HCA.
@@ -68,23 +68,23 @@ func drivers(s State) (finding.Finding, bool) {
 	switch {
 	case status.ObservedGeneration < s.Drivers.Generation:
 		return driversReady.Found(finding.Error, "the DaemonSet controller has not read DaemonSet "+name+" yet").
-			Fix("is kube-controller-manager running?"), false
+			Do("is kube-controller-manager running?"), false
 	case wanted == 0:
 		return driversReady.Found(finding.Error, "no node runs the driver: DaemonSet "+name+" matches no node").
-			Fix("compare the values nodeSelector and affinity with: kubectl get nodes --show-labels"), false
+			Do("compare the values nodeSelector and affinity with: kubectl get nodes --show-labels"), false
 	case int(status.CurrentNumberScheduled) < wanted:
 		return driversReady.Found(finding.Error, fmt.Sprintf("DaemonSet %s has pods on %d of %s%s",
 			name, status.CurrentNumberScheduled, text.Count(wanted, "node"), s.lastWarning(s.Drivers.Name))).
-			Fix("if Pod Security refuses them: kubectl label namespace " + s.Drivers.Namespace +
+			Do("if Pod Security refuses them: kubectl label namespace " + s.Drivers.Namespace +
 				" pod-security.kubernetes.io/enforce=privileged"), false
 	case int(status.NumberReady) < wanted:
 		return driversReady.Found(finding.Error, fmt.Sprintf("the driver is ready on %d of %s%s",
 			status.NumberReady, text.Count(wanted, "node"), s.notReady())).
-			Fix("read its log: kubectl --namespace " + s.Drivers.Namespace + " logs " + s.logOf()), false
+			Do("read its log: kubectl --namespace " + s.Drivers.Namespace + " logs " + s.logOf()), false
 	case int(status.UpdatedNumberScheduled) < wanted:
 		return driversReady.Found(finding.Error, fmt.Sprintf("an older driver runs on %d of %s",
 			wanted-int(status.UpdatedNumberScheduled), text.Count(wanted, "node"))).
-			Fix("wait: kubectl --namespace " + s.Drivers.Namespace + " rollout status daemonset/" + s.Drivers.Name), false
+			Do("wait: kubectl --namespace " + s.Drivers.Namespace + " rollout status daemonset/" + s.Drivers.Name), false
 	}
 	return driversReady.Found(finding.OK, "the driver is ready on "+text.Count(wanted, "node")), false
 }
@@ -169,7 +169,7 @@ func devices(s State) (finding.Finding, bool) {
 	count, nodes := published(s)
 	if count == 0 {
 		return devicesPublished.Found(finding.Error, "the drivers run, and publish no device").
-			Fix(fmt.Sprintf("the driver of a node says why: kubectl --namespace %s exec daemonset/%s -- dra-driver status",
+			Do(fmt.Sprintf("the driver of a node says why: kubectl --namespace %s exec daemonset/%s -- dra-driver status",
 				s.Drivers.Namespace, s.Drivers.Name)), false
 	}
 	works := fmt.Sprintf("%s published on %s", text.Count(count, "device"), text.Count(len(nodes), "node"))
@@ -205,7 +205,7 @@ func published(s State) (count int, nodes []string) {
 func testPod(s State) (finding.Finding, bool) {
 	if len(s.TestPods) == 0 {
 		return testPodRuns.Found(finding.Error, "the test pod cannot be created"+s.lastWarning(s.Test.Name)).
-			Fix("does a quota or an admission policy refuse it?"), false
+			Do("does a quota or an admission policy refuse it?"), false
 	}
 	p := s.TestPods[0]
 	for _, c := range p.Status.Conditions {
@@ -214,7 +214,7 @@ func testPod(s State) (finding.Finding, bool) {
 			return testPodRuns.Found(finding.Error, fmt.Sprintf(
 				"the test pod is not scheduled: %s published on %s, and the scheduler says: %s",
 				text.Count(count, "device"), text.Count(len(nodes), "node"), text.Foreign(c.Message))).
-				Fix("if the devices are in use (kubectl rdma claims), end a pod with an HCA, or set testDeviceClasses"), false
+				Do("if the devices are in use (kubectl rdma claims), end a pod with an HCA, or set testDeviceClasses"), false
 		}
 	}
 	where := "the test pod on node " + p.Spec.NodeName
@@ -229,10 +229,10 @@ func testPod(s State) (finding.Finding, bool) {
 	}
 	if p.Spec.NodeName == "" {
 		return testPodRuns.Found(finding.Error, "the test pod waits for the scheduler").
-			Fix("is kube-scheduler running?"), false
+			Do("is kube-scheduler running?"), false
 	}
 	return testPodRuns.Found(finding.Error, where+" does not start"+s.lastWarning(p.Name)).
-		Fix("look at the driver there: kubectl --namespace " + p.Namespace + " logs " + s.driverOn(p.Spec.NodeName)), false
+		Do("look at the driver there: kubectl --namespace " + p.Namespace + " logs " + s.driverOn(p.Spec.NodeName)), false
 }
 
 // driverOn names the driver's pod of a node for kubectl logs.

@@ -38,7 +38,7 @@ func containerOf(t testing.TB, dir string, env ...string) *Container {
 
 func provider(checks []finding.Finding) finding.Finding {
 	for _, c := range checks {
-		if c.ID == record.Provider {
+		if c.ID == record.Provider.ID {
 			return c
 		}
 	}

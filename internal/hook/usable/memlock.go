@@ -9,7 +9,7 @@ import (
 // CheckMemlock checks the locked memory of a process before it starts. has is its present limit. A runtime whose
 // state is "creating" (runc) applies the limit of the OCI spec after its createRuntime hooks, others apply it before.
 func CheckMemlock(want, has args.Size, spec *uint64, status string) finding.Finding {
-	c := finding.Finding{ID: record.Memlock, Severity: finding.OK, Message: "the process may lock " + has.String()}
+	c := record.Memlock.Found(finding.OK, "the process may lock "+has.String())
 	switch {
 	case spec != nil && status == "creating" && args.Size(*spec) < want:
 		c.Severity = finding.Warning
@@ -33,14 +33,13 @@ const kernelDefault = 8 << 20
 // the kernel's default is not known.
 func (p *Process) checkMemlock(enough args.Size) finding.Finding {
 	if p.IPCLock {
-		return finding.Finding{ID: record.Memlock, Severity: finding.OK,
-			Message: "the process may lock any memory, with CAP_IPC_LOCK of the host"}
+		return record.Memlock.Found(finding.OK, "the process may lock any memory, with CAP_IPC_LOCK of the host")
 	}
 	if p.Memlock == nil {
-		return notSeen(record.Memlock, "the limit of the process cannot be read")
+		return record.Memlock.Found(finding.NotSeen, "the limit of the process cannot be read")
 	}
 	has := args.Size(*p.Memlock)
-	c := finding.Finding{ID: record.Memlock, Severity: finding.OK, Message: "the process may lock " + has.String()}
+	c := record.Memlock.Found(finding.OK, "the process may lock "+has.String())
 	switch {
 	case has >= enough:
 	case has > kernelDefault:

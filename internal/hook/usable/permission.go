@@ -21,36 +21,36 @@ func (c *Container) permission(h args.HCA) finding.Finding {
 	p, at := &c.Process, "/"+nodeDir+"/"+h.Node
 	fd, err := c.Root.path(at)
 	if err != nil {
-		return notSeen(record.Permission, at+" cannot be looked at: "+err.Error(), h.IBDev)
+		return record.Permission.Found(finding.NotSeen, at+" cannot be looked at: "+err.Error()).About(h.IBDev)
 	}
 	defer unix.Close(fd)
 	var node unix.Stat_t
 	if err := unix.Fstat(fd, &node); err != nil {
-		return notSeen(record.Permission, at+" cannot be looked at: "+err.Error(), h.IBDev)
+		return record.Permission.Found(finding.NotSeen, at+" cannot be looked at: "+err.Error()).About(h.IBDev)
 	}
 	switch {
 	case p.Unknown != "":
-		return notSeen(record.Permission, p.Unknown, h.IBDev)
+		return record.Permission.Found(finding.NotSeen, p.Unknown).About(h.IBDev)
 	case node.Mode&unix.S_IFMT != unix.S_IFCHR:
-		return notSeen(record.Permission, at+" is no device", h.IBDev)
+		return record.Permission.Found(finding.NotSeen, at+" is no device").About(h.IBDev)
 	case p.may(node, readWrite):
 		if closed := c.closedDir(h); closed != nil {
 			return *closed
 		}
-		return finding.Finding{ID: record.Permission, Subjects: []string{h.IBDev}, Severity: finding.OK,
-			Message: at + describe(node)}
+		return record.Permission.Found(finding.OK, at+describe(node)).About(h.IBDev)
 	case node.Uid == overflowID || node.Gid == overflowID:
-		return notSeen(record.Permission, "the owner of "+at+" is not known in this user namespace", h.IBDev)
+		return record.Permission.Found(finding.NotSeen, "the owner of "+at+" is not known in this user namespace").
+			About(h.IBDev)
 	case hasACL(fd):
-		return notSeen(record.Permission, at+" has an access control list", h.IBDev)
+		return record.Permission.Found(finding.NotSeen, at+" has an access control list").About(h.IBDev)
 	}
 	remedy := fmt.Sprintf("give the container the group %d (supplementalGroups, --group-add), or make the node readable and "+
 		"writable for all on the host: rdma-core has a udev rule with mode 0666", node.Gid)
 	if p.UIDs != nil && !has(p.GIDs, node.Gid) {
 		remedy = "make the node readable and writable for all on the host: rdma-core has a udev rule with mode 0666"
 	}
-	return finding.Finding{ID: record.Permission, Subjects: []string{h.IBDev}, Severity: finding.Error, Remedy: remedy,
-		Message: "the container's user cannot open " + at + describe(node) + ": it runs as " + p.who()}
+	return record.Permission.Found(finding.Error,
+		"the container's user cannot open "+at+describe(node)+": it runs as "+p.who()).About(h.IBDev).Do(remedy)
 }
 
 // closedDir returns the check of an HCA if the container's user cannot search a directory of its node, else nil.
@@ -67,12 +67,13 @@ func (c *Container) closedDir(h args.HCA) *finding.Finding {
 		}
 		switch {
 		case err != nil:
-			check := notSeen(record.Permission, "/"+dir+" cannot be looked at: "+err.Error(), h.IBDev)
+			check := record.Permission.Found(finding.NotSeen, "/"+dir+" cannot be looked at: "+err.Error()).About(h.IBDev)
 			return &check
 		case !c.Process.may(st, search) && !hasACL(fd):
-			return &finding.Finding{ID: record.Permission, Subjects: []string{h.IBDev}, Severity: finding.Error,
-				Remedy:  "make the directory searchable for all: mode 0755",
-				Message: "the container's user cannot search /" + dir + describe(st) + ": it runs as " + c.Process.who()}
+			check := record.Permission.Found(finding.Error,
+				"the container's user cannot search /"+dir+describe(st)+": it runs as "+c.Process.who()).
+				About(h.IBDev).Do("make the directory searchable for all: mode 0755")
+			return &check
 		}
 	}
 	return nil

@@ -34,20 +34,21 @@ type libraries struct {
 func (l *libraries) check(h args.HCA) finding.Finding {
 	name, known := rdmacore.ProviderOf(h.Driver)
 	if !known {
-		return notSeen(record.Provider, "no provider is known for the kernel driver "+quote(h.Driver), h.IBDev)
+		return record.Provider.Found(finding.NotSeen, "no provider is known for the kernel driver "+quote(h.Driver)).
+			About(h.IBDev)
 	}
 	if !l.read {
 		l.read = true
 		l.reason = l.findVerbs()
 	}
 	if l.reason != "" {
-		return notSeen(record.Provider, l.reason, h.IBDev)
+		return record.Provider.Found(finding.NotSeen, l.reason).About(h.IBDev)
 	}
 	if c, ok := l.results[name]; ok {
 		return c.About(h.IBDev)
 	}
-	c := finding.Finding{ID: record.Provider, Subjects: []string{h.IBDev}}
-	c.Severity, c.Message, c.Remedy = l.provider(name)
+	severity, message, remedy := l.provider(name)
+	c := record.Provider.Found(severity, message).About(h.IBDev).Do(remedy)
 	if c.Severity == finding.Warning {
 		c.Message = "libibverbs of the container cannot use HCAs of driver " + quote(h.Driver) + ": " + c.Message
 		if l.env.get("LD_LIBRARY_PATH")+l.env.get("IBV_DRIVERS")+l.env.get("RDMAV_DRIVERS") == "" {

@@ -75,14 +75,14 @@ func TestRunning(t *testing.T) {
 			kinds = append(kinds, check.ID)
 		}
 	}
-	if want := []string{record.Provider, record.Permission, record.Variables, record.Memlock}; !slices.Equal(kinds,
+	if want := []string{record.Provider.ID, record.Permission.ID, record.Variables.ID, record.Memlock.ID}; !slices.Equal(kinds,
 		want) || look.AllDevices {
 		t.Errorf("found %v, want %v: %+v", kinds, want, look)
 	}
 	must.NoError(t, errors.Join(os.Chmod(node, 0o666), os.Chmod(filepath.Dir(node), 0o700)))
 	look, err = LookInto(pid, mlx5, args.Unlimited)
 	if err != nil || !slices.ContainsFunc(look.Checks, func(c finding.Finding) bool {
-		return c.ID == record.Permission && c.Severity.Bad() && strings.Contains(c.Message,
+		return c.ID == record.Permission.ID && c.Severity.Bad() && strings.Contains(c.Message,
 			"cannot search /dev/infiniband (mode 0700")
 	}) {
 		t.Errorf("the directory is closed: %+v, %v", look, err)

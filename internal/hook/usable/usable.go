@@ -64,11 +64,6 @@ const (
 	maxNodes = 5000
 )
 
-// notSeen returns a finding without a result about HCAs, or about all.
-func notSeen(id, reason string, hcas ...string) finding.Finding {
-	return finding.Finding{ID: id, Subjects: hcas, Severity: finding.NotSeen, Message: reason}
-}
-
 // maxQuoted bounds a text of the container in a message.
 const maxQuoted = 200
 

@@ -27,7 +27,7 @@ func (c *Container) variables(hcas []args.HCA, nodes []string) []finding.Finding
 		if own == nil {
 			var reason string
 			if own, reason = c.ownHCAs(hcas, nodes); reason != "" {
-				return append(checks, notSeen(record.Variables, reason))
+				return append(checks, record.Variables.Found(finding.NotSeen, reason))
 			}
 		}
 		var missing []string
@@ -37,7 +37,7 @@ func (c *Container) variables(hcas []args.HCA, nodes []string) []finding.Finding
 				missing = append(missing, name)
 			}
 		}
-		check := finding.Finding{ID: record.Variables, Severity: finding.OK, Message: v.name + " names HCAs of the container"}
+		check := record.Variables.Found(finding.OK, v.name+" names HCAs of the container")
 		if len(missing) > 0 {
 			check.Severity = finding.Warning
 			check.Message = v.name + " names " + list(missing) + ", which the container does not have: it has " + list(own)

@@ -50,8 +50,7 @@ func (s *Source) Files() ([]support.File, error) {
 	if err := s.bounded(); err != nil {
 		return nil, err
 	}
-	scrub := support.New(s.Key)
-	s.names(scrub)
+	scrub := s.Scrubber()
 	files := []support.File{{Name: "status.txt", Data: []byte(scrub.Text(s.Status))}}
 	for _, object := range []struct {
 		name  string
@@ -103,6 +102,13 @@ func (s *Source) readme(files []support.File, scrub *support.Scrubber) support.F
 	return support.File{Name: "README", Data: out.Bytes()}
 }
 
+// Scrubber returns what takes out of texts what identifies: also of the page of kubectl rdma report.
+func (s *Source) Scrubber() *support.Scrubber {
+	scrub := support.New(s.Key)
+	s.names(scrub)
+	return scrub
+}
+
 // names collects the names that identify. The longest kind of knowledge goes first: a node's name is often a host's.
 func (s *Source) names(scrub *support.Scrubber) {
 	c := s.Cluster
@@ -115,6 +121,11 @@ func (s *Source) names(scrub *support.Scrubber) {
 	for _, slice := range c.Slices {
 		if slice.Spec.NodeName != nil {
 			scrub.Name("node", *slice.Spec.NodeName)
+		}
+		for i := range slice.Spec.Devices {
+			if leaf := slice.Spec.Devices[i].Attributes[rdma.AttributeLeafSwitch].StringValue; leaf != nil {
+				scrub.Name("leaf switch", *leaf)
+			}
 		}
 	}
 	for _, p := range c.Pods {

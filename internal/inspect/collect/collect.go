@@ -163,18 +163,18 @@ func (r Reader) readKind(ctx context.Context, c *model.Cluster, kind Kind) error
 }
 
 // list reads a list page by page into out. If paging took too long, it reads the list again at once.
-func list[L runtime.Object, T any](
+func list[L interface {
+	runtime.Object
+	metav1.ListInterface
+}, T any](
 	ctx context.Context, read func(context.Context, metav1.ListOptions) (L, error), o metav1.ListOptions, out *[]T,
 ) error {
-	page := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return read(ctx, o) }
+	page := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return answer.Listed(read(ctx, o))
+	}
 	all, _, err := pager.New(page).List(ctx, o)
 	if err != nil {
 		return err
-	}
-	if l, err := meta.ListAccessor(all); err == nil {
-		if err := answer.Listed(l); err != nil {
-			return err
-		}
 	}
 	return meta.EachListItem(all, func(item runtime.Object) error {
 		*out = append(*out, *any(item).(*T))
@@ -317,10 +317,7 @@ const maxEvents = 10_000
 func (r Reader) someEvents(ctx context.Context, namespace, selector string, out *[]corev1.Event) error {
 	o := metav1.ListOptions{FieldSelector: selector, Limit: 500}
 	for {
-		page, err := r.Client.CoreV1().Events(namespace).List(ctx, o)
-		if err == nil {
-			err = answer.Listed(page)
-		}
+		page, err := answer.Listed(r.Client.CoreV1().Events(namespace).List(ctx, o))
 		if err != nil {
 			return err
 		}

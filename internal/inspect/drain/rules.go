@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -187,5 +188,5 @@ func (r *Rules) send(
 	if json.Unmarshal(data, rule) != nil {
 		return nil, errors.New("the API server's answer is no DeviceTaintRule: is there a proxy?")
 	}
-	return rule, nil
+	return rule, answer.About(rule, "", cmp.Or(name, rule.Name))
 }

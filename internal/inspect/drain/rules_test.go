@@ -5,11 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"testing"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -18,13 +20,42 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
+var discovery = map[string]string{
+	"/apis/resource.k8s.io":    `{"kind":"APIGroup","versions":[{"version":"v1"}]}`,
+	"/apis/resource.k8s.io/v1": `{"kind":"APIResourceList","resources":[{"name":"devicetaintrules"}]}`,
+}
+
+// TestStranger: what is in front of the API server and answers {} has neither a rule of somebody else, nor stored one.
+func TestStranger(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch answer, ok := discovery[r.URL.Path]; {
+			case ok:
+				_, _ = io.WriteString(w, answer)
+			case gone && r.Method == http.MethodGet:
+				w.WriteHeader(http.StatusNotFound)
+				test.NoError(t, json.NewEncoder(w).Encode(apierrors.NewNotFound(resourceapi.Resource("devicetaintrules"),
+					path.Base(r.URL.Path)).Status()))
+			default:
+				_, _ = io.WriteString(w, "{}")
+			}
+		}))
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+		must.NoError(t, err)
+		rules, err := drain.Open(t.Context(), client)
+		must.NoError(t, err)
+		plan, err := drain.NewPlan(&model.Cluster{}, "n1", nil, resourceapi.DeviceTaintEffectNoSchedule, "")
+		must.NoError(t, err)
+		_, err = rules.Apply(t.Context(), plan.Rules, false)
+		test.ErrorContains(t, err, "it is not from the API server")
+		server.Close()
+	}
+}
+
 // TestRemove: a dry run removes nothing. The answer to a removal is a Status. The API server reads the options of a
 // DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go).
 func TestRemove(t *testing.T) {
-	discovery := map[string]string{
-		"/apis/resource.k8s.io":    `{"kind":"APIGroup","versions":[{"version":"v1"}]}`,
-		"/apis/resource.k8s.io/v1": `{"kind":"APIResourceList","resources":[{"name":"devicetaintrules"}]}`,
-	}
 	removed := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

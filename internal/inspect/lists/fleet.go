@@ -49,7 +49,10 @@ func FleetOf(c *model.Cluster, pods []Pod) *Fleet {
 		out.Nodes, out.Impaired = nil, nil
 	}
 	v := c.View()
-	out.addNodes(v)
+	for _, n := range DriverNodes(v) {
+		increase(out.Nodes, true)
+		out.Drivers[n.DriverWord()]++
+	}
 	out.addHCAs(v)
 	for i := range pods {
 		increase(out.Pods, true)
@@ -59,7 +62,8 @@ func FleetOf(c *model.Cluster, pods []Pod) *Fleet {
 	return out
 }
 
-func (f *Fleet) addNodes(v *model.View) {
+// DriverNodes returns the nodes with the driver or RDMA devices in any order, without the counts of devices.
+func DriverNodes(v *model.View) (out []Node) {
 	published := map[string][]*resourceapi.ResourceSlice{}
 	for _, s := range v.Slices {
 		if name := ptr.Deref(s.Spec.NodeName, ""); s.Spec.Driver == rdma.Domain {
@@ -74,10 +78,10 @@ func (f *Fleet) addNodes(v *model.View) {
 			node.driver(v)
 			node.published(v, slices)
 			node.empty(v)
-			increase(f.Nodes, true)
-			f.Drivers[node.driverWord()]++
+			out = append(out, node)
 		}
 	}
+	return out
 }
 
 // addHCAs counts HCAs: one has several devices if claims can get it alone and in shares.
@@ -88,10 +92,10 @@ func (f *Fleet) addHCAs(v *model.View) {
 			if d.LacksShares() {
 				f.Lacks = []string{v.Cluster.WithoutShares()}
 			}
-			for _, t := range d.AllTaints() {
-				drained = drained || t.KeepsAway() && t.Drain != nil
-				failed = failed || t.KeepsAway() && t.Drain == nil && strings.HasPrefix(t.Key, rdma.Domain+"/")
-			}
+		}
+		for _, t := range h.Taints() {
+			drained = drained || t.KeepsAway() && t.Drain != nil
+			failed = failed || t.KeepsAway() && t.Drain == nil && strings.HasPrefix(t.Key, rdma.Domain+"/")
 		}
 		increase(f.HCAs, true)
 		increase(f.Drained, drained)

@@ -185,7 +185,7 @@ func NodeTable(nodes []Node) *metav1.Table {
 		if n.Driver != nil {
 			pod, version = n.Driver.Namespace+"/"+n.Driver.Name, n.Driver.Version
 		}
-		Row(t, n.Name, yes(n.Ready), n.driverWord(), number(n.Devices), number(n.Free), number(n.Used), n.taints(),
+		Row(t, n.Name, yes(n.Ready), n.DriverWord(), number(n.Devices), number(n.Free), number(n.Used), n.taints(),
 			strings.Join(n.Protocols, ","), number(n.Claims), pod, version, n.Kubelet, n.Why)
 	}
 	return t
@@ -207,8 +207,8 @@ func (n *Node) taints() string {
 	return text
 }
 
-// driverWord returns the state of the driver on a node.
-func (n *Node) driverWord() string {
+// DriverWord returns the state of the driver on a node.
+func (n *Node) DriverWord() string {
 	switch {
 	case n.Driver == nil && n.driverUnread:
 		return "Unknown"

@@ -38,7 +38,12 @@ type Pod struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// Problems are what is wrong with its devices, or keeps it from starting.
 	Problems []string `json:"problems,omitempty"`
+
+	question *why.Question
 }
+
+// Question is what to ask why about the pod, nil if the user may not read pods.
+func (p *Pod) Question() *why.Question { return p.question }
 
 // jobLabels are labels of pods. Controllers set them if a workload consists of several objects. Otherwise the pod's
 // controller is the workload.
@@ -87,7 +92,8 @@ func Pods(ctx context.Context, c *model.Cluster) []Pod {
 		if model.Ended(p) && p.DeletionTimestamp == nil && !why.EndedByKubernetes(p) {
 			continue
 		}
-		causes := why.CausesOf(v, facts.question(p))
+		question := facts.question(p)
+		causes := why.CausesOf(v, question)
 		others := func(c *resourceapi.ResourceClaim) bool { return !concerns(c, ours) }
 		claims := slices.DeleteFunc(causes.Claims(true), others)
 		for _, claim := range users[model.NameOf(p)] { // those for extended resources
@@ -98,7 +104,7 @@ func Pods(ctx context.Context, c *model.Cluster) []Pod {
 		}
 		pod := Pod{
 			Namespace: p.Namespace, Name: p.Name, Claims: []string{},
-			Job: jobOf(p), Status: model.Phase(p), Node: p.Spec.NodeName,
+			Job: jobOf(p), Status: model.Phase(p), Node: p.Spec.NodeName, question: question,
 		}
 		for _, claim := range claims {
 			addClaim(v, &pod, claim)
@@ -197,18 +203,18 @@ func addClaim(v *model.View, pod *Pod, claim *resourceapi.ResourceClaim) {
 	}
 }
 
-// job identifies the job of a pod. A pod without one is its own.
-func (p *Pod) job() string { return p.Namespace + "/" + cmp.Or(p.Job, p.Name) }
+// Owner is the job of a pod, with its namespace. A pod without one is its own.
+func (p *Pod) Owner() string { return p.Namespace + "/" + cmp.Or(p.Job, p.Name) }
 
 // sortByJob sorts by job. What has problems comes first.
 func sortByJob(pods []Pod) {
 	unwell := map[string]int{}
 	for i := range pods {
-		unwell[pods[i].job()] = max(unwell[pods[i].job()], len(pods[i].Problems))
+		unwell[pods[i].Owner()] = max(unwell[pods[i].Owner()], len(pods[i].Problems))
 	}
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(
-			first(unwell[a.job()] > 0, unwell[b.job()] > 0), cmp.Compare(a.job(), b.job()),
+			first(unwell[a.Owner()] > 0, unwell[b.Owner()] > 0), cmp.Compare(a.Owner(), b.Owner()),
 			first(len(a.Problems) > 0, len(b.Problems) > 0), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Name, b.Name),
 		)
 	})
@@ -260,7 +266,8 @@ func alike(pods []Pod) int {
 	if len(pods[0].Problems) > 0 || pods[0].Job == "" {
 		return n
 	}
-	for n < len(pods) && pods[n].job() == pods[0].job() && pods[n].Status == pods[0].Status && len(pods[n].Problems) == 0 {
+	for n < len(pods) && pods[n].Owner() == pods[0].Owner() && pods[n].Status == pods[0].Status &&
+		len(pods[n].Problems) == 0 {
 		n++
 	}
 	return n

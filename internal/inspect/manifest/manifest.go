@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,8 @@ type Reader struct {
 	// Warnings has a sentence for each field that this version does not know.
 	Warnings []string
 
-	out Manifest
+	documents []*yaml.Node
+	out       Manifest
 }
 
 // Read adds the objects of a file, whose documents are YAML or JSON. It takes pods, the pod templates and pod specs in
@@ -42,10 +44,16 @@ func (r *Reader) Read(data []byte) error {
 		return err
 	}
 	for i, document := range documents {
-		if err := r.object(document); err != nil {
+		var object any
+		err := document.Decode(&object)
+		if err == nil {
+			err = r.object(object)
+		}
+		if err != nil {
 			return fmt.Errorf("document %d: %w", i+1, err)
 		}
 	}
+	r.documents = append(r.documents, documents...)
 	return nil
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/manifest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 )
 
 // pods returns NAMESPACE/NAME of Of of all pods.
@@ -78,6 +80,42 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	test.GreaterEq(t, 15, with, test.Sprintf("%d of %d files have pods", with, len(files)))
+}
+
+// TestRailsRefused: a request that a selector of rails cannot bind is an error, and so is a text that cannot be changed.
+func TestRailsRefused(t *testing.T) {
+	f := fleet.New(t)
+	f.Node("node1", "hgx-h100", "rules:\n- {name: storage, publish: none, "+
+		"selectors: [{cel: {expression: '!has("+fleet.RDMA+".pcieSwitch)'}}]}\n"+
+		"- {name: compute, publish: shared, shares: 4, rails: 8}\n")
+	f.Node("node2", "roce-sriov", "rules:\n- {name: all, rails: 2}\n")
+	l := f.Lists()
+	for exactly, want := range map[string]string{
+		"{deviceClassName: shared.hca.rdma.dev, count: 2}":                                                  `node "node1" has several devices or shares for it on one rail`,
+		"{deviceClassName: vf.hca.rdma.dev, count: 2}":                                                      `node "node2" has several devices or shares for it on one rail`,
+		"{deviceClassName: hca.rdma.dev, count: 9}":                                                         "a pod asks for 9 HCAs",
+		"{deviceClassName: hca.rdma.dev, count: 3}":                                                         "no node publishes 3 HCAs for it",
+		"{deviceClassName: none}":                                                                           `DeviceClass "none": the class does not exist`,
+		"{deviceClassName: hca.rdma.dev, selectors: [{cel: {expression: 'has(" + fleet.RDMA + ".rail)'}}]}": "selects rails already",
+		"&a {deviceClassName: hca.rdma.dev}}, {name: b, exactly: *a":                                        "without aliases",
+		"{deviceClassName: shared.hca.rdma.dev}":                                                            "",
+	} {
+		r := &manifest.Reader{Namespace: "default"}
+		must.NoError(t, r.Read([]byte("apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: t}\n"+
+			"spec: {spec: {devices: {requests: [{name: a, exactly: "+exactly+"}]}}}\n---\napiVersion: v1\nkind: Pod\n"+
+			"metadata: {name: p}\nspec: {containers: [{name: a}], resourceClaims: [{name: a, resourceClaimTemplateName: t}]}\n")))
+		m, err := r.Manifest()
+		must.NoError(t, err)
+		c := &model.Cluster{Slices: l.Slices, Classes: l.Classes}
+		if _, err = m.SetRails(t.Context(), c.View(), nil); err == nil {
+			_, err = r.Write()
+		}
+		if want == "" {
+			test.NoError(t, err, test.Sprint(exactly))
+		} else {
+			test.ErrorContains(t, err, want, test.Sprint(exactly))
+		}
+	}
 }
 
 // TestDefaults: what the API server would set is set, since the allocator sees it.

@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,10 +45,32 @@ func (p *Published) Whole() bool {
 	return function != string(rdma.VF) && function != string(rdma.SF)
 }
 
+// Taints returns the taints of the HCA's devices, each once.
+func (p *Published) Taints() (out []Taint) {
+	seen := map[string]bool{}
+	for _, d := range p.Devices {
+		for _, t := range d.AllTaints() {
+			if name := t.String(); !seen[name] {
+				seen[name] = true
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
 // HCAs returns the published HCAs of nodes, by node and name. Groups are left out.
-func (v *View) HCAs(nodes NodeChoice) (out []*Published) {
+func (v *View) HCAs(nodes NodeChoice) []*Published { return hcasOf(v.Devices, nodes) }
+
+// Incomplete returns the HCAs of pools with missing slices, from which the scheduler allocates nothing.
+func (v *View) Incomplete() []*Published {
+	complete := func(d *Device) bool { return v.pool[idOf(d.Slice)] != nil }
+	return hcasOf(slices.DeleteFunc(slices.Collect(maps.Values(v.Known)), complete), NodeChoice{})
+}
+
+func hcasOf(devices []*Device, nodes NodeChoice) (out []*Published) {
 	at := map[string]*Published{}
-	for _, d := range v.Devices {
+	for _, d := range devices {
 		if d.Slice.Spec.Driver != rdma.Domain || d.Text(rdma.AttributeGroup) != "" || !nodes.Has(d.Node()) {
 			continue
 		}

@@ -60,14 +60,14 @@ type RequestReport struct {
 	// node. Devices without a node of their own are under "".
 	RuledOut []*Ruling           `json:"ruledOut,omitempty"`
 	Free     map[string][]string `json:"free,omitempty"`
+	// Matching are the devices, by node, that match the selectors, whether they are free or not.
+	Matching map[string][]*Device `json:"-"`
 
 	// Error is why the devices were not checked.
 	Error string `json:"error,omitempty"`
 
 	// LacksShares counts the shared devices that only one claim can have, since the API server lacks shares.
 	LacksShares int `json:"lacksShares,omitempty"`
-
-	total map[string]int // by node, for requests for all
 }
 
 // Best returns the node with the most free devices, and the number of devices that a pod could get
@@ -91,7 +91,7 @@ func (r *RequestReport) Enough() bool {
 		return int64(n) >= r.Count
 	}
 	for node, free := range r.Free {
-		if len(free) == r.total[node] {
+		if len(free) == len(r.Matching[node]) {
 			return true
 		}
 	}
@@ -102,7 +102,7 @@ func (r *RequestReport) Enough() bool {
 // the reason if not. shut has the nodes where the pod cannot go, with the reason.
 func (v *View) Judge(ctx context.Context, r Request, shut map[string]string) (*RequestReport, error) {
 	report := &RequestReport{
-		Name: r.Name, Class: r.Class, Count: r.Count, Free: map[string][]string{}, total: map[string]int{},
+		Name: r.Name, Class: r.Class, Count: r.Count, Free: map[string][]string{}, Matching: map[string][]*Device{},
 	}
 	class := v.Classes[r.Class]
 	switch {
@@ -132,7 +132,7 @@ func (v *View) Judge(ctx context.Context, r Request, shut map[string]string) (*R
 			return report, err
 		}
 		if ruling.Reason != RuledSelector {
-			report.total[d.Node()]++
+			report.Matching[d.Node()] = append(report.Matching[d.Node()], d)
 		}
 		if ruling.Reason == "" {
 			report.Free[d.Node()] = append(report.Free[d.Node()], d.String())

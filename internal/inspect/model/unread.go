@@ -46,16 +46,11 @@ func (l UnreadKinds) Has(kinds ...Kind) bool {
 	return slices.ContainsFunc(l, func(u Unread) bool { return slices.Contains(kinds, u.Kind) })
 }
 
-// Or is between the kinds of a look if one of them is enough.
-const Or = " or "
-
-// Unseen is the end of a sentence that would be right if no look had failed: it names those that did. A look is a kind,
-// or several kinds.
+// Unseen is the end of a sentence that would be right if no look had failed: it names those that did. A look is a kind.
 func (l UnreadKinds) Unseen(looks ...string) string {
 	var names []string
 	for _, look := range looks {
-		read := func(kind string) bool { return !l.Has(Kind(kind)) }
-		if !slices.ContainsFunc(strings.Split(look, Or), read) {
+		if l.Has(Kind(look)) {
 			names = append(names, look)
 		}
 	}

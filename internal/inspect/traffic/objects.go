@@ -243,7 +243,8 @@ func (c *Cluster) await(ctx context.Context, patience time.Duration) (why map[st
 
 // list returns the test's pods by name.
 func (c *Cluster) list(ctx context.Context) (map[string]*corev1.Pod, error) {
-	list, err := c.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + c.job.Name})
+	list, err := answer.Listed(c.Client.CoreV1().Pods(c.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: Label + "=" + c.job.Name}))
 	if err != nil {
 		return nil, fmt.Errorf("list the test's pods: %w", err)
 	}
@@ -355,8 +356,8 @@ func (c *Cluster) stop(ctx context.Context, patience time.Duration) error {
 		if err != nil {
 			return false, err
 		}
-		claims, err := c.Client.ResourceV1().ResourceClaims(c.Namespace).List(ctx,
-			metav1.ListOptions{LabelSelector: Label + "=" + c.job.Name})
+		claims, err := answer.Listed(c.Client.ResourceV1().ResourceClaims(c.Namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: Label + "=" + c.job.Name}))
 		if err != nil {
 			return false, fmt.Errorf("list the test's claims: %w", err)
 		}

@@ -152,6 +152,23 @@ func TestStart(t *testing.T) {
 	})
 }
 
+// TestStranger: an empty answer that is not from the API server means neither that the test's objects are gone, nor
+// that there are no results.
+func TestStranger(t *testing.T) {
+	o := newObjects()
+	c := &Cluster{Client: o, Namespace: "tests", Image: "image"}
+	for _, kind := range []string{"pods", "configmaps"} {
+		o.PrependReactor("list", kind, func(ktesting.Action) (bool, runtime.Object, error) {
+			return true, map[string]runtime.Object{"pods": &corev1.PodList{}, "configmaps": &corev1.ConfigMapList{}}[kind], nil
+		})
+	}
+	c.job = &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "rdma-test-x"}}
+	_, err := c.list(t.Context())
+	test.ErrorContains(t, err, "it is not from the API server")
+	_, _, err = ReadRecords(t.Context(), o, "tests")
+	test.ErrorContains(t, err, "it is not from the API server")
+}
+
 // TestImageOf: a release has its own image, and another build none.
 func TestImageOf(t *testing.T) {
 	for version, want := range map[string]string{

@@ -39,7 +39,7 @@ func Stand(hcas []model.HCA, records map[string]*Record) *Standing {
 	for i := range hcas {
 		h := &hcas[i]
 		r := records[h.Node]
-		result := r.of(h.Name)
+		result := r.Of(h.Name)
 		if result == nil || result.State == NotMeasured {
 			out.Untested = append(out.Untested, h.String())
 			continue
@@ -60,8 +60,8 @@ func Stand(hcas []model.HCA, records map[string]*Record) *Standing {
 	return out
 }
 
-// of returns what a record has of an HCA, nil for nothing.
-func (r *Record) of(name string) *Verdict {
+// Of returns what a record has of an HCA, nil for nothing.
+func (r *Record) Of(name string) *Verdict {
 	if r == nil {
 		return nil
 	}

@@ -41,7 +41,7 @@ func ReadRecords(ctx context.Context, client kubernetes.Interface, namespace str
 	records = map[string]*Record{}
 	o := metav1.ListOptions{LabelSelector: Label + "=" + labelResults, Limit: 500}
 	for {
-		page, err := client.CoreV1().ConfigMaps(namespace).List(ctx, o)
+		page, err := answer.Listed(client.CoreV1().ConfigMaps(namespace).List(ctx, o))
 		if err != nil {
 			return nil, nil, fmt.Errorf("list the results of tests: %w", err)
 		}

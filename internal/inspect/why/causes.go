@@ -19,7 +19,8 @@ var (
 	unschedulable         = Kinds.Kind("Unschedulable", podRead)
 	containersEnded       = Kinds.Kind("ContainersEnded", podRead)
 	nodeMissing           = Kinds.Kind("NodeMissing", nodesRead)
-	nodeNotReady          = Kinds.Kind("NodeNotReady", nodesRead+model.Or+eventsRead)
+	nodeNotReady          = Kinds.Kind("NodeNotReady", nodesRead)
+	nodeReported          = Kinds.Kind("NodeReportedNotReady", eventsRead)
 	driverMissing         = Kinds.Kind("DriverMissing", driversRead, classesRead)
 	driverNotReady        = Kinds.Kind("DriverNotReady", driversRead)
 	claimOfInitContainers = Kinds.Kind("ClaimOfInitContainers", claimsRead)
@@ -206,9 +207,11 @@ func (c *Causes) nodeAway() []finding.Finding {
 	case node == nil && !c.view.Guessed:
 		return []finding.Finding{problem(nodeMissing, "node "+name+" does not exist any more",
 			"Kubernetes deletes the pod within a minute; a controller makes another", "node/"+name)}
-	case node != nil && node.Status.Conditions != nil && !model.NodeReady(node),
-		c.view.Guessed && !model.PodReady(pod) && c.q.lastEvent("NodeNotReady") != "":
+	case node != nil && node.Status.Conditions != nil && !model.NodeReady(node):
 		return []finding.Finding{problem(nodeNotReady, "node "+name+" is not ready", "look at its kubelet", "node/"+name)}
+	case c.view.Guessed && !model.PodReady(pod):
+		return c.q.lastEventAs("NodeNotReady", nodeReported, "the node controller says of node "+name,
+			"look at its kubelet")
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ var (
 	initContainerRuns = Kinds.Kind("InitContainerRuns", podRead)
 	containerWaiting  = Kinds.Kind("ContainerWaiting", podRead)
 	containerFailed   = Kinds.Kind("ContainerFailed", podRead)
-	containerNotReady = Kinds.Kind("ContainerNotReady", podRead)
+	containerNotReady = Kinds.Kind("ContainerNotReady", eventsRead)
 	readinessGate     = Kinds.Kind("ReadinessGate", podRead)
 )
 

@@ -39,15 +39,17 @@ func (w *resolver) extendedClaim() {
 		class := w.view.ExtendedClasses().GetDeviceClass(amount.name)
 		switch {
 		case offeredByAll(nodes, amount.name): // only device plugins provide it
+		case class != nil && w.view.Guessed && pod.Spec.NodeName != "": // a device plugin may have given it
+			w.cannotTell(model.Nodes, fmt.Sprintf("container %s asks for %s: the nodes", amount.container, amount.name))
 		case class != nil:
 			amount.request.Exactly.DeviceClassName = class.Name
 			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request)
 			names = model.AppendNew(names, string(amount.name))
 			resources = model.AppendNew(resources, amount.name)
-		case offered(w.view.Cluster.Nodes, amount.name):
 		case w.view.Cluster.Unread.Has(model.Classes):
 			w.cannotTell(model.Classes,
 				fmt.Sprintf("container %s asks for %s: the DeviceClasses", amount.container, amount.name))
+		case offered(w.view.Cluster.Nodes, amount.name):
 		case pod.Spec.NodeName == "" && !w.view.Guessed:
 			w.find(problem(extendedResourceUnknown,
 				fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass maps to devices",

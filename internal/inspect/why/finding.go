@@ -8,8 +8,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 )
 
-// Kinds are the kinds of causes, and of answers that say good. A look is a kind of object that decides, or several of
-// which one is enough. TestLooks lets each fail.
+// Kinds are the kinds of causes, and of answers that say good. A look is a kind of object that decides.
+// TestLooks lets each fail.
 var Kinds finding.Catalogue
 
 // The looks.
@@ -56,11 +56,11 @@ func unread(message string, kind model.Kind) finding.Finding {
 	}
 }
 
-// seen makes a problem one that was not seen if a look of its kind failed.
+// seen makes a finding one that was not seen if a look of its kind failed.
 func seen(u model.UnreadKinds, found []finding.Finding) []finding.Finding {
 	for i := range found {
 		f := &found[i]
-		if without := u.Unseen(Kinds.Find(f.ID).Looks...); without != "" && f.Severity.Bad() {
+		if without := u.Unseen(Kinds.Find(f.ID).Looks...); without != "" && f.Severity != finding.NotSeen {
 			f.Severity, f.Message = finding.NotSeen, f.Message+without
 		}
 	}

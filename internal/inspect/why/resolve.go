@@ -21,7 +21,8 @@ var (
 	claimUnknown         = Kinds.Kind("ClaimUnknown", podRead)
 	templateMissing      = Kinds.Kind("TemplateMissing", templatesRead)
 	claimRefused         = Kinds.Kind("ClaimRefused", eventsRead)
-	adminAccessForbidden = Kinds.Kind("AdminAccessForbidden", eventsRead+model.Or+namespaceRead)
+	adminAccessForbidden = Kinds.Kind("AdminAccessForbidden", eventsRead)
+	adminLabelMissing    = Kinds.Kind("AdminLabelMissing", namespaceRead)
 	quotaExceeded        = Kinds.Kind("QuotaExceeded", eventsRead)
 	claimNotCreated      = Kinds.Kind("ClaimNotCreated", templatesRead, eventsRead)
 	claimMissing         = Kinds.Kind("ClaimMissing", claimsRead)
@@ -198,7 +199,7 @@ func (w *resolver) checkAdmin(claim *resourceapi.ResourceClaim) {
 	}
 	for _, r := range model.RequestsOf(claim) {
 		if r.Admin {
-			w.find(problem(adminAccessForbidden,
+			w.find(problem(adminLabelMissing,
 				fmt.Sprintf("request %s asks for admin access, and namespace %s lacks the label %s=true",
 					r.Name, claim.Namespace, resourceapi.DRAAdminNamespaceLabelKey),
 				adminRemedy(claim.Namespace), "claim/"+claim.Name, "request/"+r.Name))

@@ -135,7 +135,11 @@ func (w *inquiry) answer(ctx context.Context) error {
 		w.concludeEnded()
 		return nil
 	case len(w.wanted) == 0 && c.broken+len(c.unknown) == 0:
-		w.conclude(VerdictNoClaims, "it asks for no device by a claim or an extended resource of a DeviceClass")
+		unseen := ""
+		if len(extendedResources(pod)) > 0 {
+			unseen = w.view.Cluster.Unread.Unseen(extendedResourceUnknown.Looks...)
+		}
+		w.conclude(VerdictNoClaims, "it asks for no device by a claim or an extended resource of a DeviceClass%s", unseen)
 		return nil
 	case c.broken > 0:
 		w.conclude(VerdictBroken, "%s", w.a.Findings[0].Message)

@@ -65,6 +65,15 @@ func ReservedFor(c *resourceapi.ResourceClaim, pod string) *resourceapi.Resource
 	return c
 }
 
+// UsedBy adds pods to those that a claim is reserved for.
+func UsedBy(c *resourceapi.ResourceClaim, pods ...string) *resourceapi.ResourceClaim {
+	for _, name := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: types.UID("uid-" + name)})
+	}
+	c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{APIGroup: "example.org", Resource: "jobs", Name: "no-pod", UID: "j"})
+	return c
+}
+
 // ForPodGroup makes the claim one that was made for a PodGroup from a template, and is reserved for it.
 func ForPodGroup(c *resourceapi.ResourceClaim, group string) *resourceapi.ResourceClaim {
 	yes := true

@@ -367,3 +367,26 @@ func (a *Attacher) recordIn(claim types.UID, device string, in func(Pod) bool) *
 	}
 	return nil
 }
+
+// Lacks has a sentence for each thing that an interface in a pod lacks, although the pod can use it; "" for nothing.
+type Lacks struct {
+	LowMTU   string // why RDMA connections have smaller packets than the HCA can send
+	OpenIPv6 string // why routers on the fabric can give the interface addresses and routes
+}
+
+// LacksOf returns what the interface lacks that a pod has by a claim's device. A moved interface sets the MTU of its
+// HCA.
+func (a *Attacher) LacksOf(pod Pod, claim types.UID, device string) (l Lacks) {
+	r := a.recordIn(claim, device, func(p Pod) bool { return p == pod })
+	if r == nil {
+		return l
+	}
+	if r.Want.Mode != podnet.Move {
+		l.LowMTU = podnet.LowMTU(r.State.Name, r.State.MTU, r.Original.MTU)
+	}
+	if r.State.IPv6 != "" {
+		l.OpenIPv6 = fmt.Sprintf("routers on the fabric can give network interface %s addresses and routes: %s",
+			r.State.Name, r.State.IPv6)
+	}
+	return l
+}

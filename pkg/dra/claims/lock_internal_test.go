@@ -8,38 +8,26 @@ import (
 
 	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
 // slowOffer is an Offer that holds up each Prepare in the middle, until it is let go.
 type slowOffer struct {
+	plainOffer
 	calls atomic.Int32
 	letGo chan struct{}
 }
 
-func (o *slowOffer) Facts(context.Context, *node.Host, *resourceapi.ResourceClaim) plan.Facts {
+func (o *slowOffer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {
 	o.calls.Add(1)
 	<-o.letGo
-	return plan.Facts{Pool: drivertest.NodeName, Site: plan.DefaultSite()}
+	return o.plainOffer.Facts(ctx, host, claim)
 }
-
-func (o *slowOffer) Prepared(*plan.Plan) {}
-func (o *slowOffer) Ended()              {}
-
-// silent is a Reporter that reports nothing.
-type silent struct{ Reporter }
-
-func (silent) Record(event.Event)                  {}
-func (silent) Note(_, _, _ string, _ ...any)       {}
-func (silent) Prepared(*resourceapi.ResourceClaim) {}
-func (silent) Ended(types.UID)                     {}
 
 // TestPrepareKeepsLock: while a Prepare is at work on a claim, everybody else who would change the claim waits. So an
 // Unprepare in the meantime leaves nothing behind.
@@ -61,13 +49,13 @@ func TestPrepareKeepsLock(t *testing.T) {
 		}, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, store, n := openNode(t)
-			cdiDir := drivertest.TempDir(t)
-			claim := drivertest.Claim(1, testHCA)
+			worker := drivertest.NewWorker(t, "hgx-h100")
+			store, n := openNode(t, worker)
+			claim := drivertest.Claim(1, dev0)
 			claim.UID = uid
 			synctest.Test(t, func(t *testing.T) {
 				offer := &slowOffer{letGo: make(chan struct{})}
-				c := New(Config{Node: n, Store: store, Offer: offer, Report: silent{}, CDIDir: cdiDir})
+				c := New(Config{Node: n, Store: store, Offer: offer, Report: &reported{}, CDIDir: worker.CDIDir})
 				first, second := make(chan error, 1), make(chan error, 1)
 				go func() { first <- c.Prepare(t.Context(), []*resourceapi.ResourceClaim{claim})[uid].Err }()
 				synctest.Wait()

@@ -7,39 +7,22 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// testHCA is an HCA of the node of openNode.
-const testHCA = "pci-0000-19-00-0"
-
-// openNode returns a host, an empty store, and a node that has read the host.
-func openNode(t *testing.T) (*drivertest.Host, *claimstore.Store, *node.Node) {
-	t.Helper()
-	host := drivertest.NewHost(t, "hgx-h100")
-	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
-	must.NoError(t, err)
-	n, err := node.Open(node.Config{HostRoot: host.Root, Store: store, Health: health.DefaultConfig(), Now: time.Now})
-	must.NoError(t, err)
-	return host, store, n
-}
-
 // TestOneHost: the spec of a claim and its files are of the host that they are made for, also if the node has read
 // another one meanwhile.
 func TestOneHost(t *testing.T) {
-	const name, ibdev = testHCA, "mlx5_0"
-	worker, store, n := openNode(t)
+	const name, ibdev = dev0, "mlx5_0"
+	worker := drivertest.NewWorker(t, "hgx-h100")
+	store, n := openNode(t, worker)
 	host := n.Host()
 	before := host.Lookup(name)
 	must.True(t, before != nil && before.IBDev == ibdev && before.Firmware != "",

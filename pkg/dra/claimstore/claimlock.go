@@ -36,7 +36,7 @@ func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), e
 		return nil, lockError(uid, err)
 	}
 	slot := slotOf(uid)
-	unlock, err := s.locks.turns.Lock(ctx, fmt.Sprint("slot ", slot))
+	unlock, err := s.locks.turns.Lock(ctx, fmt.Sprintf("byte %d of %s", slot, s.locks.path))
 	if err != nil {
 		return nil, lockError(uid, err)
 	}

@@ -137,9 +137,9 @@ func New() *Instruments {
 			i.counter(HookReports, what, string(o))
 		}
 	}
-	for _, k := range record.Kinds {
+	for _, k := range record.Kinds.Kinds {
 		for _, r := range checkResults {
-			i.counter(ContainerChecks, k, r)
+			i.counter(ContainerChecks, k.ID, r)
 		}
 	}
 	i.counter(Publications)
@@ -234,7 +234,7 @@ func (i *Instruments) HookReports(list []record.Report) {
 			if c.Severity.Bad() {
 				result = "unusable"
 			}
-			if slices.Contains(record.Kinds, c.ID) && slices.Contains(checkResults, result) {
+			if record.Kinds.Find(c.ID) != nil && slices.Contains(checkResults, result) {
 				i.count(ContainerChecks, c.ID, result)
 			}
 		}

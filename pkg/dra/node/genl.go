@@ -3,9 +3,9 @@ package node
 import (
 	"io/fs"
 	"path"
-	"sync"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/flock"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -28,11 +28,9 @@ const genlTime = 2 * time.Second
 // asker asks Genl about cards, each in a goroutine of its own, so that a card that does not answer delays no other. A
 // card is not asked again before it has answered.
 type asker struct {
-	genl Genl // nil for nobody
-	sys  fs.ReadLinkFS
-
-	mu   sync.Mutex
-	busy map[string]bool
+	genl  Genl // nil for nobody
+	sys   fs.ReadLinkFS
+	asked flock.Names // cards that have not answered yet
 }
 
 // told is what the kernel has told of a card. What is not known is absent.
@@ -56,12 +54,16 @@ func (a *asker) ask(snap *rdma.Snapshot, readings map[health.PortID]health.Readi
 	answers := make(chan told, len(snap.HCAs))
 	asked := 0
 	for _, h := range snap.Usable() {
-		if h.Function == rdma.VF || h.Function == rdma.SF || !a.begin(h.Name) {
+		if h.Function == rdma.VF || h.Function == rdma.SF {
+			continue
+		}
+		unlock, err := a.asked.Lock(flock.NoWait, h.Name)
+		if err != nil {
 			continue
 		}
 		asked++
 		go func() {
-			defer a.end(h.Name)
+			defer unlock()
 			answers <- a.askOne(h)
 		}()
 	}
@@ -77,26 +79,6 @@ func (a *asker) ask(snap *rdma.Snapshot, readings map[health.PortID]health.Readi
 		}
 	}
 	return firmware
-}
-
-// begin reports whether a card may be asked.
-func (a *asker) begin(device string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.busy[device] {
-		return false
-	}
-	if a.busy == nil {
-		a.busy = map[string]bool{}
-	}
-	a.busy[device] = true
-	return true
-}
-
-func (a *asker) end(device string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.busy, device)
 }
 
 // addTo adds the answers to the readings of a poll.

@@ -1,3 +1,11 @@
+// Package nodestatus is the one description of a node: its HCAs with their health, what is published of them and why,
+// the claims, and the last events.
+//
+// A [Status] is data. The package writes it as tables for a terminal, and as JSON or YAML for programs. These also have
+// the positions of HCAs and accelerators. The content comes from the kernel, from users' names and from error messages,
+// so the tables escape all that moves a terminal's cursor.
+//
+// A [Log] keeps a bounded number of the last events.
 package nodestatus
 
 import (
@@ -25,7 +33,7 @@ type Status struct {
 	NetnsMode string `json:"netnsMode,omitempty"`
 	// PodsKnown is whether the kubelet said which pods use which claims.
 	PodsKnown bool `json:"podsKnown"`
-	// ConfigRefused is whether the driver does not use its configuration file as it is now.
+	// ConfigRefused is whether the driver does not use its policy as it is now.
 	ConfigRefused bool `json:"configRefused,omitempty"`
 	// Problems are the problems of the node, the API server or the driver, as text. HCAs have
 	// their own.

@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 )
@@ -98,4 +99,9 @@ func (o *Offer) publishWithout(ctx context.Context, gates []string, err error) {
 		o.cfg.Report.Warn("FeatureMissing", gate, fmt.Errorf("the API server does not have it: %s", policy.Without(gate)))
 		o.changed.Set()
 	}
+}
+
+// healthPolicy returns how conditions become taints under a policy, for an API server without these features.
+func (m *missing) healthPolicy(p *policy.Config) health.Policy {
+	return health.Policy{Effects: p.TaintEffects(), Informational: !m.has(policy.TaintEffectNone)}
 }

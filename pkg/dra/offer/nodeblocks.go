@@ -1,7 +1,6 @@
 package offer
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
@@ -19,11 +17,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
-// nodeBlocks computes the node's blocks of addresses from the node object. It is safe for concurrent use, except where
-// a comment says otherwise.
+// nodeBlocks computes the node's blocks of addresses from the node object. It is safe for concurrent use.
 type nodeBlocks struct {
-	node     atomic.Pointer[nodeRead] // nil until the API server has answered
-	reported string                   // the problems of the last event; only report uses it
+	node atomic.Pointer[nodeRead] // nil until the API server has answered
 }
 
 // nodeRead is the node object as it was read.
@@ -59,26 +55,19 @@ func (b *nodeBlocks) blockOf(p *blocks.Pool) (blocks.Block, error) {
 	return p.Of(n.Node)
 }
 
-// report reports once why this node has no block of some pools: in the log and as an event of the node. One goroutine
-// calls it.
-func (b *nodeBlocks) report(ctx context.Context, c *policy.Config, to Reporter) {
+// noBlock returns the event that says why this node has no block of some pools, without a message if it has all.
+func (b *nodeBlocks) noBlock(c *policy.Config) event.Event {
 	var errs []error
 	for _, own := range b.all(c) {
 		if own.Err != nil && !errors.Is(own.Err, errNodeUnread) {
 			errs = append(errs, fmt.Errorf("ipam %s: %w", own.IPAM, own.Err))
 		}
 	}
-	err := errors.Join(errs...)
-	if err == nil {
-		b.reported = ""
-		return
+	e := event.Event{Reason: event.NoBlock}
+	if err := errors.Join(errs...); err != nil {
+		e.Message = err.Error()
 	}
-	if err.Error() == b.reported {
-		return
-	}
-	b.reported = err.Error()
-	klog.FromContext(ctx).Error(err, "This node has no block of addresses for claims")
-	to.Record(event.Event{Reason: event.NoBlock, Message: err.Error()})
+	return e
 }
 
 // NodeBlock is the node's block of one pool.

@@ -1,3 +1,15 @@
+// Package offer decides what the driver publishes, and publishes it.
+//
+// One goroutine makes a decision ([policy.Result]) from a [node.View] and the present policy. It makes ResourceSlices
+// from the decision (package resources), and passes them to a publisher that writes them to the API server. It decides
+// again after each change of the host, of its health or of the policy. It also decides again after the end of a claim
+// that affected the decision, and when the API server turns out to lack a feature.
+//
+// Nothing is published while the container runtime would start containers without their CDI devices. If the API server
+// lacks a feature, the driver omits the feature until it restarts.
+//
+// A new claim gets what the last decision says ([Offer.Facts]). The package also reports the health of the devices to
+// the kubelet.
 package offer
 
 import (
@@ -74,8 +86,7 @@ type Offer struct {
 	publisher  *publisher.Publisher
 	slices     resources.Builder // only publish uses it
 	deviceInfo deviceinfo.Store  // only publish uses it
-	heldBack   heldBack          // only publish uses it
-	noDevices  noDevices         // only publishLoop uses it
+	said       notices           // only publishLoop uses it
 	reach      reach
 }
 
@@ -83,7 +94,7 @@ type Offer struct {
 func New(cfg Config) *Offer {
 	o := &Offer{
 		cfg: cfg, changed: loop.NewSignal(), decided: loop.NewSignal(), registered: loop.NewSignal(),
-		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir}, reach: reach{client: cfg.Client},
+		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir}, reach: reach{client: cfg.Client}, said: notices{},
 	}
 	o.object.cfg = &o.cfg
 	o.Policy = &PolicyFile{cfg: &o.cfg, changed: o.changed}

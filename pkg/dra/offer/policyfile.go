@@ -22,7 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
-// ReadPolicy reads and validates the configuration file of a site.
+// ReadPolicy reads and validates the policy of a site.
 func ReadPolicy(path string) (*policy.Config, error) {
 	data, err := yamlread.Config.Read(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func parsePolicy(path string, data []byte) (*policy.Config, error) {
 }
 
 const (
-	// policyInterval is the interval of reading the configuration file without an event, because a watch may lose
+	// policyInterval is the interval of reading the policy without an event, because a watch may lose
 	// events.
 	policyInterval = time.Minute
 	// policySettle is the time without an event in the file's directory before the file is read. An editor that writes
@@ -66,11 +66,11 @@ type PolicyFile struct {
 	watcher *fsnotify.Watcher       // of the file's directory; nil for none
 
 	// The last content of the file may be invalid, and is then not the policy in force. Only follow uses it.
-	data  []byte
-	fault string // the last reported error
+	data   []byte
+	faults loop.Errors // that were reported
 }
 
-// Start starts to watch the directory of the configuration file. It comes before Run. A watch of the file itself would
+// Start starts to watch the directory of the policy. It comes before Run. A watch of the file itself would
 // not work: a mounted ConfigMap is a chain of links, and an update replaces one link in the directory.
 func (f *PolicyFile) Start() (err error) {
 	path := f.cfg.PolicyFile
@@ -94,7 +94,7 @@ func (f *PolicyFile) Close() {
 	}
 }
 
-// follow applies changes of the configuration file until ctx ends.
+// follow applies changes of the policy until ctx ends.
 func (f *PolicyFile) follow(ctx context.Context) {
 	if f.watcher == nil {
 		return
@@ -119,12 +119,12 @@ func (f *PolicyFile) follow(ctx context.Context) {
 	}
 }
 
-// reload applies the configuration file. An invalid or missing file changes nothing. So a typing error neither
+// reload applies the policy. An invalid or missing file changes nothing. So a typing error neither
 // gives a claim more nor takes its HCA away.
 func (f *PolicyFile) reload(ctx context.Context) {
 	path := f.cfg.PolicyFile
 	data, err := yamlread.Config.Read(path)
-	if err == nil && f.data != nil && bytes.Equal(data, f.data) && f.fault == "" {
+	if err == nil && f.data != nil && bytes.Equal(data, f.data) && f.Refused() == nil {
 		return
 	}
 	var c *policy.Config
@@ -133,14 +133,12 @@ func (f *PolicyFile) reload(ctx context.Context) {
 		c, err = parsePolicy(path, data)
 	}
 	logger := klog.FromContext(ctx)
+	if f.faults.IsNew(path, err) {
+		f.refuse(logger, path, err)
+	}
 	if err != nil {
-		if err.Error() != f.fault {
-			f.fault = err.Error()
-			f.refuse(logger, path, err)
-		}
 		return
 	}
-	f.fault = ""
 	if f.refused.Swap(nil) != nil {
 		f.cfg.Report.Record(event.Event{Reason: event.ConfigurationUsed, Message: "configuration " + path + " is in force"})
 	}
@@ -157,7 +155,7 @@ func (f *PolicyFile) apply() {
 	f.cfg.Node.SetPolicy(c.HealthTimes, c.LeafFrom())
 }
 
-// Refusal is why the driver does not use its configuration file as it is now.
+// Refusal is why the driver does not use its policy as it is now.
 type Refusal struct {
 	Err error
 	// First means that the driver has had no valid file since its start. Otherwise the last valid one is in force.
@@ -183,7 +181,7 @@ func (r *Refusal) Message() string {
 		"Correct the file (chart value config)", r.Err)
 }
 
-// Refused returns why the configuration file is not used as it is now, nil if it is.
+// Refused returns why the policy is not used as it is now, nil if it is.
 func (f *PolicyFile) Refused() *Refusal { return f.refused.Load() }
 
 // refuse reports a file that is not used.

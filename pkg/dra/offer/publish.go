@@ -3,6 +3,7 @@ package offer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
@@ -38,7 +40,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 				return
 			}
 		case <-repeat.C:
-			o.noDevices = noDevices{}
+			delete(o.said, event.NoDevices.Reason)
 		case <-o.registered:
 			// The kubelet may have restarted with another container runtime, and the node may be a new object.
 			if err := o.object.read(ctx); err != nil {
@@ -69,9 +71,11 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	o.last.Store(decided)
 	o.decided.Set()
 	o.cfg.Node.Expect(decided.Expected())
-	o.noDevices.report(whyNoDevices(decided, view.Snapshot, o.Withheld(), o.Policy.Refused()), o.cfg.Report)
-	o.heldBack.report(view.Health, o.missing.healthPolicy(policy), o.cfg.Report)
-	o.object.blocks.report(ctx, policy, o.cfg.Report)
+	o.said.record(whyNoDevices(decided, view.Snapshot, o.Withheld(), o.Policy.Refused()), o.cfg.Report)
+	o.said.record(heldBack(view.Health, o.missing.healthPolicy(policy)), o.cfg.Report)
+	if noBlock := o.object.blocks.noBlock(policy); o.said.record(noBlock, o.cfg.Report) {
+		logger.Error(nil, "This node has no block of addresses for claims", "reason", noBlock.Message)
+	}
 	watch.Lap(metrics.PhaseDecide)
 	wanted := o.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)
 	watch.Lap(metrics.PhaseBuild)
@@ -131,4 +135,35 @@ func reportPolicy(logger klog.Logger, decided *Decision) {
 			logger.Info("Group not published as configured", "group", g.Group.Name, "published", g.Published, "reason", g.Reason)
 		}
 	}
+}
+
+// briefLoss is the duration of a loss that is no problem: the usual restoration takes less.
+const briefLoss = time.Second
+
+// Unpublished returns why the API server does not have the wanted slices, nil if it has, or lacks them briefly.
+// notReady means that this has lasted so long that people are told, or since the start: a driver that is ready has
+// published what there is, be it nothing.
+func (o *Offer) Unpublished() (reason error, notReady bool) {
+	l := o.publisher.Loss()
+	if l == nil || !l.First && time.Since(l.Since) < briefLoss {
+		return nil, false
+	}
+	return fmt.Errorf("since %s the API server has not had the node's RDMA devices as they are: %w",
+		l.Since.UTC().Format(time.RFC3339), l.Cause), l.Told || l.First
+}
+
+// Published returns the published devices with their HCAs: what was decided and what the API server has.
+func (o *Offer) Published() map[string][]*rdma.HCA {
+	out := map[string][]*rdma.HCA{}
+	decided := o.last.Load()
+	if decided == nil {
+		return out
+	}
+	stored := o.publisher.Has()
+	for name, hcas := range decided.Devices {
+		if stored[name] {
+			out[name] = hcas
+		}
+	}
+	return out
 }

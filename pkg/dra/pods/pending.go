@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/flock"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
@@ -23,32 +24,14 @@ type pending struct {
 	mu   sync.Mutex
 	pods map[nri.Pod]bool
 	more loop.Signal // a pod was added
-	// busy has the pods that a goroutine gives devices to now. The goroutine closes the channel when it has finished.
-	busy map[nri.Pod]chan struct{}
+	// retried are locks of the pods, by UID: one goroutine at a time gives devices to a pod.
+	retried flock.Names
 	// failed has the pods that still lack devices. One may wait for days until another pod ends.
 	failed loop.Errors
 }
 
 func newPending() *pending {
-	return &pending{pods: map[nri.Pod]bool{}, more: loop.NewSignal(), busy: map[nri.Pod]chan struct{}{}}
-}
-
-// begin lets only one goroutine at a time give devices to a pod. It returns a function that the caller must call at the
-// end. If another goroutine has the pod, it returns the channel to wait for instead.
-func (l *pending) begin(p nri.Pod) (end func(), other <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if other := l.busy[p]; other != nil {
-		return nil, other
-	}
-	mine := make(chan struct{})
-	l.busy[p] = mine
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.busy, p)
-		close(mine)
-	}, nil
+	return &pending{pods: map[nri.Pod]bool{}, more: loop.NewSignal()}
 }
 
 // set replaces the pods. It omits pods without a network namespace, which use the host's or have ended.
@@ -97,15 +80,15 @@ func (s *Pods) Pending() []nri.Pod { return s.pending.all() }
 func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 	s.pending.set(pods)
 	var all sync.WaitGroup
-	s.retryPending(ctx, &all, true)
+	s.retryPending(ctx, ctx, &all)
 	all.Wait()
 	s.interfaces.sweep(ctx)
 	s.gids.check(ctx)
 }
 
 // retryPending gives pending pods their devices. Each pod has its own goroutine, which all waits for, so that a slow
-// address delays no other pod. wait decides whether it waits for pods that another goroutine has, or skips them.
-func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool) {
+// address delays no other pod. It waits until waiting ends for pods that another goroutine has, and then skips them.
+func (s *Pods) retryPending(ctx, waiting context.Context, all *sync.WaitGroup) {
 	logger, pods := klog.FromContext(ctx), s.pending.all()
 	learning, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, claims.Patience))
 	unanswered, err := s.learnClaims(learning, append(s.hostPods.unanswered(), pods...)...)
@@ -115,14 +98,11 @@ func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool)
 	}
 	for _, pod := range pods {
 		all.Go(func() {
-			end, other := s.pending.begin(pod)
-			for ; end == nil && wait; end, other = s.pending.begin(pod) {
-				<-other
-			}
-			if end == nil {
+			unlock, err := s.pending.retried.Lock(waiting, pod.UID)
+			if err != nil {
 				return
 			}
-			defer end()
+			defer unlock()
 			has, err := s.setUpAgain(ctx, pod)
 			if s.pending.failed.IsNew(pod.UID, err) {
 				logger.Error(err, "Pod does not have its RDMA devices yet")
@@ -171,7 +151,7 @@ func (s *Pods) retry(ctx context.Context) {
 		case <-s.pending.more:
 			backoff.Reset()
 		case <-again:
-			s.retryPending(ctx, &all, false)
+			s.retryPending(ctx, flock.NoWait, &all)
 		}
 	}
 }

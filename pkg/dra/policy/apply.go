@@ -15,8 +15,8 @@ type application struct {
 	state    State
 	snap     *rdma.Snapshot
 	counters bool // devices may exclude each other by counters
-	Result
-	index map[string]int // of decisions, by the HCA's name
+	result   Result
+	index    map[string]int // of decisions, by the HCA's name
 }
 
 // Apply decides what a host publishes. It does not keep the snapshot, but
@@ -25,12 +25,12 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	counters := c.partitioning && !state.NoCounters
 	a := &application{
 		config: c, state: state, snap: snap, counters: counters, index: map[string]int{},
-		Result: Result{NetnsMode: snap.NetnsMode, Options: resources.Options{
+		result: Result{NetnsMode: snap.NetnsMode, Options: resources.Options{
 			Counters: counters, Consumable: !state.NoConsumable, NoTaints: state.NoTaints, FewTaints: state.FewTaints,
 		}},
 	}
 	for i := range snap.HCAs {
-		a.Decisions = append(a.Decisions, a.decide(&snap.HCAs[i]))
+		a.result.Decisions = append(a.result.Decisions, a.decide(&snap.HCAs[i]))
 		a.index[snap.HCAs[i].Name] = i
 	}
 	a.withholdTainted()
@@ -40,8 +40,8 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	a.separateHeld()
 	a.group()
 	a.offer()
-	a.Needs = needsOf(a.Result, c.partitioning, len(state.Taints) > 0)
-	return a.Result
+	a.result.Needs = needsOf(a.result, c.partitioning, len(state.Taints) > 0)
+	return a.result
 }
 
 // errNetns is the reason why a host offers nothing to new claims.
@@ -141,8 +141,8 @@ func (a *application) usable(d *Decision) bool {
 // withoutCounters publishes only shares if nothing would separate them from the exclusive
 // device.
 func (a *application) withoutCounters() {
-	for i := range a.Decisions {
-		if d := &a.Decisions[i]; d.Form == resources.FormBoth && !a.counters {
+	for i := range a.result.Decisions {
+		if d := &a.result.Decisions[i]; d.Form == resources.FormBoth && !a.counters {
 			d.Form = resources.FormShared
 			d.note("shared only: the API server has no counters (feature gate DRAPartitionableDevices), " +
 				"without which nothing keeps an exclusive HCA and its shares apart")
@@ -152,8 +152,8 @@ func (a *application) withoutCounters() {
 
 // keepHeld publishes an HCA in the form of its claims until they end.
 func (a *application) keepHeld() {
-	for i := range a.Decisions {
-		d := &a.Decisions[i]
+	for i := range a.result.Decisions {
+		d := &a.result.Decisions[i]
 		held := a.state.Held[d.HCA.Name].form()
 		if held == resources.FormNone || held == d.Form || d.Form == resources.FormBoth || !a.usable(d) {
 			continue
@@ -169,8 +169,8 @@ func (a *application) separateParts() {
 	if !a.config.partitioning || a.counters {
 		return
 	}
-	for i := range a.Decisions {
-		d := &a.Decisions[i]
+	for i := range a.result.Decisions {
+		d := &a.result.Decisions[i]
 		if !isCard(d.HCA) || !d.Form.Exclusive() {
 			continue
 		}
@@ -197,8 +197,8 @@ func isCard(h *rdma.HCA) bool { return h.PF == "" }
 // parts returns the VFs and SFs of a card.
 func (a *application) parts(card *rdma.HCA) []*Decision {
 	var out []*Decision
-	for i := range a.Decisions {
-		if d := &a.Decisions[i]; !isCard(d.HCA) && d.HCA.Family() == card.Family() {
+	for i := range a.result.Decisions {
+		if d := &a.result.Decisions[i]; !isCard(d.HCA) && d.HCA.Family() == card.Family() {
 			out = append(out, d)
 		}
 	}
@@ -218,14 +218,14 @@ func (a *application) separateHeld() {
 	}
 	grouped := a.withCards(a.hcas(names))
 	overlaps := map[string]bool{} // families
-	for i := range a.Decisions {
-		d := &a.Decisions[i]
+	for i := range a.result.Decisions {
+		d := &a.result.Decisions[i]
 		if a.state.Held[d.HCA.Name].Exclusive && (grouped[d.HCA.Name] || a.heldBeside(d)) {
 			overlaps[d.HCA.Family()] = true
 		}
 	}
-	for i := range a.Decisions {
-		d := &a.Decisions[i]
+	for i := range a.result.Decisions {
+		d := &a.result.Decisions[i]
 		if !overlaps[d.HCA.Family()] || d.Form == resources.FormNone {
 			continue
 		}
@@ -255,8 +255,8 @@ func (a *application) heldBeside(d *Decision) bool {
 // offer completes the offers.
 func (a *application) offer() {
 	numbers := a.cardNumbers()
-	for i := range a.Decisions {
-		d := &a.Decisions[i]
+	for i := range a.result.Decisions {
+		d := &a.result.Decisions[i]
 		d.Offer.HCA, d.Offer.Form, d.Offer.Taints = d.HCA, d.Form, a.state.Taints[d.HCA.Name]
 		d.Expected = d.rule.expected(numbers.numberOf(d) >= 0)
 		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // for shares without a rule
@@ -293,7 +293,7 @@ type numbers map[*rule]map[string]int
 // other rails.
 func (a *application) cardNumbers() numbers {
 	out := numbers{}
-	for _, d := range a.Decisions {
+	for _, d := range a.result.Decisions {
 		if d.rule == nil || d.rule.rails == 0 || d.foreign { // a pod must not change the number of cards
 			continue
 		}
@@ -304,8 +304,8 @@ func (a *application) cardNumbers() numbers {
 			out[d.rule][d.HCA.Family()] = len(out[d.rule])
 		}
 	}
-	for i := range a.Decisions {
-		d := &a.Decisions[i]
+	for i := range a.result.Decisions {
+		d := &a.result.Decisions[i]
 		if d.rule != nil && d.rule.rails > 0 && !d.foreign && len(out[d.rule]) != int(d.rule.rails) {
 			d.note("no attribute rail: rule %s numbers %d cards, and it matches %d",
 				d.rule.name, d.rule.rails, len(out[d.rule]))

@@ -16,7 +16,7 @@ const (
 	Kind       = "DriverConfig"
 )
 
-// File is the configuration file that Parse reads. The type is the source of the schema of the
+// File is the policy that Parse reads. The type is the source of the schema of the
 // chart's value config and of docs/reference/configuration.md (tools/schema, tools/reference). So
 // users read its comments in editors and in the documentation. A last sentence that begins
 // with "Defaults to" is the default.

@@ -14,11 +14,11 @@ func (a *application) group() {
 	known := map[string]bool{}
 	for _, g := range a.config.groups {
 		known[g.name] = true
-		a.Groups = append(a.Groups, a.members(g))
+		a.result.Groups = append(a.result.Groups, a.members(g))
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.state.HeldGroups)) {
 		if !known[name] {
-			a.Groups = append(a.Groups, GroupDecision{
+			a.result.Groups = append(a.result.Groups, GroupDecision{
 				Group: resources.Group{
 					Name: name, Former: a.hcas(a.state.HeldGroups[name]), Shares: 1, Draining: true,
 				},
@@ -27,8 +27,8 @@ func (a *application) group() {
 			})
 		}
 	}
-	for i := range a.Groups {
-		a.checkRivals(&a.Groups[i])
+	for i := range a.result.Groups {
+		a.checkRivals(&a.result.Groups[i])
 	}
 	for a.counters && a.limitCounters() {
 		// Each change may affect the counters of other groups.
@@ -39,8 +39,8 @@ func (a *application) group() {
 // the group's selectors fail, and a software HCA that may be a pod's, unless the selectors ask for software HCAs.
 func (a *application) members(g *group) GroupDecision {
 	d := GroupDecision{Group: resources.Group{Name: g.name, Shares: g.shares}}
-	for i := range a.Decisions {
-		h := a.Decisions[i]
+	for i := range a.result.Decisions {
+		h := a.result.Decisions[i]
 		if !a.usable(&h) || h.ruleFailed() {
 			continue
 		}
@@ -95,14 +95,14 @@ func (a *application) holds(group string) bool {
 func (a *application) hcas(names []string) []*rdma.HCA {
 	var found []int
 	for _, name := range names {
-		if i, ok := a.index[name]; ok && a.usable(&a.Decisions[i]) {
+		if i, ok := a.index[name]; ok && a.usable(&a.result.Decisions[i]) {
 			found = append(found, i)
 		}
 	}
 	slices.Sort(found)
 	var out []*rdma.HCA
 	for _, i := range slices.Compact(found) {
-		out = append(out, a.Decisions[i].HCA)
+		out = append(out, a.result.Decisions[i].HCA)
 	}
 	return out
 }
@@ -117,8 +117,8 @@ func (a *application) withCards(hcas []*rdma.HCA) map[string]bool {
 			families[h.Family()] = true
 		}
 	}
-	for i := range a.Decisions {
-		if h := a.Decisions[i].HCA; isCard(h) && families[h.Family()] {
+	for i := range a.result.Decisions {
+		if h := a.result.Decisions[i].HCA; isCard(h) && families[h.Family()] {
 			out[h.Name] = true
 		}
 	}
@@ -154,8 +154,8 @@ func (a *application) checkRivals(g *GroupDecision) {
 func (a *application) rivals(g resources.Group) []*Decision {
 	used := a.withCards(slices.Concat(g.Members, g.Former))
 	var out []*Decision
-	for i := range a.Decisions {
-		if d := &a.Decisions[i]; used[d.HCA.Name] && d.Form.Exclusive() {
+	for i := range a.result.Decisions {
+		if d := &a.result.Decisions[i]; used[d.HCA.Name] && d.Form.Exclusive() {
 			out = append(out, d)
 		}
 	}
@@ -180,12 +180,12 @@ func (a *application) withholdExclusive(d *Decision, group string) bool {
 // limitCounters keeps the groups within the API's number of counters. It changes the first group above
 // it, and reports whether it changed something.
 func (a *application) limitCounters() bool {
-	for i := range a.Groups {
-		g := &a.Groups[i]
+	for i := range a.result.Groups {
+		g := &a.result.Groups[i]
 		if !g.Published {
 			continue
 		}
-		err := resources.CheckGroup(g.Group, a.forms(), a.PublishedGroups())
+		err := resources.CheckGroup(g.Group, a.forms(), a.result.PublishedGroups())
 		if err == nil {
 			continue
 		}
@@ -208,7 +208,7 @@ func (a *application) limitCounters() bool {
 // forms returns the offers, as far as they are known.
 func (a *application) forms() []resources.Offer {
 	var out []resources.Offer
-	for _, d := range a.Decisions {
+	for _, d := range a.result.Decisions {
 		out = append(out, resources.Offer{HCA: d.HCA, Form: d.Form, Unlocked: d.Offer.Unlocked})
 	}
 	return out

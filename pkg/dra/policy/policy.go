@@ -14,7 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/leaf"
 )
 
-// Config is a valid configuration file. It never changes.
+// Config is a valid policy. It never changes.
 type Config struct {
 	container    hostconfig.Container
 	partitioning bool
@@ -60,7 +60,7 @@ func None() *Config {
 	return c
 }
 
-// Parse reads a configuration file. The error has the line and field of each
+// Parse reads a policy. The error has the line and field of each
 // problem.
 func Parse(data []byte) (*Config, error) {
 	lines := yamlread.PositionsOf(data)

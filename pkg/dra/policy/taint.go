@@ -38,8 +38,8 @@ func (a *application) withholdTainted() {
 	if !a.state.NoTaints {
 		return
 	}
-	for i := range a.Decisions {
-		d := &a.Decisions[i]
+	for i := range a.result.Decisions {
+		d := &a.result.Decisions[i]
 		if key := keepsAway(a.state.Taints[d.HCA.Name]); key != "" && d.Form != resources.FormNone {
 			d.withhold("%s: the API server has no device taints (feature gate DRADeviceTaints) to keep new claims off it",
 				key)

@@ -15,17 +15,18 @@ func (a *application) findUnapplied(cards numbers) {
 		wantsRail = wantsRail || r.rail != nil || r.rails > 0
 		wantsIPAM = wantsIPAM || len(r.namesIPAM()) > 0
 		if n := len(cards[r]); n > 0 && n != int(r.rails) {
-			a.Unapplied = append(a.Unapplied, fmt.Sprintf("rule %s numbers %d cards, and it matches %d", r.name, r.rails, n))
+			a.result.Unapplied = append(a.result.Unapplied,
+				fmt.Sprintf("rule %s numbers %d cards, and it matches %d", r.name, r.rails, n))
 		}
 	}
-	if len(a.Unapplied) > 0 {
+	if len(a.result.Unapplied) > 0 {
 		return // the rest follows from it
 	}
 	hasRail := func(d Decision) bool { _, ok := d.Offer.Attributes[rdma.AttributeRail]; return ok }
-	if wantsRail && !slices.ContainsFunc(a.Decisions, hasRail) {
-		a.Unapplied = append(a.Unapplied, "no rule with rail or rails matches an HCA of this host")
+	if wantsRail && !slices.ContainsFunc(a.result.Decisions, hasRail) {
+		a.result.Unapplied = append(a.result.Unapplied, "no rule with rail or rails matches an HCA of this host")
 	}
-	if wantsIPAM && !slices.ContainsFunc(a.Decisions, func(d Decision) bool { return d.IPAM != "" }) {
-		a.Unapplied = append(a.Unapplied, "no rule with ipam or railIPAM matches an HCA of this host")
+	if wantsIPAM && !slices.ContainsFunc(a.result.Decisions, func(d Decision) bool { return d.IPAM != "" }) {
+		a.result.Unapplied = append(a.result.Unapplied, "no rule with ipam or railIPAM matches an HCA of this host")
 	}
 }

@@ -17,7 +17,7 @@ import (
 func (r *pass) spec(i int) resourceapi.ResourceSliceSpec {
 	s := &r.wanted[i]
 	return resourceapi.ResourceSliceSpec{
-		Driver: r.cfg.Driver, Pool: r.pool, NodeName: &r.cfg.Node,
+		Driver: r.publisher.cfg.Driver, Pool: r.pool, NodeName: &r.publisher.cfg.Node,
 		Devices: s.Devices, SharedCounters: s.SharedCounters, PerDeviceNodeSelection: s.PerDeviceNodeSelection,
 		PartitionTypeAttribute: s.PartitionTypeAttribute, SkipNodeOperations: s.SkipNodeOperations,
 	}

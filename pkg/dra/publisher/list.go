@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 )
 
 const (
@@ -81,7 +83,7 @@ func (p *Publisher) list(ctx context.Context) (*metav1.PartialObjectMetadataList
 		return nil, err
 	}
 	list := &metav1.PartialObjectMetadataList{}
-	return list, json.Unmarshal(body, list)
+	return answer.Listed(list, json.Unmarshal(body, list))
 }
 
 // mirrors reports whether these slices are the listed objects, in their versions.

@@ -127,24 +127,24 @@ func NodeGone(err error, name string) bool {
 // readOwner reads the Node, which is to own the slices. Its UID is never kept: if the Node is deleted and created again,
 // Kubernetes deletes all objects with the former UID in their owner reference.
 func (r *pass) readOwner(ctx context.Context) error {
-	node, err := r.cfg.Client.CoreV1().Nodes().Get(ctx, r.cfg.Node, metav1.GetOptions{})
-	if NodeGone(err, r.cfg.Node) {
+	node, err := r.publisher.cfg.Client.CoreV1().Nodes().Get(ctx, r.publisher.cfg.Node, metav1.GetOptions{})
+	if NodeGone(err, r.publisher.cfg.Node) {
 		err = fmt.Errorf("%w (%w)", errNoNode, err)
-		r.lose(err, errNodeGone)
+		r.publisher.lose(err, errNodeGone)
 	}
 	if err == nil {
-		err = answer.About(node, "", r.cfg.Node)
+		err = answer.About(node, "", r.publisher.cfg.Node)
 	}
 	if err != nil {
-		return fmt.Errorf("get node %s, which is to own the slices: %w", r.cfg.Node, err)
+		return fmt.Errorf("get node %s, which is to own the slices: %w", r.publisher.cfg.Node, err)
 	}
 	r.owner = &metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}
-	if len(r.settled) > 0 && len(r.settled[0].actual.OwnerReferences) > 0 {
-		if before := r.settled[0].actual.OwnerReferences[0].UID; before != node.UID {
-			r.lose(errChanged, fmt.Errorf("the Node object was created anew (UID %s, before %s), "+
+	if len(r.publisher.settled) > 0 && len(r.publisher.settled[0].actual.OwnerReferences) > 0 {
+		if before := r.publisher.settled[0].actual.OwnerReferences[0].UID; before != node.UID {
+			r.publisher.lose(errChanged, fmt.Errorf("the Node object was created anew (UID %s, before %s), "+
 				"so Kubernetes deleted the slices of the former one", node.UID, before))
-			if r.cfg.NodeReplaced != nil {
-				r.cfg.NodeReplaced()
+			if r.publisher.cfg.NodeReplaced != nil {
+				r.publisher.cfg.NodeReplaced()
 			}
 		}
 	}

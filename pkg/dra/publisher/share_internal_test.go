@@ -24,7 +24,8 @@ func TestShare(t *testing.T) {
 	for version, shared := range map[string]bool{"1": true, "2": false} {
 		m := newMirror()
 		m.slices = map[string]*resourceapi.ResourceSlice{"s": slice(version)}
-		r := &pass{Publisher: &Publisher{server: m}, wanted: []resourceslice.Slice{{Devices: []resourceapi.Device{{Name: "d", Attributes: attributes()}}}}}
+		devices := []resourceapi.Device{{Name: "d", Attributes: attributes()}}
+		r := &pass{publisher: &Publisher{server: m}, wanted: []resourceslice.Slice{{Devices: devices}}}
 		got := r.share(0, slice("1"))
 		same := func(s *resourceapi.ResourceSlice) bool {
 			return reflect.ValueOf(s.Spec.Devices[0].Attributes).Pointer() == reflect.ValueOf(r.wanted[0].Devices[0].Attributes).Pointer()

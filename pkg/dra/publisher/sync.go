@@ -19,13 +19,13 @@ import (
 
 // pass makes the API server's slices match the wanted ones, once.
 type pass struct {
-	*Publisher
-	wanted   []resourceslice.Slice
-	current  []*resourceapi.ResourceSlice // by index, nil for one to create
-	obsolete []*resourceapi.ResourceSlice
-	changed  []bool // by index: to write
-	pool     resourceapi.ResourcePool
-	owner    *metav1.OwnerReference // of all slices that are written; nil to keep the present owners
+	publisher *Publisher
+	wanted    []resourceslice.Slice
+	current   []*resourceapi.ResourceSlice // by index, nil for one to create
+	obsolete  []*resourceapi.ResourceSlice
+	changed   []bool // by index: to write
+	pool      resourceapi.ResourcePool
+	owner     *metav1.OwnerReference // of all slices that are written; nil to keep the present owners
 }
 
 // sync writes the slices that differ. It does nothing until the wanted slices and those of the API server are known. It
@@ -38,7 +38,10 @@ func (p *Publisher) sync(ctx context.Context) error {
 	if wanted == nil || have == nil {
 		return nil
 	}
-	run := &pass{Publisher: p, wanted: wanted, current: make([]*resourceapi.ResourceSlice, len(wanted)), changed: make([]bool, len(wanted))}
+	run := &pass{
+		publisher: p, wanted: wanted, current: make([]*resourceapi.ResourceSlice, len(wanted)),
+		changed: make([]bool, len(wanted)),
+	}
 	run.match(have)
 	run.compare()
 	// Obsolete slices are deleted first: even if the wanted slices are faulty, devices that do not exist must not stay
@@ -58,7 +61,7 @@ const generationLimit = 1 << 53
 // its pool is another one, its generation is older or invalid, its name has no such index, or another slice has the
 // index.
 func (r *pass) match(have map[string]*resourceapi.ResourceSlice) {
-	r.pool = resourceapi.ResourcePool{Name: r.cfg.Node, ResourceSliceCount: int64(len(r.wanted))}
+	r.pool = resourceapi.ResourcePool{Name: r.publisher.cfg.Node, ResourceSliceCount: int64(len(r.wanted))}
 	for _, s := range have {
 		if s.Spec.Pool.Name == r.pool.Name && s.Spec.Pool.Generation < generationLimit {
 			r.pool.Generation = max(r.pool.Generation, s.Spec.Pool.Generation)
@@ -104,10 +107,10 @@ func (r *pass) compare() {
 
 // isSettled reports whether neither the wanted nor the stored slice changed since the last complete pass.
 func (r *pass) isSettled(i int) bool {
-	if i >= len(r.settled) {
+	if i >= len(r.publisher.settled) {
 		return false
 	}
-	s := &r.settled[i]
+	s := &r.publisher.settled[i]
 	return same(r.current[i], s.actual) && s.actual.Spec.Pool == r.pool &&
 		equality.Semantic.DeepEqual(s.wanted, r.wanted[i])
 }
@@ -118,13 +121,13 @@ func (r *pass) removeObsolete(ctx context.Context) error {
 			klog.FromContext(ctx).Info("Removing a ResourceSlice of a generation that no driver reaches",
 				"slice", s.Name, "pool", s.Spec.Pool.Name, "generation", s.Spec.Pool.Generation, "managers", managers(s))
 		}
-		err := r.cfg.Client.ResourceV1().ResourceSlices().Delete(ctx, s.Name, metav1.DeleteOptions{
+		err := r.publisher.cfg.Client.ResourceV1().ResourceSlices().Delete(ctx, s.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion},
 		})
 		if err != nil && !answer.Gone(err, resourceapi.Resource("resourceslices"), s.Name) {
 			return fmt.Errorf("delete resource slice %s: %w", s.Name, err)
 		}
-		r.server.remove(s.Name)
+		r.publisher.server.remove(s.Name)
 	}
 	return nil
 }
@@ -156,14 +159,14 @@ func (r *pass) write(ctx context.Context) error {
 		}
 		done = append(done, settled{r.wanted[i], actual})
 	}
-	r.settled = done
+	r.publisher.settled = done
 	return nil
 }
 
 // store writes one slice, and reports what the server has stored otherwise.
 func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, error) {
 	wanted := r.object(i)
-	client := r.cfg.Client.ResourceV1().ResourceSlices()
+	client := r.publisher.cfg.Client.ResourceV1().ResourceSlices()
 	var actual *resourceapi.ResourceSlice
 	var err error
 	if r.current[i] == nil {
@@ -176,15 +179,17 @@ func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, er
 	if err := answer.About(actual, "", cmp.Or(wanted.Name, actual.Name)); err != nil { // it is another object
 		return nil, fmt.Errorf("write resource slice %d: %w", i, err)
 	}
-	r.server.put(actual)
+	r.publisher.server.put(actual)
 	if sameSpec(&actual.Spec, &wanted.Spec) {
 		return r.share(i, actual), nil
 	}
 	if field := changedField(&wanted.Spec, &actual.Spec); field != "" {
-		r.cfg.Report(ctx, &ChangedError{Name: actual.Name, Field: field})
+		r.publisher.cfg.Report(ctx, &ChangedError{Name: actual.Name, Field: field})
 		return actual, nil
 	}
-	r.cfg.Report(ctx, &resourceslice.DroppedFieldsError{PoolName: r.pool.Name, SliceIndex: i, DesiredSlice: wanted, ActualSlice: actual})
+	r.publisher.cfg.Report(ctx, &resourceslice.DroppedFieldsError{
+		PoolName: r.pool.Name, SliceIndex: i, DesiredSlice: wanted, ActualSlice: actual,
+	})
 	return actual, nil
 }
 
@@ -196,7 +201,7 @@ func (r *pass) share(i int, s *resourceapi.ResourceSlice) *resourceapi.ResourceS
 	for j := range shared.Spec.Devices {
 		shared.Spec.Devices[j].Attributes = r.wanted[i].Devices[j].Attributes
 	}
-	r.server.replace(&shared)
+	r.publisher.server.replace(&shared)
 	return &shared
 }
 
@@ -204,7 +209,7 @@ func (r *pass) share(i int, s *resourceapi.ResourceSlice) *resourceapi.ResourceS
 // because encoding modifies quantities.
 func (r *pass) object(i int) *resourceapi.ResourceSlice {
 	s := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: fmt.Sprintf("%0*x-%s-%s-", indexDigits(len(r.wanted)), i, r.cfg.Driver, r.cfg.Node),
+		GenerateName: fmt.Sprintf("%0*x-%s-%s-", indexDigits(len(r.wanted)), i, r.publisher.cfg.Driver, r.publisher.cfg.Node),
 	}}
 	spec := r.spec(i)
 	spec = *spec.DeepCopy()

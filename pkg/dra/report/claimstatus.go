@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
@@ -254,18 +255,15 @@ func (s *ClaimStatus) apply(ctx context.Context, p *plan.Plan, want []entry) (*r
 // update reads a claim and writes all of it. Both requests use protobuf, which keeps the bytes of JSON; the JSON
 // encoding of Go would lose its spaces. If another client writes the claim in between, update returns errConflict.
 func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*resourceapi.ResourceClaim, error) {
-	claims := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace)
-	claim, err := claims.Get(ctx, p.Name, metav1.GetOptions{})
+	claim, err := getClaim(ctx, s.cfg.Client, p.Namespace, p.Name, p.UID)
 	if err != nil {
 		return nil, err
 	}
-	if err := answer.About(claim, p.Namespace, p.Name); err != nil {
-		return nil, err
-	}
-	if claim.UID != p.UID {
+	if claim == nil {
 		return nil, apierrors.NewNotFound(claimResource, p.Name)
 	}
 	claim.Status.Devices = merged(claim.Status.Devices, want)
+	claims := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace)
 	claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{FieldManager: rdma.Domain})
 	if answer.Said(err, metav1.StatusReasonConflict, claimResource, p.Name) {
 		return nil, errConflict
@@ -302,4 +300,26 @@ func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) e
 		return nil
 	}
 	return fmt.Errorf("write status of claim %s: %w", p.Claim(), err)
+}
+
+var claimResource = resourceapi.Resource("resourceclaims")
+
+// getClaim returns the claim with a UID, nil if the API server says that it no longer exists. Another claim may have its
+// name now.
+func getClaim(
+	ctx context.Context, client kubernetes.Interface, namespace, name string, uid types.UID,
+) (*resourceapi.ResourceClaim, error) {
+	claim, err := client.ResourceV1().ResourceClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = answer.About(claim, namespace, name)
+	}
+	switch {
+	case answer.Gone(err, claimResource, name):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get claim %s/%s: %w", namespace, name, err)
+	case claim.UID != uid:
+		return nil, nil
+	}
+	return claim, nil
 }

@@ -30,8 +30,8 @@ const (
 // unusableReasons are the reasons of a condition Usable that is false. If several kinds of checks found an HCA
 // unusable, the first of record.Kinds counts.
 var unusableReasons = map[string]string{
-	record.Provider: "ProviderUnusable", record.Permission: "PermissionDenied",
-	record.Memlock: "LockedMemoryLow", record.Variables: "VariablesWrong",
+	record.Provider.ID: "ProviderUnusable", record.Permission.ID: "PermissionDenied",
+	record.Memlock.ID: "LockedMemoryLow", record.Variables.ID: "VariablesWrong",
 }
 
 // container identifies a container of a claim over its restarts.
@@ -279,10 +279,12 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 	}
 	switch {
 	case bad != nil:
-		first := slices.MinFunc(kinds, func(a, b string) int {
-			return slices.Index(record.Kinds, a) - slices.Index(record.Kinds, b)
-		})
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, unusableReasons[first], joined(bad)
+		c.Status, c.Message = metav1.ConditionFalse, joined(bad)
+		for _, k := range slices.Backward(record.Kinds.Kinds) {
+			if slices.Contains(kinds, k.ID) {
+				c.Reason = unusableReasons[k.ID]
+			}
+		}
 	case lost:
 		c.Status, c.Reason = metav1.ConditionUnknown, reasonDropped
 		c.Message = "the driver does not keep what it found of all containers: the claim has too many, or their checks are too long"

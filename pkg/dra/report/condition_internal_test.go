@@ -38,16 +38,16 @@ func TestUsable(t *testing.T) {
 			t.Errorf("%s has %+v", ibdev, *c)
 		}
 	}
-	good := finding.Finding{ID: record.Provider, Subjects: []string{"mlx5_0"}, Severity: finding.OK,
+	good := finding.Finding{ID: record.Provider.ID, Subjects: []string{"mlx5_0"}, Severity: finding.OK,
 		Message: `provider "libmlx5.so"`}
-	bad := finding.Finding{ID: record.Provider, Subjects: []string{"mlx5_0"}, Severity: finding.Warning,
+	bad := finding.Finding{ID: record.Provider.ID, Subjects: []string{"mlx5_0"}, Severity: finding.Warning,
 		Message: "no provider",
 		Remedy:  "install it"}
-	denied := finding.Finding{ID: record.Permission, Subjects: []string{"mlx5_0"}, Severity: finding.Warning,
+	denied := finding.Finding{ID: record.Permission.ID, Subjects: []string{"mlx5_0"}, Severity: finding.Warning,
 		Message: "not for user 1000"}
-	memlock := finding.Finding{ID: record.Memlock, Severity: finding.Warning,
+	memlock := finding.Finding{ID: record.Memlock.ID, Severity: finding.Warning,
 		Message: "8 MiB\x1b[31m"}
-	unknown := finding.Finding{ID: record.Provider, Subjects: []string{"mlx5_0"}, Severity: finding.NotSeen,
+	unknown := finding.Finding{ID: record.Provider.ID, Subjects: []string{"mlx5_0"}, Severity: finding.NotSeen,
 		Message: "no libibverbs"}
 
 	wants("mlx5_0", "", "")
@@ -76,7 +76,7 @@ func TestBytesOfChecks(t *testing.T) {
 	add := func(claim types.UID, container string, checks ...finding.Finding) {
 		k.add(claim, record.Report{ID: container, PodUID: "pod", Container: container, Checks: checks})
 	}
-	ok := finding.Finding{ID: record.Provider, Subjects: []string{"mlx5_0"}, Severity: finding.OK,
+	ok := finding.Finding{ID: record.Provider.ID, Subjects: []string{"mlx5_0"}, Severity: finding.OK,
 		Message: "libmlx5"}
 	add("other", "train", ok)
 	long := ok

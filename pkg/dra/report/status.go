@@ -44,7 +44,7 @@ type Inputs struct {
 	// the driver's plugin. It is nil if the driver uses no NRI.
 	Registered   bool
 	NRIConnected *bool
-	// Refused means that the configuration file is not used as it is now.
+	// Refused means that the policy is not used as it is now.
 	Refused bool
 	// Problems are the problems that concern more than one HCA.
 	Problems []error

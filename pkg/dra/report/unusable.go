@@ -83,7 +83,7 @@ func unusableEvents(hooked record.Report, p *plan.Plan, container string) (event
 	var faults []finding.Finding
 	hcas := map[string][]string{}
 	for _, c := range hooked.Checks {
-		if !c.Severity.Bad() || c.ID == record.Memlock && !hooked.Outcome.Well() {
+		if !c.Severity.Bad() || c.ID == record.Memlock.ID && !hooked.Outcome.Well() {
 			continue
 		}
 		hcas[c.ID] = append(hcas[c.ID], c.Subjects...)

@@ -40,7 +40,7 @@ func HCAClassConfig() (*jsonschema.Schema, error) {
 	return nil, fmt.Errorf("the configuration of a class has no allow.memlockMax")
 }
 
-// DriverConfig makes the schema of the driver's configuration file.
+// DriverConfig makes the schema of the driver's policy.
 func DriverConfig() (*jsonschema.Schema, error) {
 	s, err := reflected(&policy.File{}, "yaml")
 	if err != nil {

@@ -224,6 +224,7 @@ The kubelet tells the driver when the last pod of a claim is gone.`)
 	if err := d.show(ctx, "ls", "-A", "/var/run/cdi"); err != nil {
 		return err
 	}
-	fmt.Println("    (empty)\n\nThat was all. README.md says how to install it on a cluster of yours.")
+	fmt.Println("    (empty)\n\nThat was all. README.md says how to install it on a cluster of yours. There, one command\n" +
+		"shows all of it as one page: kubectl rdma report > fabric.html")
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 const policyHeader = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 
-// replaceFile replaces the driver's configuration file, as somebody does who does not ask the chart's schema.
+// replaceFile replaces the driver's policy, as somebody does who does not ask the chart's schema.
 func replaceFile(t *testing.T, text string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": text}})

@@ -1,0 +1,139 @@
+package fabric
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+)
+
+// maxGroup is how many nodes stand below one header.
+const maxGroup = 64
+
+// Group has nodes whose HCAs are connected to the same leaf switches.
+type Group struct {
+	// Leaves are the leaf switches by column, "" where the nodes have none or several.
+	Leaves []string
+	Rows   []*Row
+	Counts Counts
+}
+
+// Name names the first and the last node.
+func (g *Group) Name() string {
+	if len(g.Rows) == 1 {
+		return g.Rows[0].Name
+	}
+	return fmt.Sprintf("%s … %s", g.Rows[0].Name, g.Rows[len(g.Rows)-1].Name)
+}
+
+// Wired reports whether a leaf switch is known.
+func (g *Group) Wired() bool { return strings.Join(g.Leaves, "") != "" }
+
+// Bad reports whether somebody should look at an HCA or a driver of the group.
+func (g *Group) Bad() bool {
+	return slices.ContainsFunc(g.Rows, func(r *Row) bool { return len(r.Notes()) > 0 })
+}
+
+// group puts nodes with the same leaf switches together. A node whose cables differ from all others joins those with
+// which it agrees the most.
+func (b *builder) group() {
+	same := map[string][]*Row{}
+	for _, r := range b.rows {
+		key := strings.Join(leaves(r), "\n")
+		same[key] = append(same[key], r)
+	}
+	keys := slices.SortedFunc(maps.Keys(same), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(same[y]), len(same[x])), cmp.Compare(x, y))
+	})
+	var main []string
+	for _, key := range keys {
+		i := slices.IndexFunc(main, func(other string) bool { return agree(key, other) })
+		if i < 0 {
+			main = append(main, key)
+			continue
+		}
+		same[main[i]] = append(same[main[i]], same[key]...)
+	}
+	for _, key := range main {
+		rows := slices.SortedFunc(slices.Values(same[key]), func(x, y *Row) int { return cmp.Compare(x.Name, y.Name) })
+		for part := range slices.Chunk(rows, maxGroup) {
+			g := &Group{Leaves: strings.Split(key, "\n"), Rows: part}
+			for _, r := range part {
+				for _, h := range r.HCAs() {
+					g.Counts[h.State]++
+				}
+			}
+			b.Groups = append(b.Groups, g)
+		}
+	}
+	slices.SortFunc(b.Groups, func(x, y *Group) int { return cmp.Compare(x.Rows[0].Name, y.Rows[0].Name) })
+}
+
+// leaves returns the leaf switch of each column of a node.
+func leaves(r *Row) (out []string) {
+	for _, cell := range r.Cells {
+		var names []string
+		for _, h := range cell {
+			names = model.AppendNew(names, h.Leaf)
+		}
+		if len(names) != 1 {
+			names = []string{""}
+		}
+		out = append(out, names[0])
+	}
+	return out
+}
+
+// agree reports whether more than half of the known leaf switches are the same, or none is known.
+func agree(a, b string) bool {
+	known, equal := 0, 0
+	others := strings.Split(b, "\n")
+	for i, leaf := range strings.Split(a, "\n") {
+		if leaf != "" {
+			known++
+		}
+		if leaf != "" && leaf == others[i] {
+			equal++
+		}
+	}
+	return 2*equal > known
+}
+
+// Jobs are those that hold HCAs of the node.
+func (r *Row) Jobs() (out []*Job) {
+	for _, h := range r.HCAs() {
+		for _, j := range h.Jobs {
+			out = model.AppendNew(out, j)
+		}
+	}
+	return out
+}
+
+// Note is what is wrong with HCAs of a node.
+type Note struct {
+	State State
+	HCAs  string
+	Why   string
+}
+
+// Notes are what is wrong on a node, the worst first.
+func (r *Row) Notes() (out []Note) {
+	names := map[Note][]string{}
+	for _, h := range r.HCAs() {
+		if n := (Note{State: h.State, Why: strings.Join(h.Why, "; ")}); h.State.Bad() {
+			names[n] = append(names[n], h.Kernel())
+		}
+	}
+	for n, of := range names {
+		n.HCAs = model.Few(of, 3)
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b Note) int { return cmp.Or(cmp.Compare(b.State, a.State), cmp.Compare(a.HCAs, b.HCAs)) })
+	if word := r.DriverWord(); word != "Ready" {
+		out = append([]Note{{State: NotSeen, HCAs: "driver " + word, Why: r.Why}}, out...)
+	}
+	return out
+}

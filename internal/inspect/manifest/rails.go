@@ -1,0 +1,213 @@
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// SetRails adds a selector to each request for HCAs in the claim templates of pods. So all pods get HCAs on the same
+// rails, which it returns: a pod with k HCAs gets those of the first k rails. It chooses among the published rails, or
+// those of them in only if there are some: as many as a pod needs, in a row that begins at a multiple of this number, so
+// that pods of one size leave whole rows to others. It takes the row whose devices the fewest claims hold.
+func (m *Manifest) SetRails(ctx context.Context, v *model.View, only []int64) ([]int64, error) {
+	templates, most, err := m.gang(v, v.ClassesOfDriver(ctx))
+	if err != nil {
+		return nil, err
+	}
+	held := map[int64]int{}
+	for _, d := range v.Devices {
+		rail := d.Attributes[rdma.AttributeRail].IntValue
+		if d.Slice.Spec.Driver == rdma.Domain && rail != nil && (len(only) == 0 || slices.Contains(only, *rail)) {
+			held[*rail] += len(v.Holders[d.ID])
+		}
+	}
+	rails := slices.Sorted(maps.Keys(held))
+	if len(rails) < most {
+		return nil, fmt.Errorf("a pod asks for %s, and HCAs are published on the rails [%s] of those to choose from: ask for "+
+			"fewer HCAs, choose other rails, or set rails in the driver's policy", text.Count(most, "HCA"), Numbers(rails))
+	}
+	claims := func(row []int64) (n int) {
+		for _, rail := range row {
+			n += held[rail]
+		}
+		return n
+	}
+	rows := slices.Collect(slices.Chunk(rails[:len(rails)-len(rails)%most], most))
+	rails = slices.MinFunc(rows, func(a, b []int64) int { return claims(a) - claims(b) })
+	for t, requests := range templates {
+		rest := rails
+		for _, r := range requests {
+			expression := fmt.Sprintf(`device.attributes["%s"].?%s.orValue(-1) in [%s]`, rdma.Domain, rdma.AttributeRail,
+				Numbers(rest[:r.Count]))
+			selector := resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}
+			*r.Selectors, rest = append(*r.Selectors, selector), rest[r.Count:]
+			if err := checkRails(ctx, v, r); err != nil {
+				return nil, fmt.Errorf("request %s of ResourceClaimTemplate %s: %w", text.Foreign(r.Name), text.Foreign(t.Name), err)
+			}
+		}
+	}
+	return rails, nil
+}
+
+// Numbers lists rails.
+func Numbers(rails []int64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(rails), " ", ", "), "[]")
+}
+
+// gang finds the claim templates of pods that ask for HCAs, with these requests, and how many HCAs the largest has.
+func (m *Manifest) gang(v *model.View, ours map[string]bool) (
+	templates map[*resourceapi.ResourceClaimTemplate][]model.Request, most int, _ error,
+) {
+	templates = map[*resourceapi.ResourceClaimTemplate][]model.Request{}
+	for i := range m.Pods {
+		p, claims := &m.Pods[i], 0
+		for _, ref := range p.Pod.Spec.ResourceClaims {
+			t := m.template(p.Pod.Namespace, ptr.Deref(ref.ResourceClaimTemplateName, ""))
+			if t == nil {
+				return nil, 0, fmt.Errorf("claim %s of %s has no ResourceClaimTemplate in the files: add it", text.Foreign(ref.Name),
+					text.Foreign(cmp.Or(p.Of, "Pod/"+p.Pod.Name)))
+			}
+			requests, count, err := hcaRequests(v, t, ours)
+			if err != nil {
+				return nil, 0, fmt.Errorf("ResourceClaimTemplate %s: %w", text.Foreign(t.Name), err)
+			}
+			if count > 0 {
+				templates[t], most, claims = requests, max(most, count), claims+1
+			}
+		}
+		if claims > 1 {
+			return nil, 0, fmt.Errorf("%s has HCAs by %d claims, which would ask for the same rails: put their requests into one "+
+				"ResourceClaimTemplate", text.Foreign(cmp.Or(p.Of, "Pod/"+p.Pod.Name)), claims)
+		}
+	}
+	if most == 0 {
+		return nil, 0, errors.New("no pod asks for HCAs by a ResourceClaimTemplate: extended resources cannot select rails")
+	}
+	return templates, most, nil
+}
+
+// hcaRequests returns the requests of a template for HCAs, and their number of HCAs.
+func hcaRequests(v *model.View, t *resourceapi.ResourceClaimTemplate, ours map[string]bool) (
+	out []model.Request, count int, _ error,
+) {
+	for _, r := range model.RequestsOf(&resourceapi.ResourceClaim{Spec: t.Spec.Spec}) {
+		byRail := func(s resourceapi.DeviceSelector) bool {
+			return s.CEL != nil && strings.Contains(s.CEL.Expression, rdma.AttributeRail)
+		}
+		switch {
+		case v.Classes[r.Class] != nil && !ours[r.Class]:
+			continue
+		case strings.Contains(r.Name, "/") || r.Count == 0 || r.Count > resourceapi.AllocationResultsMaxSize:
+			return nil, 0, fmt.Errorf("request %s has alternatives (firstAvailable), or no count up to %d: ask for exactly some HCAs",
+				text.Foreign(r.Name), resourceapi.AllocationResultsMaxSize)
+		case slices.ContainsFunc(*r.Selectors, byRail):
+			return nil, 0, fmt.Errorf("request %s selects rails already: remove this selector", text.Foreign(r.Name))
+		}
+		out, count = append(out, r), count+int(r.Count)
+	}
+	return out, count, nil
+}
+
+// checkRails returns an error if no node publishes the HCAs of a request, or if some could be on the same rail.
+func checkRails(ctx context.Context, v *model.View, r model.Request) error {
+	report, err := v.Judge(ctx, r, nil)
+	if err != nil || report.Error != "" {
+		return fmt.Errorf("DeviceClass %s: %w", text.Foreign(r.Class), cmp.Or(err, errors.New(report.Error)))
+	}
+	enough := false
+	for node, devices := range report.Matching {
+		shared := func(d *model.Device) bool { return ptr.Deref(d.AllowMultipleAllocations, false) }
+		if r.Count > 1 && (len(devices) > int(r.Count) || slices.ContainsFunc(devices, shared)) {
+			return fmt.Errorf("node %s has several devices or shares for it on one rail, so %d can be on fewer rails: write %d "+
+				"requests of one device", text.Foreign(node), r.Count, r.Count)
+		}
+		enough = enough || len(devices) >= int(r.Count)
+	}
+	if !enough {
+		return fmt.Errorf("no node publishes %s for it on these rails: choose others, or compare with kubectl rdma devices -o wide",
+			text.Count(int(r.Count), "HCA"))
+	}
+	return nil
+}
+
+// Write returns the documents of all files, with the selectors that [Manifest.SetRails] has added. Comments and the
+// order of fields stay. It reads the result again: if this does not say the same as the manifest, a file has a form
+// that Write does not know, and that is an error.
+func (r *Reader) Write() ([]byte, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	templates := r.out.Templates
+	for _, document := range r.documents {
+		if at(document.Content[0], "kind").Value == "ResourceClaimTemplate" && len(templates) > 0 {
+			requests := at(document.Content[0], "spec", "spec", "devices", "requests").Content
+			for i, request := range templates[0].Spec.Spec.Devices.Requests {
+				if i < len(requests) && request.Exactly != nil {
+					addSelector(at(requests[i], "exactly"), request.Exactly.Selectors)
+				}
+			}
+			templates = templates[1:]
+		}
+		if err := encoder.Encode(document); err != nil {
+			return nil, fmt.Errorf("encode a document: %w", err)
+		}
+	}
+	again := Reader{Namespace: r.Namespace, Only: r.Only}
+	if err := again.Read(out.Bytes()); err != nil || !reflect.DeepEqual(again.out, r.out) {
+		return nil, errors.New("a ResourceClaimTemplate is written in a way that this program cannot change: write each as a " +
+			"document of its own, without aliases (*) and merge keys (<<)")
+	}
+	return out.Bytes(), nil
+}
+
+// addSelector adds the last selector of a request to its text, if this has one less.
+func addSelector(exactly *yaml.Node, selectors []resourceapi.DeviceSelector) {
+	list, last := at(exactly, "selectors"), len(selectors)-1
+	if last != len(list.Content) || selectors[last].CEL == nil {
+		return
+	}
+	expression := &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.SingleQuotedStyle, Value: selectors[last].CEL.Expression}
+	selector := mapping("cel", mapping("expression", expression))
+	if list.Kind == yaml.SequenceNode {
+		list.Content = append(list.Content, selector)
+		return
+	}
+	list = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle, Content: []*yaml.Node{selector}}
+	exactly.Content = append(exactly.Content, mapping("selectors", list).Content...)
+}
+
+func mapping(key string, value *yaml.Node) *yaml.Node {
+	return &yaml.Node{
+		Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: key}, value},
+	}
+}
+
+// at returns the value below some keys, an empty one if there is none.
+func at(node *yaml.Node, keys ...string) *yaml.Node {
+	for _, key := range keys {
+		value := &yaml.Node{}
+		for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == key {
+				value = node.Content[i+1]
+			}
+		}
+		node = value
+	}
+	return node
+}

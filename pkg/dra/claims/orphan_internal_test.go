@@ -1,0 +1,97 @@
+package claims
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/shoenig/test"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
+)
+
+// TestOrphans: a claim whose Unprepare never came is forgotten only when the API
+// server says that its UID is gone and the kubelet does not list it. On any doubt
+// it stays: its device may be in a living pod.
+func TestOrphans(t *testing.T) {
+	gone := func(n *drivertest.Node, c *resourceapi.ResourceClaim) { n.RemoveClaim(c) }
+	for _, tc := range []struct {
+		name    string
+		prepare func(n *drivertest.Node, c *resourceapi.ResourceClaim)
+		asks    bool // the API server itself
+		away    bool // which does not answer, and is asked until the caller gives up
+		fails   bool // the sweep
+		stays   bool
+	}{
+		{"claim is there", func(*drivertest.Node, *resourceapi.ResourceClaim) {}, true, false, false, true},
+		{"claim is gone", gone, true, false, false, false},
+		{"another claim of the name", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+			next := c.DeepCopy()
+			next.UID = "another"
+			n.AddClaim(next)
+		}, true, false, false, false},
+		{"gone, and a pod uses it", func(n *drivertest.Node, c *resourceapi.ResourceClaim) { gone(n, c); n.SetPods(nil, c) }, false, false, false, true},
+		{"the API server fails", gone, false, true, true, true},
+		{"the API server forbids", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+			gone(n, c)
+			n.Fail(drivertest.GetClaim, 403)
+		}, true, false, true, true},
+		{"gone, and the kubelet fails", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+			gone(n, c)
+			n.SetPods(errors.New("the kubelet is busy"))
+		}, false, false, true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := serve(t, "hgx-h100")
+			c := drivertest.ForPod(drivertest.Claim(1, dev0), podA)
+			s.node.AddClaim(c)
+			ids := s.prepares(c)
+			tc.prepare(s.node, c)
+			s.restart()
+			asked, lists := s.node.Count(drivertest.GetClaim), s.node.PodLists()
+			ctx := s.ctx
+			if tc.away {
+				ctx, _ = s.answers(apifault.Status(http.StatusInternalServerError))
+			}
+			test.Eq(t, tc.fails, s.Orphans.sweep(ctx) != nil, test.Sprint("the sweep fails"))
+			test.Greater(t, lists, s.node.PodLists(), test.Sprint("the kubelet was asked"))
+			test.Eq(t, tc.asks, s.node.Count(drivertest.GetClaim) > asked, test.Sprint("the API server was asked"))
+			if !tc.stays {
+				s.hasFiles()
+				return
+			}
+			s.hasFiles(c)
+			test.NoError(t, drivertest.CheckSpecs(s.node.CDIDir, ids...))
+		})
+	}
+}
+
+// someAnswers are answers of each kind. Package apiclient is tested with all of them.
+func someAnswers() []apifault.Strange {
+	all := apifault.Answers
+	if os.Getenv("TEST_LONG") != "" {
+		return all
+	}
+	return []apifault.Strange{all[0], all[4], all[7]}
+}
+
+// TestOrphanIsNotGone: while something in front of the API server answers instead of it, a claim without a pod keeps its
+// record and its spec, and with them the HCA. When the API server says itself that the claim is gone, they go.
+func TestOrphanIsNotGone(t *testing.T) {
+	for _, tc := range someAnswers() {
+		t.Run(tc.Name, func(t *testing.T) {
+			s := serve(t, "hgx-h100")
+			claim := drivertest.ForPod(drivertest.Claim(1, dev0), podA)
+			s.prepares(claim)
+			ctx, shot := s.answers(tc.Do)
+			test.Error(t, s.Orphans.sweep(ctx), test.Sprint("the sweep"))
+			s.hasFiles(claim)
+			shot.Disarm()
+			test.NoError(t, s.Orphans.sweep(s.ctx))
+			s.hasFiles()
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package resources_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/shoenig/test"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// autoscalerUtilization is the utilization of a node by Cluster Autoscaler's rule: that of the fullest pool if the node
+// has a ResourceSlice, and else that of its CPUs. It is written after kubernetes/autoscaler, commit 1acc8c203c25,
+// simulator/utilization/info.go (Calculate), and commit 0046c5d1066a, simulator/dynamicresources/utils/utilization.go,
+// for devices without counters. The module itself cannot be had here.
+func autoscalerUtilization(cpus float64, published []resourceapi.ResourceSlice, held []string) (highest float64) {
+	if len(published) == 0 {
+		return cpus
+	}
+	all, allocated := map[string]int{}, map[string]int{}
+	for i := range published {
+		pool := published[i].Spec.Pool.Name
+		for _, d := range published[i].Spec.Devices {
+			all[pool]++
+			if slices.Contains(held, d.Name) {
+				allocated[pool]++
+			}
+		}
+		if all[pool] > 0 {
+			highest = max(highest, float64(allocated[pool])/float64(all[pool]))
+		}
+	}
+	return highest
+}
+
+// TestAutoscalerUtilization: what Cluster Autoscaler computes for a node whose CPUs are full. It removes nodes below 0.5.
+func TestAutoscalerUtilization(t *testing.T) {
+	f := fleet.New(t)
+	f.Node("node", "dgx-h100-ib", "")
+	var ours []resourceapi.ResourceSlice
+	var devices []string
+	for _, s := range f.Lists().Slices {
+		if s.Spec.Driver != rdma.Domain {
+			continue
+		}
+		ours = append(ours, s)
+		for _, d := range s.Spec.Devices {
+			devices = append(devices, d.Name)
+			test.SliceEmpty(t, d.ConsumesCounters, test.Sprint(d.Name))
+		}
+	}
+	test.SliceLen(t, 12, devices)
+	storage := f.Allocate("node", "storage", controlplane.Claim(controlplane.Request{
+		Name: "hcas", Class: "hca.rdma.dev", Count: 4, Selectors: []string{fleet.RDMA + `.protocol == "roce"`},
+	}))
+	var held []string
+	for _, r := range storage.Status.Allocation.Devices.Results {
+		held = append(held, r.Device)
+	}
+	// The same HCAs, if those of the storage had a pool of their own.
+	var apart []resourceapi.ResourceSlice
+	for _, own := range []bool{false, true} {
+		s := resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Pool: resourceapi.ResourcePool{Name: map[bool]string{
+			true: "storage", false: "compute",
+		}[own]}}}
+		for _, d := range devices {
+			if slices.Contains(held, d) == own {
+				s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: d})
+			}
+		}
+		apart = append(apart, s)
+	}
+	for _, tc := range []struct {
+		name      string
+		published []resourceapi.ResourceSlice
+		held      []string
+		want      float64
+	}{
+		{"no slice", nil, nil, 1},
+		{"a slice without devices, as before ADR 0060", make([]resourceapi.ResourceSlice, 1), nil, 0},
+		{"12 HCAs without a claim", ours, nil, 0},
+		{"four storage pods on 12 HCAs", ours, held, 0.33},
+		{"all HCAs", ours, devices, 1},
+		{"four storage pods on a pool of their own, and 8 HCAs without a claim", apart, held, 1},
+	} {
+		got := autoscalerUtilization(1, tc.published, tc.held)
+		test.InDelta(t, tc.want, got, 0.005, test.Sprint(tc.name))
+	}
+}
