@@ -21,6 +21,7 @@ const (
 	policyDoc  = "../../../docs/policy.md"
 	sharingDoc = "../../../docs/sharing.md"
 	networkDoc = "../../../docs/network.md"
+	operateDoc = "../../../docs/operate.md"
 )
 
 func read(t *testing.T, name string) string {
@@ -37,7 +38,7 @@ var (
 
 // Every example of a policy is one, and means something on some machine.
 func TestExamplesOfDocs(t *testing.T) {
-	for _, doc := range []string{policyDoc, sharingDoc, networkDoc} {
+	for _, doc := range []string{policyDoc, sharingDoc, networkDoc, operateDoc} {
 		for i, block := range yamlBlock.FindAllStringSubmatch(read(t, doc), -1) {
 			text := block[1]
 			switch {
