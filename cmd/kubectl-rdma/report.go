@@ -80,7 +80,9 @@ func (r *reporter) run(ctx context.Context) error {
 	}
 	hide := func(s string) string { return s }
 	if r.redact {
-		hide = (&bundle.Source{Cluster: source.Cluster}).Scrubber().Text
+		scrub := (&bundle.Source{Cluster: source.Cluster}).Scrubber()
+		scrub.Name("namespace", r.tests)
+		hide = scrub.Text
 	}
 	return picture.WriteHTML(r.p.Out, hide)
 }
