@@ -25,7 +25,7 @@ const maxDrawn = 16
 
 // reporter has the flags of the command.
 type reporter struct {
-	*plugin
+	p      *plugin
 	nodes  []string
 	tests  string
 	redact bool
@@ -33,7 +33,7 @@ type reporter struct {
 }
 
 func newReport(p *plugin) *cobra.Command {
-	r := &reporter{plugin: p}
+	r := &reporter{p: p}
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Write one page about the cluster: nodes by rails, who has which HCA, why pods wait",
@@ -67,7 +67,7 @@ func (r *reporter) run(ctx context.Context) error {
 	if len(r.nodes) > maxDrawn {
 		return cli.Usagef("draw the PCIe trees of %d nodes: name at most %d", len(r.nodes), maxDrawn)
 	}
-	if err := refuseTerminal(r.Out, "fabric.html"); err != nil {
+	if err := refuseTerminal(r.p.Out, "fabric.html"); err != nil {
 		return err
 	}
 	source, err := r.source(ctx)
@@ -80,18 +80,20 @@ func (r *reporter) run(ctx context.Context) error {
 	}
 	hide := func(s string) string { return s }
 	if r.redact {
-		hide = (&bundle.Source{Cluster: source.Cluster}).Scrubber().Text
+		scrub := (&bundle.Source{Cluster: source.Cluster}).Scrubber()
+		scrub.Name("namespace", r.tests)
+		hide = scrub.Text
 	}
-	return picture.WriteHTML(r.Out, hide)
+	return picture.WriteHTML(r.p.Out, hide)
 }
 
 // source reads the cluster, and results of tests if the user names their namespace.
 func (r *reporter) source(ctx context.Context) (*fabric.Source, error) {
-	c, err := r.read(ctx, collect.Reader{}, collect.Slices, aboutCluster...)
+	c, err := r.p.read(ctx, collect.Reader{}, collect.Slices, aboutCluster...)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkNodes(ctx, r.nodes, c.Slices); err != nil {
+	if err := r.p.checkNodes(ctx, r.nodes, c.Slices); err != nil {
 		return nil, err
 	}
 	s := &fabric.Source{
@@ -100,7 +102,7 @@ func (r *reporter) source(ctx context.Context) (*fabric.Source, error) {
 	if r.tests == "" {
 		return s, nil
 	}
-	client, err := r.client()
+	client, err := r.p.client()
 	if err != nil {
 		return nil, err
 	}

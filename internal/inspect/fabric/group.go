@@ -29,9 +29,6 @@ func (g *Group) Name() string {
 	return fmt.Sprintf("%s … %s", g.Rows[0].Name, g.Rows[len(g.Rows)-1].Name)
 }
 
-// Wired reports whether a leaf switch is known.
-func (g *Group) Wired() bool { return strings.Join(g.Leaves, "") != "" }
-
 // Bad reports whether somebody should look at an HCA or a driver of the group.
 func (g *Group) Bad() bool {
 	return slices.ContainsFunc(g.Rows, func(r *Row) bool { return len(r.Notes()) > 0 })

@@ -138,7 +138,7 @@ func (h *HCA) Result() string {
 // Doubted reports whether the last test did not find the HCA good.
 func (h *HCA) Doubted() bool { return h.Test != nil && h.Test.State != traffic.Good }
 
-// Tip is all of it that is short.
+// Tip is the text that a browser shows while the pointer rests on the cell.
 func (h *HCA) Tip() string {
 	parts := []string{h.Kernel() + ": " + h.State.String()}
 	parts = append(parts, h.Why...)

@@ -73,5 +73,5 @@ func (p *Picture) Open(g *Group) bool {
 	return nodes <= fewNodes || g.Bad()
 }
 
-// HCAs are those of a row, in the order of its cells.
+// HCAs returns the HCAs of the node, in the order of its cells.
 func (r *Row) HCAs() []*HCA { return slices.Concat(r.Cells...) }
