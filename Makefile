@@ -100,7 +100,7 @@ bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, 
 bench-drivers: packages ## hundreds of drivers beside a real API server: test/cluster/scale/drivers.md, 40 minutes
 	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Drivers$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
 bench-placement: packages ## jobs on 1,024 nodes with and without a label of their leaf: test/cluster/scale/placement.md
-	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Placement$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
+	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Placement$$|Rails$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
 
 .PHONY: figures
 figures: ## write docs/dev/figures.md from the records of the last make test and make proof

@@ -84,7 +84,7 @@ func BenchmarkPlacement(b *testing.B) {
 	var version string
 	for _, w := range ways {
 		b.Run(w.name, func(b *testing.B) {
-			s := newSimulation(b)
+			s := newSimulation(b, "")
 			version = s.version()
 			began := time.Now()
 			results = append(results, placement{way: w.name, jobs: s.run(plan, w)})
@@ -114,18 +114,19 @@ type placement struct {
 // simulation is a cluster of nodes that nobody runs, with a real scheduler.
 type simulation struct {
 	*server
-	wants  resourceapi.DeviceClaim // all HCAs of a node
+	wants  resourceapi.DeviceClaim // all HCAs of a node, or what the next gang wants
+	rails  map[string]int64        // by name of the device
 	leafOf map[string]int          // by name of the node
 	pods   corelisters.PodLister
 	claims resourcelisters.ResourceClaimLister
 }
 
-func newSimulation(b *testing.B) *simulation {
+func newSimulation(b *testing.B, policy string) *simulation {
 	b.Helper()
 	s := &simulation{server: startServer(b), leafOf: map[string]int{}}
 	must.NoError(b, s.control.Schedule())
 	f := fleet.New(b)
-	f.Node("node", model, "")
+	f.Node("node", model, policy)
 	l := f.Lists()
 	for i := range l.Classes {
 		_, err := s.client.ResourceV1().DeviceClasses().Create(b.Context(), &l.Classes[i], metav1.CreateOptions{})
@@ -139,6 +140,7 @@ func newSimulation(b *testing.B) *simulation {
 			ours = append(ours, slice)
 		}
 	}
+	s.rails = railsByName(ours)
 	s.wants = controlplane.Claim(controlplane.Request{Name: "hcas", Class: "hca.rdma.dev", Count: int64(hcas)})
 	for i := range *nodeCount {
 		s.leafOf[nodeName(i)] = i / nodesOfLeaf
