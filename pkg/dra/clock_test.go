@@ -17,6 +17,7 @@ import (
 // TestClockIsSet: whoever sets the node's clock by an hour, ahead or back, neither adds nor takes a taint,
 // and no slice is written. A taint that comes or goes afterwards does so in its time.
 func TestClockIsSet(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	var clock drivertest.Clock
 	events := make(chan watch.Signal)

@@ -113,6 +113,7 @@ func railed(n *drivertest.Node, names []string) error {
 // Without taints, what is draining cannot keep claims away. It is said, and the rest
 // is published as before.
 func TestWithoutTaints(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	n.GatesOff(drivertest.GateTaints)
 	m := newConfigMap(t, publish("shared")...)

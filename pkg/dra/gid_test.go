@@ -181,6 +181,7 @@ func TestGIDIndexRemoved(t *testing.T) {
 // TestGIDIndexChanges: a pod hears once when the index of its interface is another one than its container was told,
 // also of a driver that came later.
 func TestGIDIndexChanges(t *testing.T) {
+	t.Parallel()
 	r := newRails(t, `[]`)
 	r.creates("app", ofPF, "RDMA_GID_INDEX_PCI_0000_3B_00_0=3")
 	check := func() { r.driver.Sandboxes().Running(t.Context(), []nri.Pod{r.pod}) }

@@ -22,6 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
 func TestMain(m *testing.M) {
@@ -40,8 +41,19 @@ type driver struct {
 	socket string // of its registration
 }
 
+// header begins each configuration file. promptly ends it: no test but those of the interval itself waits for it.
+const (
+	header   = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
+	promptly = "publishInterval: 50ms\n"
+)
+
 func config(n *drivertest.Node) dra.Config {
+	prompt, err := policy.Parse([]byte(header + promptly))
+	if err != nil {
+		panic(err)
+	}
 	return dra.Config{
+		Policy:   prompt,
 		NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, StateDir: n.StateDir, CDIDir: n.CDIDir,
 		Site: plan.DefaultSite(),
 		Hook: plan.HookOptions{Path: "/opt/rdma.dev/bin/rdma-hook-1", OnDenied: "clamp"},

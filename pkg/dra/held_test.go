@@ -19,18 +19,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 )
 
-// Two pods, and a container of the second.
+// Two pods.
 const (
-	podA       = "aaaaaaaa-0000-4000-8000-000000000000"
-	podB       = "bbbbbbbb-0000-4000-8000-000000000000"
-	containerB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	podA = "aaaaaaaa-0000-4000-8000-000000000000"
+	podB = "bbbbbbbb-0000-4000-8000-000000000000"
 )
-
-// withReports has the hook leave reports.
-func withReports(t *testing.T) (dir string, option func(*dra.Config)) {
-	dir = drivertest.TempDir(t)
-	return dir, func(c *dra.Config) { c.Hook.ReportDir = dir }
-}
 
 // told returns an error unless an event of the claim has a reason and a text.
 func told(n *drivertest.Node, c *resourceapi.ResourceClaim, reason, text string) error {
@@ -77,8 +70,9 @@ func TestHeldWithoutCgroups(t *testing.T) {
 	runtime.Up()
 	own := nri.Pod{Namespace: "kube-system", Name: "driver", UID: "dddddddd-0000-4000-8000-000000000000"}
 	n := drivertest.NewNode(t, "hgx-h100")
-	_, reports := withReports(t)
-	d := start(t, n, reports, func(c *dra.Config) { c.NRISocket, c.PodUID = runtime.Socket, types.UID(own.UID) })
+	d := start(t, n, func(c *dra.Config) {
+		c.NRISocket, c.PodUID, c.Hook.ReportDir = runtime.Socket, types.UID(own.UID), drivertest.TempDir(t)
+	})
 	d.says("Connected to NRI")
 	c, next := drivertest.ReservedFor(drivertest.Claim(1, dev0), podA), drivertest.Claim(2, dev0)
 	n.AddClaim(c, next)

@@ -19,6 +19,7 @@ import (
 // configuration without a rail for the label takes the feature file away. A directory that is there later gets its file
 // with the next decision.
 func TestLeafOfHost(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "dgx-h100-ib")
 	features := filepath.Join(t.TempDir(), "features.d")
 	links := filepath.Join(n.Root, "run", "links.json")

@@ -237,6 +237,7 @@ func TestLoadOfOneLink(t *testing.T) {
 
 // TestLoadOfOnePod: a pod that has all HCAs of its node has one event of all of them.
 func TestLoadOfOnePod(t *testing.T) {
+	t.Parallel()
 	l := load(t, false, nil)
 	for _, c := range l.claims {
 		reserve(l.node, c, nri.Pod{Name: "pod", UID: "uid-pod"})

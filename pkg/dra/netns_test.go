@@ -23,6 +23,7 @@ func setNetnsMode(t *testing.T, n *drivertest.Node, mode string) {
 // TestNetnsModeChanges: in exclusive mode no claim gets a device anew, from the first
 // moment on. What claims hold stays in the slice, and its pod can be restarted.
 func TestNetnsModeChanges(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)

@@ -55,12 +55,15 @@ func TestMarksOfPolicy(t *testing.T) {
 
 func (m *configMap) file() string { return filepath.Join(m.dir, "config.yaml") }
 
-// set replaces the content, whose header it writes.
+// set replaces the content, to which it adds header and end.
 func (m *configMap) set(t *testing.T, lines ...string) {
 	t.Helper()
 	m.versions++
 	data := fmt.Sprintf("..version%d", m.versions)
-	content := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + strings.Join(lines, "\n") + "\n"
+	content := header + strings.Join(lines, "\n") + "\n"
+	if !strings.Contains(content, "publishInterval:") {
+		content += promptly
+	}
 	must.NoError(t, os.Mkdir(filepath.Join(m.dir, data), 0o755))
 	must.NoError(t, os.WriteFile(filepath.Join(m.dir, data, "config.yaml"), []byte(content), 0o644))
 	link := filepath.Join(m.dir, "..data_tmp")
@@ -151,6 +154,7 @@ func TestPolicyReload(t *testing.T) {
 // TestStartRefused: a driver that starts with a bad file restores and unprepares claims, keeps what they hold published,
 // offers and prepares nothing new, and says so; with a good file it goes on without a restart.
 func TestStartRefused(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, publish("shared")...)
 	d := start(t, n, m.with(t))

@@ -12,7 +12,6 @@ import (
 const (
 	dev0 = "pci-0000-19-00-0" // mlx5_0, uverbs0
 	dev1 = "pci-0000-29-00-0" // mlx5_1, uverbs1
-	dev2 = "pci-0000-3b-00-0" // mlx5_2, uverbs2
 )
 
 // TestAPICalls: one GET for each claim, nothing written, and no limit of the

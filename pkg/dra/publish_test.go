@@ -52,6 +52,7 @@ func TestPublish(t *testing.T) {
 // TestUnchangedIsNotWritten: neither a restart of the driver nor one of the
 // kubelet writes slices that are as they should be.
 func TestUnchangedIsNotWritten(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n)
 	before := drivertest.WaitPublished(t, n)
@@ -142,6 +143,7 @@ func TestNothingToPublish(t *testing.T) {
 // TestHCAsComeAndGo: HCAs that come after the driver, a host that loses all, and a reload of the kernel module. What claims
 // hold stays published, so that nothing is written of it. Each change is one write.
 func TestHCAsComeAndGo(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "none")
 	events := make(chan watch.Signal)
 	startHearing(t, n, events)
@@ -217,6 +219,7 @@ func TestAPIServerAway(t *testing.T) {
 // TestPublishedAgain: slices that the API server does not take are tried again until it
 // does.
 func TestPublishedAgain(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	n.Fail(drivertest.CreateSlice, http.StatusServiceUnavailable)
 	start(t, n)

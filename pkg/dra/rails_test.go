@@ -128,6 +128,7 @@ func TestReservedByPool(t *testing.T) {
 // TestNoBlock: a node without a pod CIDR has no block. Claims that need it say why, others work, the node has an event,
 // and the status page a problem. When the node has one, it works without a restart of the driver.
 func TestNoBlock(t *testing.T) {
+	t.Parallel()
 	_, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, attach, withStatus, newConfigMap(t, railConfig...).with(t))
@@ -223,6 +224,7 @@ func railNode(t *testing.T, fabric *podnettest.Namespace, number int) (*driverte
 // TestTwoNodes: claims with two HCAs on two nodes have four addresses in two subnets, and the pods reach each other on
 // each rail.
 func TestTwoNodes(t *testing.T) {
+	t.Parallel()
 	fabric := podnettest.New(t)
 	for rail := range 2 {
 		fabric.IP(fmt.Sprintf("link add rail%d type bridge", rail))
@@ -284,6 +286,7 @@ func reach(t *testing.T, from *podnettest.Namespace, source string, to *podnette
 // TestBlockUsedUp: a pod that gets no address does not start. Its event says how many addresses there are and who has
 // them. It starts when one is free.
 func TestBlockUsedUp(t *testing.T) {
+	t.Parallel()
 	_, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	hasPodCIDR(n, "10.244.3.0/24")

@@ -14,6 +14,7 @@ import (
 // the specs of all prepared claims right, not only its own: a container of theirs
 // that restarts would get another claim's device.
 func TestRenumberingOfOthers(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	a, b := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
@@ -33,6 +34,7 @@ func TestRenumberingOfOthers(t *testing.T) {
 
 // TestDriverReload: a device that is away for a moment is waited for.
 func TestDriverReload(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	c := drivertest.Claim(1, dev0)

@@ -117,6 +117,7 @@ func TestLaterPodFollowed(t *testing.T) {
 // TestLaterPodRunning: nobody was there when a later pod started. It gets the HCA when the pod that has it ends,
 // though the runtime tells of its start no more.
 func TestLaterPodRunning(t *testing.T) {
+	t.Parallel()
 	n, k, d := follow(t, make(chan watch.Signal))
 	waitTaints(t, n, onlyHCA, "")
 	a, b := podNamed("a"), podNamed("b")
@@ -283,6 +284,7 @@ func TestLaterPodWaits(t *testing.T) {
 // TestLaterPodNames: a claim that is prepared for a pod has another name for its interface than the claim that the pod shares
 // with one that was there before. Of two claims that have their names already, an event says so.
 func TestLaterPodNames(t *testing.T) {
+	t.Parallel()
 	_, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, attach, withEvents)

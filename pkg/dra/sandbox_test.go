@@ -139,6 +139,7 @@ func specSays(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) st
 // TestFollow: the HCA goes with its pod, its spec has the nodes that it has there before
 // the sandbox is reported, the slice keeps it, and it comes back as itself.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	events := make(chan watch.Signal)
 	n, k, d := follow(t, events)
 	waitTaints(t, n, onlyHCA, "")

@@ -18,6 +18,7 @@ import (
 // TestEventCostOfDriver: from the event to the taint that is published, the driver
 // reads one HCA and writes one slice, however many there are.
 func TestEventCostOfDriver(t *testing.T) {
+	t.Parallel()
 	reads := map[int]int{}
 	for _, functions := range []int{8, 1016} {
 		t.Run(fmt.Sprint(functions), func(t *testing.T) {

@@ -18,6 +18,7 @@ func measured(cfg *dra.Config) { cfg.Metrics = metrics.New() }
 // TestScrapeAtWork: scrapes do not disturb a driver at work, and what they tell of it is
 // in step with it.
 func TestScrapeAtWork(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n, measured)
 	drivertest.WaitPublished(t, n)

@@ -108,6 +108,7 @@ func TestSlowPlugin(t *testing.T) {
 // TestSlowPluginLate: a plugin that takes longer than the runtime waits is stopped, and the pod starts without its address. What it may have
 // given is given back before it is asked again, and the pod gets its interface then.
 func TestSlowPluginLate(t *testing.T) {
+	t.Parallel()
 	n, d, p, a, _, in := slowNode(t, `"ADD FIRST".*`)
 	first := string(drivertest.Claim(1, vf).UID)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // the runtime's

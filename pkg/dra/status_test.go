@@ -150,6 +150,7 @@ func TestStatusIsOutOfTheWay(t *testing.T) {
 
 // TestStatusErrors: an API server in trouble is asked again, one that says no is not.
 func TestStatusErrors(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	n.Fail(drivertest.ApplyStatus, http.StatusServiceUnavailable)
 	d := start(t, n, withStatus)
@@ -200,6 +201,7 @@ func withForeign(c *resourceapi.ResourceClaim, data string) *resourceapi.Resourc
 // TestStatusKeepsBytes: the API server takes JSON with other bytes for another allocation, and for another driver's
 // word. Server-side apply changes bytes that Go would have written otherwise; then the claim is written whole.
 func TestStatusKeepsBytes(t *testing.T) {
+	t.Parallel()
 	opaque := func(parameters string) func(*resourceapi.ResourceClaim) {
 		return func(c *resourceapi.ResourceClaim) {
 			drivertest.WithParameters(c, "")
@@ -242,6 +244,7 @@ func TestStatusKeepsBytes(t *testing.T) {
 // TestStatusConflict: a claim that is written whole, and that somebody else writes meanwhile, is written again
 // as it is then, with what that one wrote.
 func TestStatusConflict(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, withStatus)
 	c := drivertest.WithParameters(drivertest.Claim(1, hca0), `"memlock": "inherit"`)

@@ -12,15 +12,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
 // TestStorm: a link that fails and comes back a thousand times costs at most one
 // write a second, of its own slice, and ends right.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, func(c *dra.Config) {
-		c.Health = new(health.DefaultConfig())
+		c.Health, c.Policy = new(health.DefaultConfig()), policy.Default()
 		c.Health.Up = 2 * time.Second
 	})
 	waitTaints(t, n, hca0, "")

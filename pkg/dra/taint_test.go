@@ -84,6 +84,7 @@ func reported(t testing.TB, n *drivertest.Node, device string, want healthpb.Hea
 // TestTaint: a link that fails has a taint, is reported to the kubelet, and leaves an
 // event; and all of it is over when the link is back. One slice is written each time.
 func TestTaint(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	start := startHearing(t, n, events, quick)
@@ -124,6 +125,7 @@ func recorded(events []corev1.Event, want ...string) error {
 
 // TestTaintPolicy: the effect of a taint is the site's, and follows its file.
 func TestTaintPolicy(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	portDown(t, n, "mlx5_0")
 	m := newConfigMap(t, "taints: {port-down: NoExecute}")
@@ -168,6 +170,7 @@ func TestTaintsDropped(t *testing.T) {
 // stays in its slice, with the reason in a taint, and is the same device when it is
 // back under other names.
 func TestAwayAtStart(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)
@@ -211,6 +214,7 @@ func TestFlapsAreRemembered(t *testing.T) {
 // TestNoneRefused: an API server that does not know the effect None is given the other
 // taints.
 func TestNoneRefused(t *testing.T) {
+	t.Parallel()
 	n := drivertest.NewNode(t, "hgx-h100")
 	n.GatesOff(drivertest.NoneEffect)
 	m := newConfigMap(t, "taints: {port-down: None}")

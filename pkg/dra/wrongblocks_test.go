@@ -70,6 +70,7 @@ var wrongFiles = map[string]struct {
 // TestWrongFiles: the driver says line and field of a wrong file and what to do, and goes on with the configuration
 // before: claims get the addresses of that one.
 func TestWrongFiles(t *testing.T) {
+	t.Parallel()
 	_, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	hasPodCIDR(n, "10.244.3.0/24")
@@ -142,6 +143,7 @@ var wrongNodes = map[string]struct {
 
 // TestWrongNodes: a node without a block refuses the claims that need one, with the reason. Nothing is left of them.
 func TestWrongNodes(t *testing.T) {
+	t.Parallel()
 	_, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	label := blocks.LabelPrefix + "rdma-block"

@@ -14,8 +14,8 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -181,15 +181,15 @@ func TestSoftwareMoved(t *testing.T) {
 			test.Sprintf("the host's interface of %s is %+v, want %q", ibdev, got, want))
 	}
 	kernel.software = map[string]*rdma.Software{"rxe0": {Index: 1}, "rxe1": {Index: 2}}
-	for _, mode := range []string{podnet.Macvlan, podnet.Move} {
-		want := map[string]string{podnet.Move: "eth1"}[mode]
+	for _, mode := range []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkMove} {
+		want := map[string]string{v1alpha1.NetworkMove: "eth1"}[mode]
 		device := plan.Device{Device: "soft-rxe-eth1", Network: &plan.Network{Mode: mode}}
 		p := &plan.Plan{UID: "uid", Namespace: "ns", Name: "claim", Devices: []plan.Device{device}}
 		must.NoError(t, n.cfg.Store.Claim(t.Context(), p))
 		must.NoError(t, n.Rescan())
 		is(n, "rxe0", "")
 		is(n, "rxe1", want)
-		if mode == podnet.Move { // the next driver
+		if mode == v1alpha1.NetworkMove { // the next driver
 			n.remember(t.Context())
 			next, err := Open(n.cfg)
 			must.NoError(t, err)

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -144,6 +144,6 @@ func movedFrom(host *Host, store *claimstore.Store, index uint32) string {
 // moves reports whether a claim gets the interface of an HCA itself.
 func moves(p *plan.Plan, hca string) bool {
 	return slices.ContainsFunc(p.Devices, func(d plan.Device) bool {
-		return d.Network != nil && d.Network.Mode == podnet.Move && slices.Contains(d.HCAs(), hca)
+		return d.Network != nil && d.Network.Mode == v1alpha1.NetworkMove && slices.Contains(d.HCAs(), hca)
 	})
 }
