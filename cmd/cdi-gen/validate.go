@@ -3,16 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/doctor"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -36,11 +36,29 @@ A directory means all files in it that end in .json, .yaml or .yml; - is standar
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == stdinArgument })
-			err := validate(cmd.OutOrStdout(), files)
+			found, err := allSpecFiles(files)
 			if len(files) < len(args) {
-				err = errors.Join(err, validateStdin(cmd))
+				data, unread := yamlread.Spec.ReadArgument(stdinArgument, cmd.InOrStdin())
+				if unread != nil {
+					return fmt.Errorf("validate -: %w", unread)
+				}
+				spec, fault := cdi.ParseSpec(data)
+				found = append(found, cdi.SpecFile{Path: "standard input", Mode: 0o644, Spec: spec, Err: fault})
 			}
-			return errors.Join(err, judgeDirsOf(cmd, files))
+			report := doctor.Validate(found)
+			if err := doctorWriters["table"](cmd.OutOrStdout(), report); err != nil {
+				return fmt.Errorf("write result: %w", err)
+			}
+			err = errors.Join(err, judgeDirsOf(cmd, files))
+			switch bad := report.Summary.Worst().Bad(); {
+			case bad && err == nil:
+				err = coded(exitInvalid, errSaid)
+			case bad:
+				err = coded(exitInvalid, err)
+			case err == nil && report.Summary[finding.NotSeen] > 0:
+				err = coded(exitIO, errSaid)
+			}
+			return err
 		},
 	}
 }
@@ -48,48 +66,20 @@ A directory means all files in it that end in .json, .yaml or .yml; - is standar
 // stdinArgument is standard input as a file argument.
 const stdinArgument = "-"
 
-// validateStdin checks a spec on standard input.
-func validateStdin(cmd *cobra.Command) error {
-	data, err := yamlread.Spec.ReadArgument(stdinArgument, cmd.InOrStdin())
-	if err != nil {
-		return fmt.Errorf("validate -: %w", err)
-	}
-	spec, err := cdi.ParseSpec(data)
-	if err != nil {
-		return fmt.Errorf("validate -: %w", coded(exitInvalid, err))
-	}
-	return printValid(cmd.OutOrStdout(), "standard input", spec)
-}
-
-// validate checks all files, and prints a line for each valid one.
-func validate(w io.Writer, args []string) error {
-	var errs []error
-	var all []cdi.SpecFile
+// allSpecFiles returns the spec files that arguments name, each once.
+func allSpecFiles(args []string) (all []cdi.SpecFile, err error) {
 	for _, arg := range args {
-		files, err := specFiles(arg)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("validate %q: %w", arg, err))
+		files, unread := specFiles(arg)
+		if unread != nil {
+			err = errors.Join(err, fmt.Errorf("validate %q: %w", arg, unread))
 		}
 		for _, f := range files {
-			if err := fault(f); err != nil {
-				errs = append(errs, fmt.Errorf("validate %q: %w", f.Path, err))
-			} else if err := printValid(w, f.Path, f.Spec); err != nil {
-				return err
-			}
 			if !slices.ContainsFunc(all, func(other cdi.SpecFile) bool { return other.Path == f.Path }) {
 				all = append(all, f)
 			}
 		}
 	}
-	return errors.Join(append(errs, refused(cdi.Resolve(all)))...)
-}
-
-func printValid(w io.Writer, name string, spec *specs.Spec) error {
-	_, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", name, spec.Version, spec.Kind, devices(spec))
-	if err != nil {
-		return fmt.Errorf("write result: %w", err)
-	}
-	return nil
+	return all, err
 }
 
 // specFiles returns the file that an argument names, or the spec files of a directory. It includes files with the wrong
@@ -108,19 +98,6 @@ func specFiles(arg string) ([]cdi.SpecFile, error) {
 		return nil, invalidf("no file in it ends in .json or .yaml")
 	}
 	return files, nil
-}
-
-// fault returns why runtimes, also those of users, get no spec from a file.
-func fault(f cdi.SpecFile) error {
-	switch {
-	case f.Unread():
-		return f.Err
-	case f.Err != nil:
-		return coded(exitInvalid, f.Err)
-	case f.Mode.Perm()&0o004 == 0:
-		return invalidf("mode %04o hides it from rootless podman: chmod 0644 it", f.Mode.Perm())
-	}
-	return nil
 }
 
 func invalidf(format string, args ...any) error {

@@ -60,7 +60,8 @@ func TestFindings(t *testing.T) {
 	entries := documented(t)
 	for _, e := range entries {
 		for _, s := range e.severities {
-			test.True(t, slices.Contains(seen[e.id], s), test.Sprintf("no case is %s with severity %s", e.id, s))
+			shown := slices.Contains(seen[e.id], s) || e.id == specValid.ID // the scripts of cmd/cdi-gen show validate's
+			test.True(t, shown, test.Sprintf("no case is %s with severity %s", e.id, s))
 		}
 	}
 	for id, severities := range seen {
