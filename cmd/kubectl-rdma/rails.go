@@ -35,17 +35,18 @@ To see whether each pod fits: kubectl rdma rails -f job.yaml | kubectl rdma why 
 			if len(files) == 0 {
 				return cli.Usagef("name a file with the job by -f, as in %s -f job.yaml", cmd.CommandPath())
 			}
-			return p.rails(cmd.Context(), files, only)
+			return writeRails(cmd.Context(), p, files, only)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "`FILE` with pods and their claims, - for standard input; "+
 		"repeat it for several")
-	cmd.Flags().Int64SliceVar(&only, "rails", nil, "`RAILS` to choose from instead of all: numbers, a comma-separated list")
+	cmd.Flags().Int64SliceVar(&only, "rails", nil, "`RAILS` to choose from instead of all: numbers, "+
+		"a comma-separated list")
 	return cmd
 }
 
-func (p *plugin) rails(ctx context.Context, files []string, only []int64) error {
-	reader, m, err := p.manifest(files)
+func writeRails(ctx context.Context, p *plugin, files []string, only []int64) error {
+	reader, m, err := readManifest(p, files)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (w *whyAsker) pod(ctx context.Context, arg string) error {
 
 // planned explains the pods of files.
 func (w *whyAsker) planned(ctx context.Context) error {
-	_, m, err := w.manifest(w.files)
+	_, m, err := readManifest(w.plugin, w.files)
 	if err != nil {
 		return err
 	}
@@ -156,8 +156,8 @@ func (w *whyAsker) ask(ctx context.Context, c *model.Cluster, q why.Question) (*
 	return why.Explain(ctx, c, q)
 }
 
-// manifest reads files of pods.
-func (p *plugin) manifest(files []string) (*manifest.Reader, *manifest.Manifest, error) {
+// readManifest reads files of pods.
+func readManifest(p *plugin, files []string) (*manifest.Reader, *manifest.Manifest, error) {
 	namespace, only, err := p.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, nil, err
