@@ -3,8 +3,8 @@ package record
 import "github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 
 // Kinds are the kinds of findings about a container's use of its HCAs, with what is looked at in the container. A
-// finding has the kernel's name of the HCA as its subject, none if it concerns all HCAs. One of severity Error keeps the
-// container from starting with --on-unusable fail.
+// finding has the kernel's name of the HCA as its subject, none if it concerns all HCAs. One of severity Error keeps
+// the container from starting with --on-unusable fail.
 var Kinds finding.Catalogue
 
 // The kinds, the most important one first.

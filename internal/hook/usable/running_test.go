@@ -75,8 +75,8 @@ func TestRunning(t *testing.T) {
 			kinds = append(kinds, check.ID)
 		}
 	}
-	if want := []string{record.Provider.ID, record.Permission.ID, record.Variables.ID, record.Memlock.ID}; !slices.Equal(kinds,
-		want) || look.AllDevices {
+	want := []string{record.Provider.ID, record.Permission.ID, record.Variables.ID, record.Memlock.ID}
+	if !slices.Equal(kinds, want) || look.AllDevices {
 		t.Errorf("found %v, want %v: %+v", kinds, want, look)
 	}
 	must.NoError(t, errors.Join(os.Chmod(node, 0o666), os.Chmod(filepath.Dir(node), 0o700)))
