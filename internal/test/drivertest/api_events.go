@@ -18,7 +18,8 @@ func (a *API) ToldOf(t testing.TB, want ...string) {
 		got := []string{}
 		for _, e := range a.Events() {
 			if e.InvolvedObject.Kind != "Node" {
-				got = append(got, fmt.Sprintf("%s/%s %s %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason))
+				of := e.InvolvedObject
+				got = append(got, fmt.Sprintf("%s/%s %s %s", of.Kind, of.Name, e.Type, e.Reason))
 			}
 		}
 		slices.Sort(got)
@@ -29,7 +30,8 @@ func (a *API) ToldOf(t testing.TB, want ...string) {
 	})
 }
 
-// EventMessage waits for an event and returns what it says. That a request was counted does not say that its event is there.
+// EventMessage waits for an event and returns what it says. That a request was counted does not say that its event is
+// there.
 func (a *API) EventMessage(t testing.TB, kind, reason string) string {
 	t.Helper()
 	var e corev1.Event

@@ -68,9 +68,13 @@ func ReservedFor(c *resourceapi.ResourceClaim, pod string) *resourceapi.Resource
 // UsedBy adds pods to those that a claim is reserved for.
 func UsedBy(c *resourceapi.ResourceClaim, pods ...string) *resourceapi.ResourceClaim {
 	for _, name := range pods {
-		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: types.UID("uid-" + name)})
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
+			Resource: "pods", Name: name, UID: types.UID("uid-" + name),
+		})
 	}
-	c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{APIGroup: "example.org", Resource: "jobs", Name: "no-pod", UID: "j"})
+	c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
+		APIGroup: "example.org", Resource: "jobs", Name: "no-pod", UID: "j",
+	})
 	return c
 }
 
