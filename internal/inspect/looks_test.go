@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -95,13 +94,13 @@ func TestLooks(t *testing.T) {
 			}
 		}
 	}
-	looks := ""
+	declared := ""
 	for _, k := range why.Kinds.Kinds {
 		test.True(t, shown[k.ID], test.Sprintf("a scenario in testdata/why shows %s", k.ID))
 		test.SliceNotEmpty(t, k.Looks, test.Sprintf("looks of %s", k.ID))
-		looks += k.ID + ": " + strings.Join(k.Looks, ", ") + "\n"
+		declared += k.ID + ": " + strings.Join(k.Looks, ", ") + "\n"
 	}
-	golden.Bytes(t, "looks.txt", []byte(looks))
+	golden.Bytes(t, "looks.txt", []byte(declared))
 }
 
 // compare compares what is answered without a look with the answer of one who sees all.

@@ -19,7 +19,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/traffic"
-	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -178,7 +177,7 @@ func TestReportRedacted(t *testing.T) {
 func TestReportUnread(t *testing.T) {
 	for _, kind := range []model.Kind{model.Claims, model.Rules} {
 		s := modelled(t)
-		s.Cluster, _ = without(s.Cluster, why.Question{}, string(kind))
+		s.Cluster = world{cluster: s.Cluster}.without(string(kind)).cluster
 		s.Missing = s.Cluster.Unread.Why()
 		page := written(t, s, same)
 		test.StrContains(t, page, string(kind)+" is forbidden")

@@ -129,12 +129,10 @@ func TestDeviceMetadataOfShares(t *testing.T) {
 
 // TestVLLM: a claim that asks for it has vLLM's map of GPUs to its HCAs. A GPU to which both are equally far is absent.
 func TestVLLM(t *testing.T) {
-	n := drivertest.NewNode(t, "hgx-h100")
-	start(t, n)
+	s := serve(t, "hgx-h100")
 	c := drivertest.WithParameters(drivertest.Claim(1, dev0, dev1), `"env": ["vllm"]`)
-	n.AddClaim(c)
-	prepare(t, n, c)
-	spec, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
+	s.prepares(c)
+	spec, err := os.ReadFile(filepath.Join(s.node.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
 	must.NoError(t, err)
 	for _, want := range []string{
 		`"VLLM_GPU_NIC_PCIE_MAPPING=0000:18:00.0=0000:19:00.0,0000:2a:00.0=0000:29:00.0"`,
