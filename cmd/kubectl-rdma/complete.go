@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
@@ -27,19 +28,23 @@ func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-// lister lists names that can follow args.
-type lister func(ctx context.Context, client kubernetes.Interface, args []string) ([]string, error)
+// lister lists names that can follow args, in the user's namespace if they have one.
+type lister func(ctx context.Context, client kubernetes.Interface, namespace string, args []string) ([]string, error)
 
 // completer returns a completion of names. The completion is empty if the API server does not answer.
 func (p *plugin) completer(list lister) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeTime)
 		defer cancel()
+		namespace, err := p.namespace()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
 		client, err := p.client()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		found, err := list(ctx, client, args)
+		found, err := list(ctx, client, namespace, args)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -62,15 +67,14 @@ func objectNames(list runtime.Object, err error) (out []string, _ error) {
 }
 
 // podNames lists the pods for a command that takes one pod.
-func (p *plugin) podNames(ctx context.Context, client kubernetes.Interface, args []string) ([]string, error) {
-	namespace, err := p.namespace()
-	if err != nil || len(args) > 0 {
-		return nil, err
+func podNames(ctx context.Context, client kubernetes.Interface, namespace string, args []string) ([]string, error) {
+	if len(args) > 0 {
+		return nil, nil
 	}
 	return objectNames(client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500}))
 }
 
-func nodeNames(ctx context.Context, client kubernetes.Interface, args []string) (out []string, err error) {
+func nodeNames(ctx context.Context, client kubernetes.Interface, _ string, args []string) (out []string, err error) {
 	c, err := collect.Reader{Client: client}.Read(ctx, collect.Slices)
 	if err != nil {
 		return nil, err
@@ -83,15 +87,12 @@ func nodeNames(ctx context.Context, client kubernetes.Interface, args []string) 
 	return out, nil
 }
 
-func classNames(ctx context.Context, client kubernetes.Interface, _ []string) ([]string, error) {
+func classNames(ctx context.Context, client kubernetes.Interface, _ string, _ []string) ([]string, error) {
 	return objectNames(client.ResourceV1().DeviceClasses().List(ctx, metav1.ListOptions{}))
 }
 
-func (p *plugin) claimNames(ctx context.Context, client kubernetes.Interface, args []string) (out []string, err error) {
-	namespace, err := p.namespace()
-	if err != nil {
-		return nil, err
-	}
+func claimNames(ctx context.Context, client kubernetes.Interface, namespace string, args []string) (out []string,
+	err error) {
 	c, err := collect.Reader{Client: client, Namespace: namespace}.Read(ctx, collect.Claims, collect.Classes)
 	if err != nil {
 		return nil, err
@@ -104,14 +105,17 @@ func (p *plugin) claimNames(ctx context.Context, client kubernetes.Interface, ar
 	return out, nil
 }
 
-func namespaceNames(ctx context.Context, client kubernetes.Interface, _ []string) ([]string, error) {
+func namespaceNames(ctx context.Context, client kubernetes.Interface, _ string, _ []string) ([]string, error) {
 	return objectNames(client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}))
 }
 
-func (p *plugin) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	config, err := p.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+// contexts returns a completion of the contexts of the kubeconfig.
+func contexts(flags *genericclioptions.ConfigFlags) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		config, err := flags.ToRawKubeConfigLoader().RawConfig()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }

@@ -193,7 +193,7 @@ func newClaims(p *plugin) *cobra.Command {
 DeviceClass which selects devices of the driver.`,
 		Example: `  kubectl rdma claims -A
   kubectl rdma claims -n training -l job=llm -o wide`,
-		ValidArgsFunction: p.completer(p.claimNames),
+		ValidArgsFunction: p.completer(claimNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			namespace := metav1.NamespaceAll
 			if !all {

@@ -27,7 +27,8 @@ func TestSortBy(t *testing.T) {
 	}
 }
 
-// TestFormatsEverywhere: each command that prints a result has -o json and yaml. A bundle is an archive, and a report a page.
+// TestFormatsEverywhere: each command that prints a result has -o json and yaml. A bundle is an archive, a report a
+// page, and rails writes manifests.
 func TestFormatsEverywhere(t *testing.T) {
 	for _, c := range newRoot(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
 		if c.HasSubCommands() {
@@ -35,7 +36,7 @@ func TestFormatsEverywhere(t *testing.T) {
 		}
 		output := c.Flag("output")
 		has := func(format string) bool { return output != nil && strings.Contains(output.Usage, format) }
-		if !slices.Contains([]string{"bundle", "report", "version"}, c.Name()) && !(has("json") && has("yaml")) {
+		if !slices.Contains([]string{"bundle", "rails", "report", "version"}, c.Name()) && !(has("json") && has("yaml")) {
 			t.Errorf("kubectl rdma %s has no -o json and yaml", c.Name())
 		}
 	}

@@ -55,7 +55,7 @@ may not list one of them, they show the rest, and say what is missing.
 		"the `NAMESPACE` of the driver, if its DeviceClasses do not say it")
 	root.SetUsageTemplate(fewGlobalFlags(root.UsageTemplate()))
 	complete(root, "namespace", p.completer(namespaceNames))
-	complete(root, "context", p.completeContexts)
+	complete(root, "context", contexts(p.ConfigFlags))
 	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newDevice(p), newClaims(p), newTopology(p), newWhy(p),
 		newRails(p), newDrain(p), newUndrain(p), newTest(p), newPolicy(p), newReport(p), newBundle(p))
 	return root

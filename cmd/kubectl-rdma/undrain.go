@@ -107,9 +107,9 @@ func notDrained(node, hca string, drains []model.Drain) error {
 }
 
 // hcaNames completes a node, then its HCAs.
-func hcaNames(ctx context.Context, client kubernetes.Interface, args []string) (out []string, err error) {
+func hcaNames(ctx context.Context, client kubernetes.Interface, _ string, args []string) (out []string, err error) {
 	if len(args) == 0 {
-		return nodeNames(ctx, client, nil)
+		return nodeNames(ctx, client, "", nil)
 	}
 	c, err := collect.Reader{Client: client}.Read(ctx, collect.Slices)
 	if err != nil {

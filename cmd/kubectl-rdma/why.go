@@ -53,7 +53,7 @@ scheduler says". Nobody has looked at these, or at quotas, for a pod of a file.
   kubectl rdma why -f job.yaml -f claims.yaml
   helm template charts/job | kubectl rdma why -f - -o jsonpath='{.items[*].verdict}'`,
 		Args:              w.args,
-		ValidArgsFunction: p.completer(p.podNames),
+		ValidArgsFunction: p.completer(podNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(w.files) > 0 {
 				return w.planned(cmd.Context())

@@ -35,8 +35,9 @@ func TestStranger(t *testing.T) {
 				_, _ = io.WriteString(w, answer)
 			case gone && r.Method == http.MethodGet:
 				w.WriteHeader(http.StatusNotFound)
-				test.NoError(t, json.NewEncoder(w).Encode(apierrors.NewNotFound(resourceapi.Resource("devicetaintrules"),
-					path.Base(r.URL.Path)).Status()))
+				status := apierrors.NewNotFound(resourceapi.Resource("devicetaintrules"), path.Base(r.URL.Path)).Status()
+				status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+				test.NoError(t, json.NewEncoder(w).Encode(status))
 			default:
 				_, _ = io.WriteString(w, "{}")
 			}

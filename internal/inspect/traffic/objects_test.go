@@ -187,12 +187,13 @@ func TestAwaitLimited(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/pods"):
-			fmt.Fprint(w, `{"kind": "PodList", "apiVersion": "v1", "items": [
+			fmt.Fprint(w, `{"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [
 				{"metadata": {"name": "p"}, "status": {"phase": "Pending"}}]}`)
 		case r.Method == http.MethodDelete:
 			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`)
 		default:
-			fmt.Fprint(w, `{"kind": "ResourceClaimList", "apiVersion": "resource.k8s.io/v1", "items": []}`)
+			fmt.Fprint(w, `{"kind": "ResourceClaimList", "apiVersion": "resource.k8s.io/v1",
+				"metadata": {"resourceVersion": "1"}, "items": []}`)
 		}
 	}))
 	defer server.Close()

@@ -187,7 +187,7 @@ func (f *Fleet) Taint(node, device, key string, effect resourceapi.DeviceTaintEf
 // Rule adds a DeviceTaintRule, which selects all devices of a driver.
 func (f *Fleet) Rule(name, driver, key string, effect resourceapi.DeviceTaintEffect) *resourceapi.DeviceTaintRule {
 	f.Rules = append(f.Rules, resourceapi.DeviceTaintRule{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
 		Spec: resourceapi.DeviceTaintRuleSpec{
 			DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: &driver},
 			Taint:          resourceapi.DeviceTaint{Key: key, Effect: effect},
