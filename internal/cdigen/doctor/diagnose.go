@@ -10,8 +10,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// catalogue has the kinds of findings. docs/doctor.md says what each one means and what to do; what each one has looked
-// at is in testdata/looks.txt.
+// catalogue has the kinds of findings. docs/doctor.md says what each one means and what to do. Each declares what
+// it looks at beside its check.
 var catalogue finding.Catalogue
 
 // notSeen is what could not be looked at.

@@ -1,6 +1,6 @@
 // Package fabric makes one picture of a cluster (kubectl rdma report): nodes by rails, the state of each HCA, and why
-// pods wait. It judges nothing: states, taints, jobs, results of tests and reasons are those of packages model, lists,
-// traffic and why.
+// pods wait. Taints, holders, jobs, results of tests and reasons are those of packages model, lists, traffic and why. Of
+// all that is true of an HCA, its cell shows one state (hca.go).
 package fabric
 
 import (

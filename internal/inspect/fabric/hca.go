@@ -14,7 +14,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// State is what the picture shows of an HCA: the last one that is true of it.
+// State is what the picture shows of an HCA: the last one that is true of it. One that a known job holds is Held, whatever
+// else was not seen.
 type State int
 
 // The states.
@@ -70,7 +71,7 @@ type HCA struct {
 	Part bool
 	// Room says that claims have shares of it, and one more could get some.
 	Room bool
-	// Why has its taints, with their times.
+	// Why has its taints, with their times, or why it was not seen.
 	Why []string
 	// Jobs hold it or shares of it. Claims are theirs.
 	Jobs   []*Job

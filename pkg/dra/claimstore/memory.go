@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
-// maxState bounds the files of the store other than records.
+// maxState bounds what is read of a file of the store; plan.MaxRecord bounds what is written.
 const maxState = 16 << 20
 
 // memoryVersion is the version of the files that Remember writes.
