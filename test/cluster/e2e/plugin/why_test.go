@@ -115,7 +115,8 @@ func TestWhy(t *testing.T) {
 		t.Run("kubernetes"+version, func(t *testing.T) {
 			newer := version == ""
 			if !newer {
-				needs.Long(t, "package releases has this release itself; shares-missing.txtar of internal/inspect is why without its gates")
+				needs.Long(t, "TestOldPodWaits of package releases asks why on this release; "+
+					"shares-missing.txtar of internal/inspect has a server without gates")
 			}
 			t.Parallel()
 			nodes := []string{"exclusive"}

@@ -132,6 +132,8 @@ func TestOldPodWaits(t *testing.T) {
 		return
 	}
 	n.Event("mofed-test-pod", "Insufficient rdma/hca")
+	said := bed.Plugin(t).Why(t, n.Name, "mofed-test-pod")
+	test.StrContains(t, said.Summary, "rdma/hca", test.Sprint("kubectl rdma why says"))
 	if out := n.Kubectl("get", "resourceclaims", "-o", "name"); strings.TrimSpace(out) != "" {
 		t.Errorf("there are claims: %s", out)
 	}

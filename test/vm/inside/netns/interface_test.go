@@ -10,7 +10,6 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -18,7 +17,6 @@ import (
 // device, as claims with network macvlan get them, reach each other by rdma_cm, and the GIDs of their
 // addresses are those of their own interfaces.
 func TestTrafficShared(t *testing.T) {
-	needs.Long(t, "TestShapes has a macvlan on a VLAN; pods of TestTwoNodes have one each")
 	inside.NetnsMode(t, "shared")
 	inside.Must(t, "ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
 	inside.Must(t, "ip", "link", "set", "right", "up")

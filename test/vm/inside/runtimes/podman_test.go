@@ -164,7 +164,7 @@ func TestPodmanConnectionManager(t *testing.T) {
 	for ibdev, address := range map[string]string{"rxe0": rxe0Address, "siw0": siw0Address} {
 		t.Run(ibdev, func(t *testing.T) {
 			if ibdev == "rxe0" {
-				needs.Long(t, "TestPodmanTraffic has soft-RoCE, and siw0 a connection manager")
+				needs.Long(t, "TestPodmanTraffic has soft-RoCE, TestTwoNodes rdma_cm over it, and siw0 rdma_cm in podman")
 			}
 			inside.EachRuntime(t, func(t *testing.T, runtime string) {
 				server, client := pair(t, runtime, "rdma.dev/hca="+ibdev, "host", func() (string, string) { return connect(address) })
