@@ -27,6 +27,8 @@ type waiting struct {
 	Source, Container string
 	Verdict           string
 	Reasons           []string
+	// Planned are the reasons of its manifest alone, if they are not Reasons: there are no events yet.
+	Planned []string
 	// Newer needs a feature that 1.34 has not.
 	Newer bool
 	// Event is what the pod waits for, if the scheduler does not look at it.
@@ -245,7 +247,11 @@ func (b *bed) planned(newer bool) {
 		if a.Phase != "Planned" || a.Verdict != w.Verdict || len(a.Unread) > 0 {
 			b.Errorf("%s, planned: %s (%s), not known %q; want %s", a.Pod, a.Verdict, a.Summary, a.Unread, w.Verdict)
 		}
-		for _, reason := range w.Reasons {
+		reasons := w.Planned
+		if len(reasons) == 0 {
+			reasons = w.Reasons
+		}
+		for _, reason := range reasons {
 			if got := a.reasons(); !got[reason] {
 				b.Errorf("%s, planned: %q is not among %v", a.Pod, reason, got)
 			}
