@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,7 @@ func TestHealthCheck(t *testing.T) {
 		state   string // of the host's port
 		has     string // a finding of the host
 		doctor  string // in the place of cdi-gen on such a host
+		slurm   string // the node's state in Slurm, idle if empty
 		drained string
 		code    int
 	}{
@@ -38,6 +40,12 @@ func TestHealthCheck(t *testing.T) {
 			{"id": "node-mode", "severity": "warning"}, {"id": "container-unusable", "severity": "warning"},
 			{"id": "port-down", "severity": "acknowledged"}]}'; exit 10`},
 		"a port down": {state: "1: DOWN", has: "port-down", drained: "no-active-port port-down", code: 1},
+		"a node of umad, and a spec": {doctor: `echo '{"findings": [
+			{"id": "node-missing", "severity": "warning"}, {"id": "spec-stale", "severity": "error"}]}'; exit 11`},
+		"a node of verbs": {doctor: `echo '{"findings": [{"id": "node-missing", "severity": "error"}]}'; exit 11`,
+			drained: "node-missing", code: 1},
+		"drained by an administrator": {doctor: `echo '{"findings": [{"id": "port-down", "severity": "warning"}]}'; exit 10`,
+			slurm: "drained*", code: 1},
 		"two faults": {doctor: `echo '{"findings": [{"id": "hca-lost", "severity": "warning"},
 			{"id": "no-active-port", "severity": "error"}]}'; exit 11`, drained: "hca-lost no-active-port", code: 1},
 		"no answer":    {doctor: "exit 1", code: 2},
@@ -58,6 +66,7 @@ func TestHealthCheck(t *testing.T) {
 			put(t, filepath.Join(dir, "rdma-health"), "#!/bin/sh\n"+script, 0o755)
 			put(t, filepath.Join(dir, "cdi-gen"), "#!/bin/sh\n"+doctor+"\n", 0o755)
 			put(t, filepath.Join(dir, "scontrol"), "#!/bin/sh\necho \"$1 $3 $4\" >"+dir+"/drained\n", 0o755)
+			put(t, filepath.Join(dir, "sinfo"), "#!/bin/sh\necho '"+cmp.Or(tt.slurm, "idle")+"'\n", 0o755)
 			cmd := exec.Command(filepath.Join(dir, "rdma-health"))
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 			out, _ := cmd.CombinedOutput()

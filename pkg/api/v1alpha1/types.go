@@ -40,7 +40,7 @@ type Settings struct {
 	// FI_VERBS_DEVICE_NAME, nccl sets NCCL_IB_HCA, nvshmem sets NVSHMEM_HCA_LIST and ucx sets UCX_NET_DEVICES
 	// to the claim's HCAs.
 	// nccl-topology sets NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. vllm sets
-	// VLLM_GPU_NIC_PCIE_MAPPING to the nearest of these HCAs for each GPU of the host. They
+	// VLLM_GPU_NIC_PCIE_MAPPING to the nearest of these HCAs for each GPU of the host, and VLLM_NIC_SELECTION_VARS. They
 	// replace variables of the same name in the pod. The words with gid-index set the variable with the GID index of
 	// a library, where all HCAs of a container have the same index and the pod does not set the variable.
 	Env   Libraries `json:"env,omitempty"`
