@@ -20,8 +20,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/traffic"
 )
 
-// maxDrawn bounds the nodes whose PCIe tree a report has.
-const maxDrawn = 16
+// Bounds of a report.
+const (
+	maxDrawn  = 16 // nodes with a PCIe tree
+	maxUnread = 10 // results of tests that it names as unread
+)
 
 // reporter has the flags of the command.
 type reporter struct {
@@ -74,15 +77,13 @@ func (r *reporter) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	hide := func(s string) string { return s }
+	if r.redact {
+		source.LeafName, hide = (&bundle.Source{Cluster: source.Cluster}).Redact(r.tests)
+	}
 	picture, err := fabric.New(ctx, source)
 	if err != nil {
 		return err
-	}
-	hide := func(s string) string { return s }
-	if r.redact {
-		scrub := (&bundle.Source{Cluster: source.Cluster}).Scrubber()
-		scrub.Name("namespace", r.tests)
-		hide = scrub.Text
 	}
 	return picture.WriteHTML(r.p.Out, hide)
 }
@@ -113,6 +114,9 @@ func (r *reporter) source(ctx context.Context) (*fabric.Source, error) {
 	}
 	if err != nil {
 		unread = []string{err.Error()}
+	}
+	if more := len(unread) - maxUnread; more > 0 {
+		unread = append(unread[:maxUnread], fmt.Sprintf("and %d more results of tests", more))
 	}
 	s.Missing = append(s.Missing, unread...)
 	return s, nil

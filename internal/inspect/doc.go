@@ -6,8 +6,8 @@
 //
 //   - model has the objects of a cluster, with indexes, and the scheduler's rules for single devices.
 //   - why explains a pod. lists has nodes, devices, claims, pods and other tables, and manifest reads files of objects
-//     that do not exist yet, and writes rails into them. These four are pure functions of their input, and so is fabric:
-//     one page of them all.
+//     that do not exist yet, and writes rails into them. fabric makes one page of them all. These five are pure
+//     functions of their input.
 //   - collect reads objects from an API server. drain writes DeviceTaintRules, traffic tests HCAs by traffic, and
 //     bundle makes a support archive.
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,30 @@ func both(t *testing.T, name string, table *metav1.Table) {
 	t.Helper()
 	golden.Bytes(t, name+".txt", printed(t, table, false))
 	golden.Bytes(t, name+"-wide.txt", printed(t, table, true))
+}
+
+// TestRailsTainted: an HCA is tainted if a taint keeps claims away from one of its devices.
+func TestRailsTainted(t *testing.T) {
+	c := mixedCluster(t)
+	for i := range c.Slices {
+		for j := range c.Slices[i].Spec.Devices {
+			if d := &c.Slices[i].Spec.Devices[j]; strings.HasPrefix(d.Name, model.SharedPrefix) {
+				d.Taints = []resourceapi.DeviceTaint{{Key: "a", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+			}
+		}
+	}
+	tainted := 0
+	for _, r := range lists.Rails(c, model.NodeChoice{Names: []string{"node2"}}) {
+		tainted += r.Tainted
+	}
+	must.Positive(t, tainted)
+}
+
+// TestProblemCut: what others wrote stays in quotes where the middle of a problem is cut.
+func TestProblemCut(t *testing.T) {
+	pod := lists.Pod{Problems: []string{`it says "` + strings.Repeat("a", 300) + `" again`}}
+	got := string(printed(t, lists.PodTable([]lists.Pod{pod}, false, false), false))
+	must.StrContains(t, got, `a" ... "a`)
 }
 
 func TestNodes(t *testing.T) {

@@ -3,8 +3,10 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,6 +86,15 @@ func TestTimeIsOver(t *testing.T) {
 	if answer.Verdict != why.VerdictUnallocated || len(answer.Unread) != 1 {
 		t.Errorf("%+v", answer)
 	}
+	var said strings.Builder
+	must.NoError(t, answer.WriteText(&said, false))
+	test.StrNotContains(t, said.String(), "None of the changes", test.Sprint("no change was tried"))
+	request := f.Claims["nics"].Spec.Devices.Requests[0].Exactly
+	request.Count, request.Selectors = 1, nil
+	answer, err = why.Explain(ctx, cluster(f), why.Question{Pod: p})
+	must.NoError(t, err)
+	test.Eq(t, why.VerdictUnknown, answer.Verdict, test.Sprint("the allocator has answered nothing"))
+	test.StrContains(t, answer.Summary, "the time was over")
 }
 
 func BenchmarkWhy(b *testing.B) {

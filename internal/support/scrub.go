@@ -93,18 +93,19 @@ func (s *Scrubber) Hide(value string) {
 	}
 }
 
-// shortest is the length from which a name is searched for in texts. A shorter one is a part of too many others.
+// shortest is the length from which a name is searched for in texts. A shorter one is a part of too many others: only
+// NameOf finds it.
 const shortest = 3
 
 func (s *Scrubber) add(text string, n name) bool {
 	key := lower(text)
 	_, known := s.names[key]
 	isNumber := s.inNames && strings.Trim(key, "0123456789") == ""
-	if known || isNumber || len(key) < shortest || hasWord(s.kept, key) {
+	if known || isNumber || key == "" || hasWord(s.kept, key) {
 		return false
 	}
 	s.names[key] = n
-	if !slices.Contains(s.lengths, len(key)) {
+	if len(key) >= shortest && !slices.Contains(s.lengths, len(key)) {
 		s.lengths = append(s.lengths, len(key))
 		slices.SortFunc(s.lengths, func(a, b int) int { return b - a })
 	}
@@ -125,13 +126,18 @@ func hasWord(text, word string) bool {
 
 // isWord reports whether a part of a text is a word of its own.
 func isWord(text string, from, to int) bool {
-	return (from == 0 || !alnum(text[from-1])) && (to == len(text) || !alnum(text[to]))
+	return !inWord(text, from) && !inWord(text, to)
+}
+
+// inWord reports whether a letter or digit is on each side of a place in a text.
+func inWord(text string, at int) bool {
+	return at > 0 && at < len(text) && alnum(text[at-1]) && alnum(text[at])
 }
 
 // nameAt returns the longest name at a place of a text in lower case, "" for none.
 func (s *Scrubber) nameAt(text string, at int) string {
-	if !s.inNames && (!alnum(text[at]) || at > 0 && alnum(text[at-1])) {
-		return "" // the API server's names begin and end with a letter or digit
+	if !s.inNames && inWord(text, at) {
+		return ""
 	}
 	for _, length := range s.lengths {
 		to := at + length
@@ -168,6 +174,7 @@ var secrets = []struct {
 	{regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|secret|api[-_]?key|authorization)\\?["']?\s*[=:]\s*\\?["']?)` +
 		`(?:\(hidden\)|[^\s"'\\,;&)]{2,})`),
 		"${1}" + Hidden},
+	{regexp.MustCompile(`(\bUser \\?")[^"\\\n]+`), "${1}" + Hidden}, // whom the API server refuses
 	{regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://)([^/\s"'\\]*@)?[^/\s"'\\:?]+`), "${1}(host)"},
 	{regexp.MustCompile(`((?:/[\w.-]+)*/(?:home|Users)/)[^/\s"':,;]+`), "${1}(user)"},
 }

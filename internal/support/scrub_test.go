@@ -8,6 +8,28 @@ import (
 
 var placeholder = regexp.MustCompile(`\(node [0-9]+\)|\(hidden\)|\(host\)|\(user\)`)
 
+// TestNames: a name may begin and end with any character. One that is too short to search for has a word in fields.
+func TestNames(t *testing.T) {
+	s := New([]byte("a test"))
+	for _, name := range []string{"_leaf-3", "Ostblatt\u00e4", "/CN=alice", "s1"} {
+		s.Name("leaf", name)
+	}
+	for text, want := range map[string]string{
+		"on _leaf-3: x":                   "on (leaf 1): x",
+		"Ostblatt\u00e4, xOstblatt\u00e4": "(leaf 2), xOstblatt\u00e4",
+		"by /CN=alice, /CN=alicex":        "by (leaf 3), /CN=alicex",
+		"s1":                              "s1",
+		`User "bob" cannot list, err="User \"bob\" x"`: `User "(hidden)" cannot list, err="User \"(hidden)\" x"`,
+	} {
+		if got := s.Text(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+	if got := s.NameOf("s1"); got != "(leaf 4)" {
+		t.Errorf("a short name in a field is %q", got)
+	}
+}
+
 // FuzzNames: whatever the text, the name of a node is not left in it as a word of its own, and the same text gives the
 // same result.
 func FuzzNames(f *testing.F) {

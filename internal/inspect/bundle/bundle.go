@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -50,7 +51,7 @@ func (s *Source) Files() ([]support.File, error) {
 	if err := s.bounded(); err != nil {
 		return nil, err
 	}
-	scrub := s.Scrubber()
+	scrub := s.scrubber()
 	files := []support.File{{Name: "status.txt", Data: []byte(scrub.Text(s.Status))}}
 	for _, object := range []struct {
 		name  string
@@ -102,12 +103,37 @@ func (s *Source) readme(files []support.File, scrub *support.Scrubber) support.F
 	return support.File{Name: "README", Data: out.Bytes()}
 }
 
-// Scrubber returns what takes out of texts what identifies: also of the page of kubectl rdma report.
-func (s *Source) Scrubber() *support.Scrubber {
+func (s *Source) scrubber() *support.Scrubber {
 	scrub := support.New(s.Key)
 	s.names(scrub)
 	return scrub
 }
+
+// Redact prepares a page (kubectl rdma report) with the results of tests of a namespace, "" for none. It hides who
+// drained what, and why, in the cluster. It returns what names leaf switches, and what takes out of a text what
+// identifies and what others wrote: text.Foreign has put that in quotes.
+func (s *Source) Redact(tests string) (leafName, hide func(string) string) {
+	scrub := s.scrubber()
+	scrub.Name("namespace", tests)
+	for i := range s.Cluster.Rules {
+		said := s.Cluster.Rules[i].Annotations
+		for _, key := range []string{model.DrainAuthor, model.DrainReason} {
+			if said[key] != "" {
+				said[key] = support.Hidden
+			}
+		}
+	}
+	return scrub.NameOf, func(text string) string {
+		text = quoted.ReplaceAllString(text, support.Hidden)
+		return scrub.Text(nodeTaint.ReplaceAllString(text, "="+support.Hidden+"${1}"))
+	}
+}
+
+// quoted is a text in quotes, which may be cut. nodeTaint is the value of a node's taint, which a site chooses.
+var (
+	quoted    = regexp.MustCompile(`(?m)"[^"\n]*("|$)`)
+	nodeTaint = regexp.MustCompile(`=[\w.-]+(:(?:NoSchedule|PreferNoSchedule|NoExecute)\b)`)
+)
 
 // names collects the names that identify. The longest kind of knowledge goes first: a node's name is often a host's.
 func (s *Source) names(scrub *support.Scrubber) {
@@ -121,6 +147,9 @@ func (s *Source) names(scrub *support.Scrubber) {
 	for _, slice := range c.Slices {
 		if slice.Spec.NodeName != nil {
 			scrub.Name("node", *slice.Spec.NodeName)
+		}
+		if slice.Spec.Driver == rdma.Domain {
+			scrub.Name("node", slice.Spec.Pool.Name)
 		}
 		for i := range slice.Spec.Devices {
 			if leaf := slice.Spec.Devices[i].Attributes[rdma.AttributeLeafSwitch].StringValue; leaf != nil {
@@ -141,7 +170,7 @@ func (s *Source) names(scrub *support.Scrubber) {
 		scrub.Host(n.Labels[corev1.LabelHostname])
 	}
 	ours := map[string]bool{"": true, "default": true, "kube-system": true}
-	for _, p := range c.Pods { // the driver's own
+	for _, p := range c.View().Drivers {
 		ours[p.Namespace] = true
 	}
 	object := func(kind, namespace, name string, owners ...metav1.OwnerReference) {
@@ -179,9 +208,12 @@ func (s *Source) names(scrub *support.Scrubber) {
 	for _, t := range c.Templates {
 		object("template", t.Namespace, t.Name)
 	}
-	for _, r := range c.Rules {
-		object("rule", "", r.Name)
-		scrub.Name("user", r.Annotations[model.DrainAuthor])
+	for i := range c.Rules {
+		object("rule", "", c.Rules[i].Name)
+		if d := model.DrainOf(&c.Rules[i]); d != nil {
+			scrub.Name("node", d.Node)
+		}
+		scrub.Name("user", c.Rules[i].Annotations[model.DrainAuthor])
 	}
 }
 

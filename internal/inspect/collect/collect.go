@@ -74,7 +74,7 @@ func (r Reader) Read(ctx context.Context, about Kind, others ...Kind) (*model.Cl
 
 // readable also returns the kinds that the user may read.
 func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*model.Cluster, []Kind, error) {
-	c, kinds := r.empty(ctx), []Kind{about}
+	c, kinds := r.newCluster(ctx), []Kind{about}
 	if err := r.read(ctx, c, about); err != nil {
 		return nil, nil, fmt.Errorf("list %s: %w", about, err)
 	}
@@ -210,7 +210,7 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*model.Cluster
 
 // scheduler reads what the scheduler looks at for a pod of a namespace.
 func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster, error) {
-	c := r.empty(ctx)
+	c := r.newCluster(ctx)
 	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
 			if !passable(kind, err) || kind == Slices && NotServed(err) { // then none of resource.k8s.io is
@@ -229,8 +229,8 @@ func (r Reader) scheduler(ctx context.Context, namespace string) (*model.Cluster
 	return c, nil
 }
 
-// empty returns a cluster without objects.
-func (r Reader) empty(ctx context.Context) *model.Cluster {
+// newCluster returns a cluster without objects. It asks the API server for its version.
+func (r Reader) newCluster(ctx context.Context) *model.Cluster {
 	return &model.Cluster{Now: time.Now(), DriverNamespace: r.DriverNamespace, Minor: r.Minor(ctx)}
 }
 

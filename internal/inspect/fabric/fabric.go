@@ -1,6 +1,6 @@
 // Package fabric makes one picture of a cluster (kubectl rdma report): nodes by rails, the state of each HCA, and why
-// pods wait. Taints, holders, jobs, results of tests and reasons are those of packages model, lists, traffic and why. Of
-// all that is true of an HCA, its cell shows one state (hca.go).
+// pods wait. Taints, holders, jobs, results of tests and reasons are those of packages model, lists, traffic and why.
+// Of all that is true of an HCA, its cell shows one state (hca.go).
 package fabric
 
 import (
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -28,6 +30,8 @@ type Source struct {
 	// Missing says what could not be read, with the reason: one sentence each.
 	Missing []string
 	Version string // of kubectl rdma
+	// LeafName returns what the page calls a leaf switch, nil if that is its name.
+	LeafName func(string) string
 	// Search is the time to look for changes that would help, for all pods that wait.
 	Search time.Duration
 }
@@ -41,7 +45,7 @@ type Picture struct {
 	Counts  Counts
 	Jobs    []*Job
 	Waiting []*Waiting
-	// Unexplained counts the pods that wait and are like none of Waiting.
+	// Unexplained counts the pods that wait and are like none of Waiting: there are too many, or the time was over.
 	Unexplained int
 	Pods        *metav1.Table
 	Rails       *metav1.Table
@@ -55,6 +59,12 @@ type Column struct {
 	// Width is the largest number of HCAs that a node has on the rail.
 	Width int
 }
+
+// maxColumns bounds the columns. The last one then has all other rails: whoever writes slices can number many.
+const maxColumns = 64
+
+// noNode is the name of the row for HCAs that no single node has.
+const noNode = "(no node)"
 
 // Row is a node.
 type Row struct {
@@ -83,28 +93,24 @@ func (j *Job) Nodes() int { return len(j.nodes) }
 type builder struct {
 	*Picture
 	view    *model.View
-	jobs    map[string]*Job   // by name
-	holders map[string]string // names of jobs by claims
+	jobs    map[string]*Job     // by name
+	holders map[string][]string // names of jobs by claims
 	rows    map[string]*Row
 }
 
 // New makes the picture of a cluster.
 func New(ctx context.Context, s *Source) (*Picture, error) {
-	c := s.Cluster
+	c, own := s.Cluster, *s
 	pods := lists.Pods(ctx, c)
 	b := &builder{
 		Picture: &Picture{
-			Source: s, Fleet: lists.FleetOf(c, pods), Pods: lists.PodTable(pods, true, false),
+			Source: &own, Fleet: lists.FleetOf(c, pods), Pods: lists.PodTable(pods, true, false),
 			Rails: lists.RailTable(lists.Rails(c, model.NodeChoice{})), Drains: lists.DrainTable(lists.Drains(c), c.Now),
 		},
-		view: c.View(), jobs: map[string]*Job{}, holders: map[string]string{},
+		view: c.View(), jobs: map[string]*Job{}, holders: map[string][]string{},
 		rows: map[string]*Row{},
 	}
-	for i := range pods {
-		for _, claim := range pods[i].Claims {
-			b.holders[pods[i].Namespace+"/"+claim] = pods[i].Owner()
-		}
-	}
+	b.findHolders(pods)
 	if err := b.addHCAs(ctx); err != nil {
 		return nil, err
 	}
@@ -118,7 +124,28 @@ func New(ctx context.Context, s *Source) (*Picture, error) {
 			return nil, err
 		}
 	}
+	for _, name := range s.Drawn {
+		if !slices.ContainsFunc(b.Trees, func(n lists.NodeTopology) bool { return n.Node == name }) {
+			b.Missing = append(slices.Clip(b.Missing), "no PCIe tree of node "+name+": no complete pool has a device of it")
+		}
+	}
 	return b.Picture, nil
+}
+
+// findHolders finds the jobs for whose pods claims are reserved. Other pods that name a claim wait for it.
+func (b *builder) findHolders(pods []lists.Pod) {
+	for i := range pods {
+		p := &pods[i]
+		for _, name := range p.Claims {
+			claim := b.view.Claims[types.NamespacedName{Namespace: p.Namespace, Name: name}]
+			if claim == nil || !slices.Contains(model.PodsOf(claim), p.Name) &&
+				(p.Question() == nil || !resourceclaim.IsReservedForPod(&p.Question().Pod, claim, true)) {
+				continue
+			}
+			key := model.ClaimName(claim)
+			b.holders[key] = model.AppendNew(b.holders[key], p.Owner())
+		}
+	}
 }
 
 // addHCAs makes columns, rows and groups of the nodes and HCAs.
@@ -132,8 +159,8 @@ func (b *builder) addHCAs(ctx context.Context) error {
 		hcas = append(hcas, h)
 	}
 	for _, published := range b.view.Incomplete() {
-		h := b.named(published)
-		h.State, h.Why = NotSeen, []string{"its driver is publishing: ResourceSlices are missing"}
+		h := b.newHCA(published)
+		h.State, h.Why = NotSeen, append(h.Why, "its pool lacks ResourceSlices")
 		hcas = append(hcas, h)
 	}
 	at := map[string]int{}
@@ -147,14 +174,17 @@ func (b *builder) addHCAs(ctx context.Context) error {
 		return cmp.Or(rank(a.Rail)-rank(b.Rail), cmp.Compare(a.Rail, b.Rail))
 	})
 	for i := range b.Columns {
-		at[b.Columns[i].Rail] = i
+		at[b.Columns[i].Rail] = min(i, maxColumns-1)
+	}
+	if len(b.Columns) > maxColumns {
+		b.Columns = append(b.Columns[:maxColumns-1], Column{Rail: "others"})
 	}
 	for _, n := range lists.DriverNodes(b.view) {
-		b.add(n)
+		b.add(n.Name, n)
 	}
 	for _, h := range hcas {
 		if b.rows[h.Node] == nil { // somebody else's slice, of several nodes
-			b.add(lists.Node{Name: h.Node})
+			b.add(h.Node, lists.Node{Name: noNode})
 		}
 		column := at[h.Rail]
 		cell := &b.rows[h.Node].Cells[column]
@@ -166,12 +196,12 @@ func (b *builder) addHCAs(ctx context.Context) error {
 	return nil
 }
 
-// add adds a node without HCAs.
-func (b *builder) add(n lists.Node) {
-	b.rows[n.Name] = &Row{Node: n, Cells: make([][]*HCA, len(b.Columns))}
+// add adds a row without HCAs.
+func (b *builder) add(node string, n lists.Node) {
+	b.rows[node] = &Row{Node: n, Cells: make([][]*HCA, len(b.Columns))}
 }
 
-// rank orders the numbers of rails by their lengths. No number comes last.
+// rank orders the numbers of rails by their lengths. HCAs without a rail come last.
 func rank(rail string) int { return cmp.Or(len(rail), math.MaxInt32) }
 
 // numberJobs numbers the jobs, those with the most HCAs first.

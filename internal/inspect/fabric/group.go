@@ -29,25 +29,25 @@ func (g *Group) Name() string {
 	return fmt.Sprintf("%s … %s", g.Rows[0].Name, g.Rows[len(g.Rows)-1].Name)
 }
 
-// Bad reports whether somebody should look at an HCA or a driver of the group.
+// Bad reports whether somebody should look at an HCA or a driver of the group. A node without an HCA is well.
 func (g *Group) Bad() bool {
-	return slices.ContainsFunc(g.Rows, func(r *Row) bool { return len(r.Notes()) > 0 })
+	return slices.ContainsFunc(g.Rows, func(r *Row) bool { return !r.NoHCA && len(r.Notes()) > 0 })
 }
 
-// group puts nodes with the same leaf switches together. A node whose cables differ from all others joins those with
-// which it agrees the most.
+// group puts nodes with the same leaf switches together. The largest groups come first, and a smaller one joins the
+// first with which it agrees.
 func (b *builder) group() {
-	same := map[string][]*Row{}
+	same, of := map[string][]*Row{}, map[string][]string{}
 	for _, r := range b.rows {
-		key := strings.Join(leaves(r), "\n")
-		same[key] = append(same[key], r)
+		key := fmt.Sprintf("%q", leaves(r))
+		same[key], of[key] = append(same[key], r), leaves(r)
 	}
 	keys := slices.SortedFunc(maps.Keys(same), func(x, y string) int {
 		return cmp.Or(cmp.Compare(len(same[y]), len(same[x])), cmp.Compare(x, y))
 	})
 	var main []string
 	for _, key := range keys {
-		i := slices.IndexFunc(main, func(other string) bool { return agree(key, other) })
+		i := slices.IndexFunc(main, func(other string) bool { return agree(of[key], of[other]) })
 		if i < 0 {
 			main = append(main, key)
 			continue
@@ -57,7 +57,7 @@ func (b *builder) group() {
 	for _, key := range main {
 		rows := slices.SortedFunc(slices.Values(same[key]), func(x, y *Row) int { return cmp.Compare(x.Name, y.Name) })
 		for part := range slices.Chunk(rows, maxGroup) {
-			g := &Group{Leaves: strings.Split(key, "\n"), Rows: part}
+			g := &Group{Leaves: of[key], Rows: part}
 			for _, r := range part {
 				for _, h := range r.HCAs() {
 					g.Counts[h.State]++
@@ -84,15 +84,14 @@ func leaves(r *Row) (out []string) {
 	return out
 }
 
-// agree reports whether more than half of the known leaf switches are the same, or none is known.
-func agree(a, b string) bool {
+// agree reports whether more than half of the known leaf switches of a node are those of another.
+func agree(node, other []string) bool {
 	known, equal := 0, 0
-	others := strings.Split(b, "\n")
-	for i, leaf := range strings.Split(a, "\n") {
+	for i, leaf := range node {
 		if leaf != "" {
 			known++
 		}
-		if leaf != "" && leaf == others[i] {
+		if leaf != "" && leaf == other[i] {
 			equal++
 		}
 	}
@@ -129,7 +128,7 @@ func (r *Row) Notes() (out []Note) {
 		out = append(out, n)
 	}
 	slices.SortFunc(out, func(a, b Note) int { return cmp.Or(cmp.Compare(b.State, a.State), cmp.Compare(a.HCAs, b.HCAs)) })
-	if word := r.DriverWord(); word != "Ready" {
+	if word := r.DriverWord(); word != "Ready" && r.Name != noNode {
 		out = append([]Note{{State: NotSeen, HCAs: "driver " + word, Why: r.Why}}, out...)
 	}
 	return out

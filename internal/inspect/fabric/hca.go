@@ -14,8 +14,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// State is what the picture shows of an HCA: the last one that is true of it. One that a known job holds is Held, whatever
-// else was not seen.
+// State is what the picture shows of an HCA: the last one that is true of it. One that a known job holds is Held, even
+// if its state was not seen. One of an incomplete pool is NotSeen.
 type State int
 
 // The states.
@@ -43,7 +43,7 @@ var looks = [states]struct{ Sign, Name, Means string }{
 	Miswired: {"≠", "miswired", "a port leads elsewhere than planned"},
 	Tainted:  {"!", "tainted", "a taint keeps new claims away"},
 	Drained:  {"D", "drained", "somebody took it out of service"},
-	NotSeen:  {"?", "not seen", "what decides could not be read"},
+	NotSeen:  {"?", "not seen", "what decides was not seen"},
 }
 
 func (s State) String() string { return looks[s].Name }
@@ -133,11 +133,13 @@ func (h *HCA) Result() string {
 	if h.Test == nil {
 		return ""
 	}
-	return h.Test.Reason() + ", " + text.Time(h.Tested)
+	return h.Test.Recorded() + ", " + text.Time(h.Tested)
 }
 
-// Doubted reports whether the last test did not find the HCA good.
-func (h *HCA) Doubted() bool { return h.Test != nil && h.Test.State != traffic.Good }
+// Doubted reports whether the last test measured the HCA, and did not find it good.
+func (h *HCA) Doubted() bool {
+	return h.Test != nil && (h.Test.State == traffic.Slow || h.Test.State == traffic.Unclear)
+}
 
 // Tip is the text that a browser shows while the pointer rests on the cell.
 func (h *HCA) Tip() string {
@@ -154,58 +156,86 @@ func (h *HCA) Tip() string {
 	return strings.Join(parts, "; ")
 }
 
-// named is an HCA without a state.
-func (b *builder) named(p *model.Published) *HCA {
+// newHCA is an HCA without a state: who holds it, its taints and its test.
+func (b *builder) newHCA(p *model.Published) *HCA {
 	h := &HCA{HCA: p.HCA, Part: !p.Whole()}
+	if b.LeafName != nil {
+		h.Leaf = b.LeafName(h.Leaf)
+	}
 	if r := b.Tests[p.Node]; r != nil {
 		h.Test, h.Tested = r.Of(p.Name), r.Time
 	}
+	for _, d := range p.Devices {
+		for _, claim := range b.view.Holders.Names(d.ID) {
+			h.Claims = model.AppendNew(h.Claims, claim)
+			for _, j := range b.jobsOf(claim) {
+				h.Jobs = model.AppendNew(h.Jobs, j)
+			}
+		}
+	}
+	for _, j := range h.Jobs {
+		j.HCAs++
+		j.nodes[h.Node] = true
+	}
+	for _, t := range p.Taints() {
+		h.Why = append(h.Why, since(t))
+	}
+	slices.Sort(h.Why)
 	return h
 }
 
 // hca is an HCA with its state.
 func (b *builder) hca(ctx context.Context, p *model.Published) (*HCA, error) {
-	h := b.named(p)
-	h.State = Excluded
+	h := b.newHCA(p)
+	var devices []model.DeviceState
 	for _, d := range p.Devices {
 		state, err := b.view.State(ctx, d)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, fmt.Errorf("find the state of %s: %w", h.String(), err)
-		case state == model.DeviceUnknown:
-			h.State = NotSeen
-		case h.State == Excluded && (state == model.DeviceFree || state == model.DeviceShared):
-			h.State = Free
 		}
-		for _, claim := range b.view.Holders.Names(d.ID) {
-			h.Claims = model.AppendNew(h.Claims, claim)
-			h.Jobs = model.AppendNew(h.Jobs, b.job(claim))
-		}
+		devices = append(devices, state)
 	}
+	h.State = stateOf(devices)
 	if h.State == Free && b.Cluster.Unread.Has(model.Rules) {
-		h.State, h.Why = NotSeen, []string{"no claim has it; a DeviceTaintRule may keep claims away"}
+		h.State, h.Why = NotSeen, append(h.Why, "a DeviceTaintRule may keep claims away")
 	}
 	h.Room = h.State == Free && len(h.Jobs) > 0
-	for _, j := range h.Jobs {
+	if len(h.Jobs) > 0 {
 		h.State = Held
-		j.HCAs++
-		j.nodes[h.Node] = true
 	}
 	for _, t := range p.Taints() {
 		h.State = max(h.State, taintState(t))
-		h.Why = append(h.Why, since(t))
+		h.Room = h.Room && !t.KeepsAway()
 	}
-	slices.Sort(h.Why)
 	return h, nil
 }
 
-// job returns the holder of a claim.
-func (b *builder) job(claim string) *Job {
-	name := cmp.Or(b.holders[claim], "claim "+claim)
-	if b.jobs[name] == nil {
-		b.jobs[name] = &Job{Name: name, nodes: map[string]bool{}}
+// stateOf is the state of an HCA whose devices have these states, if nobody holds it.
+func stateOf(devices []model.DeviceState) State {
+	switch {
+	case slices.Contains(devices, model.DeviceUnknown):
+		return NotSeen
+	case slices.Contains(devices, model.DeviceFree), slices.Contains(devices, model.DeviceShared):
+		return Free
+	case slices.Contains(devices, model.DeviceExcluded):
+		return Excluded
 	}
-	return b.jobs[name]
+	return NotSeen // the allocator gives it to no claim, and nobody has it
+}
+
+// jobsOf returns the holders of a claim.
+func (b *builder) jobsOf(claim string) (out []*Job) {
+	names := b.holders[claim]
+	if names == nil {
+		names = []string{"claim " + claim}
+	}
+	for _, name := range names {
+		if b.jobs[name] == nil {
+			b.jobs[name] = &Job{Name: name, nodes: map[string]bool{}}
+		}
+		out = append(out, b.jobs[name])
+	}
+	return out
 }
 
 func taintState(t model.Taint) State {

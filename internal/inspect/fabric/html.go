@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
 //go:embed fabric.html.tmpl
@@ -29,20 +31,48 @@ func (p *Picture) WriteHTML(w io.Writer, hide func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("read the template of the page: %w", err)
 	}
-	if err := t.Execute(w, p); err != nil {
+	var out bytes.Buffer // no half page
+	if err := t.Execute(&out, p); err != nil {
+		return fmt.Errorf("make the page: %w", err)
+	}
+	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
 }
 
-// tree draws the PCIe tree of a node. Package topology escapes the texts.
+// tree draws the PCIe tree of a node, with what said makes of its texts. Package topology escapes them.
 func tree(n lists.NodeTopology, said func(string) string) (template.HTML, error) {
+	var drawn topology.Topology
+	devices := map[*topology.Device]*topology.Device{}
 	for _, d := range n.Devices {
-		d.Name, d.Note = said(d.Name), said(d.Note)
+		copied := *d
+		copied.Name, copied.Address, copied.Note = said(d.Name), said(d.Address), said(d.Note)
+		if d.Port != nil {
+			port := *d.Port
+			port.Netdev, copied.Port = said(port.Netdev), &port
+		}
+		devices[d] = &copied
+		drawn.Devices = append(drawn.Devices, &copied)
+	}
+	for _, numa := range n.NUMANodes {
+		numa.Roots = branches(numa.Roots, devices, said)
+		drawn.NUMANodes = append(drawn.NUMANodes, numa)
 	}
 	var out strings.Builder
-	err := n.WriteSVG(&out)
+	err := drawn.WriteSVG(&out)
 	return template.HTML(out.String()), err
+}
+
+// branches copies nodes of a tree, with what said makes of their names.
+func branches(nodes []*topology.Node, devices map[*topology.Device]*topology.Device,
+	said func(string) string) (out []*topology.Node) {
+	for _, n := range nodes {
+		out = append(out, &topology.Node{
+			Kind: n.Kind, Name: said(n.Name), Children: branches(n.Children, devices, said), Device: devices[n.Device],
+		})
+	}
+	return out
 }
 
 // Grid is the width of the columns, for the style sheet.
@@ -67,8 +97,8 @@ func (p *Picture) States() (out []State) {
 // Open reports whether a group is unfolded.
 func (p *Picture) Open(g *Group) bool {
 	nodes := 0
-	for _, g := range p.Groups {
-		nodes += len(g.Rows)
+	for _, other := range p.Groups {
+		nodes += len(other.Rows)
 	}
 	return nodes <= fewNodes || g.Bad()
 }

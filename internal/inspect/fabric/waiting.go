@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/lists"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/why"
 )
 
@@ -40,11 +41,15 @@ func (b *builder) explain(ctx context.Context, pods []lists.Pod) error {
 		case known[key] != nil:
 			known[key].Pods++
 			continue
-		case len(b.Waiting) == maxExplained:
+		case len(b.Waiting) == maxExplained, search.Err() != nil:
 			b.Unexplained++
 			continue
 		}
 		answer, err := why.Explain(search, b.Cluster, *p.Question())
+		if model.TimeIsOver(err) && ctx.Err() == nil {
+			b.Unexplained++
+			continue
+		}
 		if err != nil {
 			return err
 		}

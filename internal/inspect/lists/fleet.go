@@ -70,6 +70,11 @@ func DriverNodes(v *model.View) (out []Node) {
 			published[name] = append(published[name], s)
 		}
 	}
+	for _, d := range v.Known { // which may name a node that its slice does not
+		if d.Slice.Spec.Driver == rdma.Domain {
+			published[d.Node()] = append(published[d.Node()], nil...)
+		}
+	}
 	for name := range v.Drivers {
 		published[name] = append(published[name], nil...) // also a node without slices
 	}

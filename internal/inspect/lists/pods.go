@@ -293,15 +293,22 @@ func (p *Pod) cells(all bool) []any {
 }
 
 // firstOfProblem and lastOfProblem are the most of a problem, in bytes, that the short table shows. A chain of errors
-// ends with its cause.
+// ends with its cause. What others wrote stays in quotes.
 const firstOfProblem, lastOfProblem = 80, 120
 
 func cut(problem string) string {
 	if len(problem) <= firstOfProblem+lastOfProblem {
 		return problem
 	}
-	return strings.ToValidUTF8(problem[:firstOfProblem], "") + " ... " +
-		strings.ToValidUTF8(problem[len(problem)-lastOfProblem:], "")
+	first := strings.ToValidUTF8(problem[:firstOfProblem], "")
+	last := strings.ToValidUTF8(problem[len(problem)-lastOfProblem:], "")
+	if strings.Count(first, `"`)%2 == 1 {
+		first += `"`
+	}
+	if strings.Count(last, `"`)%2 == 1 {
+		last = `"` + last
+	}
+	return first + " ... " + last
 }
 
 // names returns the kernel's names of the devices, or the published ones if the slices are unknown.

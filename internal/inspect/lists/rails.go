@@ -89,7 +89,7 @@ func (r *Rail) add(h *model.Published) {
 	r.nodes[h.Node] = true
 	r.HCAs++
 	r.Rates[h.Devices[0].Text(rdma.AttributeRateGbps)]++
-	if slices.ContainsFunc(h.Devices[0].AllTaints(), model.Taint.KeepsAway) {
+	if slices.ContainsFunc(h.Taints(), model.Taint.KeepsAway) {
 		r.Tainted++
 	}
 }

@@ -3,6 +3,7 @@ package traffic
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -115,6 +116,21 @@ func (v *Verdict) Reason() string {
 		return fmt.Sprintf("unclear: below %s with %s", rate(v.Least), text.Some(v.SlowWith, ", "))
 	}
 	return string(v.State)
+}
+
+// Recorded is what is left of the reason in a [Record], which has no peers: the state, and the rates unless it is good.
+func (v *Verdict) Recorded() string {
+	var rates []string
+	if v.Alone > 0 {
+		rates = append(rates, "alone "+rate(v.Alone))
+	}
+	if v.Together > 0 {
+		rates = append(rates, "with all rails "+rate(v.Together))
+	}
+	if v.State == Good || rates == nil {
+		return string(v.State)
+	}
+	return string(v.State) + ": " + strings.Join(rates, ", ")
 }
 
 // rate prints a rate in Gb/s with three digits.

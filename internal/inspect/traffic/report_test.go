@@ -52,6 +52,11 @@ func TestRecord(t *testing.T) {
 	if len(records) != 7 || records[0].Driver != "v1.2.3" {
 		t.Fatalf("%+v", records)
 	}
+	for i, want := range map[int]string{
+		0: "good", 2: "slow: alone 39.2Gb/s", 4: "unclear: alone 390Gb/s", 6: "not measured",
+	} {
+		test.Eq(t, want, records[i].HCAs[0].Recorded(), test.Sprint("a record has no peers to name"))
+	}
 	for _, r := range records {
 		object, err := r.ConfigMap()
 		must.NoError(t, err)

@@ -249,7 +249,7 @@ func (w *inquiry) tryChanges(ctx context.Context, claims []*resourceapi.Resource
 		w.allocatorFails(err)
 		return
 	}
-	w.a.Remedies = t.remedies
+	w.a.Remedies, w.a.answers = t.remedies, t.answers
 	tolerable := slices.ContainsFunc(t.remedies, func(r Remedy) bool { return r.Change == ChangeToleration })
 	if t.never && !tolerable && len(w.open) > 0 && len(w.view.Devices) > 0 && len(w.view.Partial) == 0 {
 		w.find(problem(neverFits,
@@ -329,6 +329,11 @@ func (w *inquiry) concludeShort() {
 	}
 	if len(short) > 0 {
 		w.conclude(VerdictUnallocated, "%s", strings.Join(short, "; "))
+		return
+	}
+	if w.a.answers == 0 {
+		w.conclude(VerdictUnknown, "its claims have no devices, and nobody can tell whether they fit: %s",
+			"the time was over before the allocator answered")
 		return
 	}
 	w.find(problem(together,

@@ -172,7 +172,7 @@ func (t *textWriter) remedies(a *Answer) {
 		return
 	}
 	if len(a.Remedies) == 0 {
-		if !has(a.Findings, neverFits) && !has(a.Findings, classEmpty) && !has(a.Findings, noDevices) {
+		if a.answers > 1 && !has(a.Findings, neverFits) && !has(a.Findings, classEmpty) && !has(a.Findings, noDevices) {
 			t.printf("\nNone of the changes that were tried makes it fit%s.\n", t.unseen)
 		}
 		return

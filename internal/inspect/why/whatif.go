@@ -52,6 +52,7 @@ type whatIf struct {
 	rulings  []*model.Ruling // of all requests
 	remedies []Remedy
 	never    bool  // the claims would not fit on an idle cluster either
+	answers  int   // of the allocator: the first is about the claims as they are
 	err      error // the first error; after it nothing is tried
 }
 
@@ -64,7 +65,10 @@ func (w *whatIf) try(
 		return false
 	}
 	var node string
-	if node, w.err = w.view.Fits(ctx, nodes, claims, ended); node != "" {
+	if node, w.err = w.view.Fits(ctx, nodes, claims, ended); w.err == nil {
+		w.answers++
+	}
+	if node != "" {
 		w.remedies = append(w.remedies, Remedy{change, what, node})
 	}
 	return node != ""

@@ -67,7 +67,8 @@ type Answer struct {
 	// Unread is what could not be read, which the answer may lack.
 	Unread []string `json:"unread,omitempty"`
 
-	unseen string // of what decides whether claims fit: the end of a sentence
+	unseen  string // of what decides whether claims fit: the end of a sentence
+	answers int    // of the allocator: the first is about the claims as they are, others about changes
 }
 
 // ClaimAnswer is a claim of the pod.

@@ -60,7 +60,9 @@ func Fabric(t testing.TB) *Fleet {
 	f.attribute("gpu-13", f.rail("gpu-13", 6), "leafSwitch", "leaf-su2-r7")
 	drain := f.Rule("rdma-drain.node.gpu-14", "rdma.dev", "rdma.dev/drain", resourceapi.DeviceTaintEffectNoSchedule)
 	drain.Labels = map[string]string{"rdma.dev/drain": "node"}
-	drain.Annotations = map[string]string{"rdma.dev/drain-author": "jane", "rdma.dev/drain-reason": "riser swap, ticket 4711"}
+	drain.Annotations = map[string]string{
+		"rdma.dev/drain-author": "jane", "rdma.dev/drain-reason": "riser swap, ticket 4711",
+	}
 	drain.CreationTimestamp, drain.Spec.DeviceSelector.Pool = at, new("gpu-14")
 	for _, s := range f.published["gpu-15"].Slices() {
 		s.Spec.Pool.ResourceSliceCount++ // the driver is publishing
@@ -105,7 +107,8 @@ func (f *Fleet) attribute(node, device string, name resourceapi.QualifiedName, v
 
 // worker adds a running pod of a job, with a claim for HCAs.
 func (f *Fleet) worker(node, name, kind, job string, hcas int64) {
-	claim := f.Allocate(node, name, controlplane.Claim(controlplane.Request{Name: "nics", Class: "hca.rdma.dev", Count: hcas}))
+	request := controlplane.Request{Name: "nics", Class: "hca.rdma.dev", Count: hcas}
+	claim := f.Allocate(node, name, controlplane.Claim(request))
 	claim.Status.ReservedFor[0].Name = name
 	f.add(Running(On(Pod(name), node)), name, kind, job)
 }

@@ -47,6 +47,8 @@ type Fleet struct {
 	Classes []resourceapi.DeviceClass
 	Events  []corev1.Event
 	Rules   []resourceapi.DeviceTaintRule
+	// ConfigMaps may be results of tests.
+	ConfigMaps []corev1.ConfigMap
 	// Features are those of the API server.
 	Features controlplane.Features
 	// Templates are those of ResourceClaims.

@@ -47,6 +47,7 @@ func (f *Fleet) Serve() *Server {
 	serve(s, mux, "nodes", "/api/v1", s.lists.Nodes)
 	serve(s, mux, "pods", "/api/v1", s.lists.Pods)
 	serve(s, mux, "events", "/api/v1", s.lists.Events)
+	serve(s, mux, "configmaps", "/api/v1", f.ConfigMaps)
 	serve(s, mux, "namespaces", "/api/v1", []corev1.Namespace{
 		{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "default"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "fabric", UID: "fabric"}},

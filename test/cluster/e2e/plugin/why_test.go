@@ -93,7 +93,9 @@ func (w waiting) manifest(name string) string {
 	case w.Container != "":
 		resources = fmt.Sprintf("limits: {%s: 30}", w.Container)
 	}
-	return text + fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  %s\n  containers: [{name: main, image: busybox, resources: {%s}}]\n---\n", name, spec, resources)
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  %s\n" +
+		"  containers: [{name: main, image: busybox, resources: {%s}}]\n---\n"
+	return text + fmt.Sprintf(pod, name, spec, resources)
 }
 
 // rule taints one device. Its pod waits for that one.
@@ -127,7 +129,8 @@ func TestWhy(t *testing.T) {
 			}
 			b := newBed(t, version, nodes...)
 			if newer {
-				b.run("kubectl", "patch", "deviceclass", "shared.hca.rdma.dev", "--type=merge", "-p", `{"spec": {"extendedResourceName": "rdma/hca"}}`)
+				b.run("kubectl", "patch", "deviceclass", "shared.hca.rdma.dev", "--type=merge", "-p",
+					`{"spec": {"extendedResourceName": "rdma/hca"}}`)
 			}
 			b.apply(emptyClass)
 			if newer {
@@ -264,7 +267,8 @@ func (b *bed) planned(newer bool) {
 
 // lists checks the other commands on what the scheduler did.
 func (b *bed) lists() {
-	if out := b.run("kubectl", "rdma", "claims"); !strings.Contains(out, "holder-nic-devices-") || !strings.Contains(out, "mlx5_0") {
+	out := b.run("kubectl", "rdma", "claims")
+	if !strings.Contains(out, "holder-nic-devices-") || !strings.Contains(out, "mlx5_0") {
 		b.Errorf("kubectl rdma claims:\n%s", out)
 	}
 	if out := b.run("kubectl", "rdma", "devices", "train"); !strings.Contains(out, "Allocated") {
@@ -287,7 +291,8 @@ func (b *bed) lists() {
 func (b *bed) report() {
 	page := b.run("kubectl", "rdma", "report", "--node=train")
 	names := strings.Fields(b.run("kubectl", "get", "resourceslices", "--field-selector=spec.driver=rdma.dev",
-		"-o=go-template={{range .items}}{{$pool := .spec.pool.name}}{{range .spec.devices}}{{$pool}}/{{.name}} {{end}}{{end}}"))
+		"-o=go-template={{range .items}}{{$pool := .spec.pool.name}}"+
+			"{{range .spec.devices}}{{$pool}}/{{.name}} {{end}}{{end}}"))
 	must.SliceNotEmpty(b, names)
 	for _, name := range names {
 		name = strings.Replace(name, "/shared-", "/", 1) // an HCA may be published for one claim and for many
@@ -324,7 +329,8 @@ func (b *bed) rules() {
 	if out := b.run("kubectl", "rdma", "nodes", "train"); !strings.Contains(out, "(rule maintenance)") {
 		b.Errorf("kubectl rdma nodes does not name the rule:\n%s", out)
 	}
-	if out := b.run("kubectl", "rdma", "why", "taint-rule"); !strings.Contains(out, "DeviceTaintRule maintenance removed") {
+	out := b.run("kubectl", "rdma", "why", "taint-rule")
+	if !strings.Contains(out, "DeviceTaintRule maintenance removed") {
 		b.Errorf("kubectl rdma why does not name the rule:\n%s", out)
 	}
 	b.run("kubectl", "delete", "devicetaintrule", "maintenance")
@@ -362,7 +368,8 @@ func (b *bed) watch(args ...string) func() string {
 
 // completes checks kubectl's completion of the plugin, by kubectl_complete-rdma.
 func (b *bed) completes() {
-	if out := b.run("kubectl", "__complete", "rdma", "why", "class-"); !strings.Contains(out, "class-empty\n") || !strings.Contains(out, "class-missing\n") {
+	out := b.run("kubectl", "__complete", "rdma", "why", "class-")
+	if !strings.Contains(out, "class-empty\n") || !strings.Contains(out, "class-missing\n") {
 		b.Errorf("kubectl completes pods with:\n%s", out)
 	}
 }
@@ -378,14 +385,16 @@ func (b *bed) rights() {
 	b.run("kubectl", "create", "clusterrolebinding", "kubectl-rdma", "--clusterrole=kubectl-rdma", "--user=jane")
 	for _, pod := range []string{"allocated", "counters", "template-missing", "admin"} {
 		var a answer
-		if err := json.Unmarshal([]byte(b.run("kubectl", "rdma", "why", pod, "-o", "json", "--as=jane")), &a); err != nil || len(a.Unread) > 0 {
+		err := json.Unmarshal([]byte(b.run("kubectl", "rdma", "why", pod, "-o", "json", "--as=jane")), &a)
+		if err != nil || len(a.Unread) > 0 {
 			b.Errorf("why %s, with the rights of the document: %v, not known: %v", pod, err, a.Unread)
 		}
 	}
 	for _, command := range []string{
 		"nodes", "devices -l a=b --class=hca.rdma.dev", "claims -A", "topology", "status -A",
 	} {
-		out, err := b.command(append([]string{"kubectl", "rdma", "--as=jane"}, strings.Fields(command)...)...).CombinedOutput()
+		args := append([]string{"kubectl", "rdma", "--as=jane"}, strings.Fields(command)...)
+		out, err := b.command(args...).CombinedOutput()
 		if err != nil || strings.Contains(string(out), "Warning") {
 			b.Errorf("%s, with the rights of the document: %v\n%s", command, err, out)
 		}
