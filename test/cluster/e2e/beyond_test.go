@@ -66,7 +66,8 @@ func TestBeyondClass(t *testing.T) {
 	} {
 		t.Run(class, func(t *testing.T) {
 			if class == "hca.rdma.dev" {
-				needs.Long(t, "the fields are those of bounded.example.com; TestMergeNetwork of pkg/dra/plan has a class that allows nothing")
+				needs.Long(t, "the fields are those of bounded.example.com; TestMergeNetwork of pkg/dra/plan has a class that "+
+					"allows nothing")
 			}
 			n := bed.Namespace(t)
 			for _, a := range attempts {
