@@ -11,10 +11,13 @@ import (
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // TestHealthCheck: the script of docs/slurm.md drains a node for a fault of its HCAs, and for nothing else.
 func TestHealthCheck(t *testing.T) {
+	needs.Program(t, "jq", "apt-get install jq")
 	page, err := os.ReadFile("../../docs/slurm.md")
 	must.NoError(t, err)
 	_, script, found := strings.Cut(string(page), "   ```sh\n   #!/bin/sh\n")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,12 @@ func writeRails(ctx context.Context, p *plugin, files []string, only []int64) er
 	if err != nil {
 		return err
 	}
-	c, err := p.read(ctx, collect.Reader{}, collect.Slices, collect.Classes, collect.Claims)
+	kinds := []collect.Kind{collect.Classes, collect.Claims}
+	beside := func(pod manifest.PlannedPod) bool { return len(m.TemplatesBeside(&pod)) > 0 }
+	if slices.ContainsFunc(m.Pods, beside) { // they may be of other drivers
+		kinds = append(kinds, collect.Templates)
+	}
+	c, err := p.read(ctx, collect.Reader{}, collect.Slices, kinds...)
 	if err != nil {
 		return err
 	}

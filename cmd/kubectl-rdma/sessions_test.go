@@ -28,12 +28,7 @@ var clusters = map[string]func(*testing.T) *fleet.Fleet{
 	"drain":         crowded,
 	"drain-foreign": withForeignRules,
 	"planned":       func(t *testing.T) *fleet.Fleet { return railsGPU(t) },
-	"rails": func(t *testing.T) *fleet.Fleet {
-		f := railsGPU(t, "node2")
-		f.Allocate("node1", "other",
-			controlplane.Claim(controlplane.Want("nic", "hca.rdma.dev", fleet.RDMA+".?rail.orValue(-1) == 3")))
-		return f
-	},
+	"rails":         railsHeld,
 	"planned-busy": func(t *testing.T) *fleet.Fleet {
 		f := railsGPU(t)
 		f.Allocate("node1", "other",
@@ -95,6 +90,24 @@ func withForeignRules(t *testing.T) *fleet.Fleet {
 	f.Rule("rdma-drain.node.node1", "rdma.dev", model.DrainKey, resourceapi.DeviceTaintEffectNoSchedule)
 	f.Rule("maintenance", "rdma.dev", model.DrainKey, resourceapi.DeviceTaintEffectNoSchedule).Labels =
 		map[string]string{model.DrainKey: "node"}
+	return f
+}
+
+// railsHeld is a cluster with one claim for rail 3, administrators' access to rails 4 and 5, and a claim and a claim
+// template for GPUs.
+func railsHeld(t *testing.T) *fleet.Fleet {
+	f := railsGPU(t, "node2")
+	for name, rail := range map[string]string{"other": "3", "admin4": "4", "admin5": "5"} {
+		claim := f.Allocate("node1", name,
+			controlplane.Claim(controlplane.Want("nic", "hca.rdma.dev", fleet.RDMA+".?rail.orValue(-1) == "+rail)))
+		claim.Status.Allocation.Devices.Results[0].AdminAccess = new(name != "other")
+	}
+	gpu := controlplane.Claim(controlplane.Want("gpu", "gpu.nvidia.com"))
+	f.Pending("gpu", gpu)
+	template := resourceapi.ResourceClaimTemplate{}
+	template.Namespace, template.Name, template.UID = "default", "gpus", "gpus"
+	template.Spec.Spec.Devices = gpu
+	f.Templates = append(f.Templates, template)
 	return f
 }
 

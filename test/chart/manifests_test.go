@@ -43,7 +43,8 @@ func publication(t *testing.T) string {
 // TestManifests: the plain manifests are what the chart renders, without what helm alone
 // runs. A real API server takes them in test/cluster/policies.
 func TestManifests(t *testing.T) {
-	out, err := helm(t, "template", "dra-driver-rdma", chartDir, "--namespace", "dra-driver-rdma", "--kube-version", oldest, "--no-hooks")
+	out, err := helm(t, "template", "dra-driver-rdma", chartDir, "--namespace", "dra-driver-rdma",
+		"--kube-version", oldest, "--no-hooks")
 	must.NoError(t, err, must.Sprintf("helm template: %v\n%s", err, out))
 	out = strings.ReplaceAll(out, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
 	golden.File(t, manifests, []byte(fmt.Sprintf(manifestsHead, "# "+publication(t))+out))
@@ -53,7 +54,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// renderNotes returns the notes. Helm renders notes only with a cluster, so a copy of the chart has them in a ConfigMap.
+// renderNotes returns the notes. Helm renders notes only with a cluster, so a copy of the chart has them in a
+// ConfigMap.
 func renderNotes(t *testing.T, flags ...string) string {
 	t.Helper()
 	chart := filepath.Join(t.TempDir(), "dra-driver-rdma")

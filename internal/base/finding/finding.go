@@ -66,13 +66,13 @@ func (f Finding) Because(format string, args ...any) Finding {
 	return f
 }
 
-// Do adds what to do: a sentence, or commands that change something.
+// Do adds what to do, which reports show behind "fix:": a sentence, or commands that change something.
 func (f Finding) Do(commands ...string) Finding {
 	f.Remedy = strings.TrimSpace(f.Remedy + "\n" + strings.Join(commands, "\n"))
 	return f
 }
 
-// See adds commands that only show something.
+// See adds commands that only show something. Reports have them behind "see:".
 func (f Finding) See(commands ...string) Finding {
 	for _, c := range commands {
 		if c != "" {

@@ -1,5 +1,5 @@
-// Package yamlread reads untrusted YAML files within bounds. It is the only package that may call a YAML decoder: a
-// rule of package importrules keeps other packages from it.
+// Package yamlread reads untrusted YAML files within bounds. It is the only package that may give text to a YAML
+// decoder: a rule of package importrules keeps other packages from it. They decode the nodes that this package returns.
 //
 // The decoder itself has no bounds. It compares each key of a mapping with all others, and makes a message for each
 // equal pair: 20 KB with one repeated key make a message of 68 MB. A value takes 200 bytes of memory, but as little as

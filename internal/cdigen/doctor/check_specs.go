@@ -88,7 +88,11 @@ func checkSpecFiles(f *facts, out *findings) {
 			continue
 		}
 		if s.err != nil {
-			out.add(invalid(s, text.Foreign(s.err.Error())).See("cdi-gen validate " + text.Shell(s.path)))
+			fault := invalid(s, text.Foreign(s.err.Error()))
+			if s.rdma {
+				fault = fault.Do(s.rewrite())
+			}
+			out.add(fault.See("cdi-gen validate " + text.Shell(s.path)))
 		}
 		closed, mode, err := hostfs.ClosedTo(f.host.Root, s.path, 0o004)
 		if closed == "" || err != nil {
@@ -115,11 +119,7 @@ func hidden(what string, mode fs.FileMode) finding.Finding {
 
 func invalid(s specFile, reason string) finding.Finding {
 	f := specInvalid.Found(finding.Warning, "an invalid spec").About(s.path).Because("%s", reason)
-	if s.rdma {
-		f.Severity = finding.Error
-		f = f.Do(s.rewrite())
-	}
-	if errors.Is(s.err, cdi.ErrPanics) { // it takes all devices along
+	if s.rdma || errors.Is(s.err, cdi.ErrPanics) { // a panic takes all devices along
 		f.Severity = finding.Error
 	}
 	return f

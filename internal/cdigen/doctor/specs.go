@@ -131,5 +131,5 @@ func (s specFile) rewrite(flags ...string) string {
 		s.spec == nil && strings.HasPrefix(path.Base(s.path), cdi.SpecName(cdi.KindHCA, "")):
 		return generate + text.Shell(s.path)
 	}
-	return "rm " + text.Shell(s.path) + " && " + generate + s.dir
+	return "rm " + text.Shell(s.path) + " && " + generate + text.Shell(s.dir)
 }

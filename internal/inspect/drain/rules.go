@@ -77,23 +77,28 @@ func (r *Rules) Remove(ctx context.Context, rules []resourceapi.DeviceTaintRule,
 	return each(ctx, rules, dryRun, r.remove)
 }
 
-// each does something with rules, until one fails. Then the error says how much was done.
+// each does something with rules, until one fails. Then the error says how much was done. do returns a result if it has
+// asked for a write, even if that failed.
 func each(ctx context.Context, rules []resourceapi.DeviceTaintRule, dryRun bool,
 	do func(context.Context, *resourceapi.DeviceTaintRule, bool) (Result, error)) ([]Result, error) {
 	done := []Result{}
 	for i := range rules {
 		result, err := do(ctx, rules[i].DeepCopy(), dryRun)
-		if ctx.Err() != nil {
-			err = errors.New("interrupted")
-		}
+		unsure := result.Rule != "" && !dryRun && answer.Temporary(err, ruleResource, result.Rule)
 		switch {
 		case err == nil:
 			done = append(done, result)
 			continue
+		case ctx.Err() != nil:
+			err = errors.New("interrupted")
 		case apierrors.IsForbidden(err):
 			err = fmt.Errorf("%w; ask an administrator for the chart's ClusterRole of operators (accessRoles.create)", err)
 		}
-		if dryRun || i == 0 {
+		switch {
+		case unsure:
+			return nil, fmt.Errorf("%w; the write may have happened: kubectl get devicetaintrule %s; %d of %d rules were "+
+				"written before: the command can be repeated", err, result.Rule, i, len(rules))
+		case dryRun || i == 0:
 			return nil, fmt.Errorf("%w; nothing was changed", err)
 		}
 		return nil, fmt.Errorf("%w; %d of %d rules were written: the command can be repeated", err, i, len(rules))
@@ -154,7 +159,7 @@ func (r *Rules) remove(ctx context.Context, rule *resourceapi.DeviceTaintRule, d
 	}
 	_, err := r.send(ctx, http.MethodDelete, rule.Name, options, false)
 	if err != nil && !answer.Gone(err, ruleResource, rule.Name) {
-		return Result{}, fmt.Errorf("remove DeviceTaintRule %s: %w", rule.Name, err)
+		return Result{rule.Name, "removed"}, fmt.Errorf("remove DeviceTaintRule %s: %w", rule.Name, err)
 	}
 	return Result{rule.Name, "removed"}, nil
 }

@@ -44,10 +44,11 @@ var explainedBeside = []string{
 	"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedPostStartHook",
 }
 
-// lastEvent returns the message of the newest event with a reason, "" if there is none.
-func (q *Question) lastEvent(reason string) string {
+// lastEvent returns the message of the newest event with a reason, "" if there is none. source is the component that
+// writes it, "" for any.
+func (q *Question) lastEvent(reason, source string) string {
 	for _, e := range slices.Backward(q.Events) {
-		if e.Reason == reason {
+		if e.Reason == reason && (source == "" || e.Source.Component == source) {
 			return e.Message
 		}
 	}
@@ -55,8 +56,8 @@ func (q *Question) lastEvent(reason string) string {
 }
 
 // lastEventAs returns a finding with the message of the newest event with a reason, nothing if there is none.
-func (q *Question) lastEventAs(reason string, k *finding.Kind, found, remedy string) []finding.Finding {
-	message := q.lastEvent(reason)
+func (q *Question) lastEventAs(reason, source string, k *finding.Kind, found, remedy string) []finding.Finding {
+	message := q.lastEvent(reason, source)
 	if message == "" {
 		return nil
 	}

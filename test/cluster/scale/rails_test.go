@@ -47,8 +47,8 @@ type talk struct {
 	pairs, talking int
 }
 
-// BenchmarkRails runs the same gangs with claims as users write them, and with those of kubectl rdma rails, on rails that
-// have no connection, and counts the pairs of pods that can talk.
+// BenchmarkRails runs the same gangs with claims as users write them, and with those of kubectl rdma rails, on rails
+// that have no connection, and counts the pairs of pods that can talk.
 func BenchmarkRails(b *testing.B) {
 	plan := planOf(*seed, podsOfNode**nodeCount, *jobCount, load)
 	var results []talk
@@ -161,7 +161,8 @@ func railsByName(published []resourceapi.ResourceSlice) map[string]int64 {
 func publishRails(t testing.TB, version string, results []talk) {
 	t.Helper()
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s, %s, %s.\n%d nodes of eight rails, %d gangs of 4 to 64 pods with four HCAs each, load %.0f %%, seed %d.\n\n",
+	fmt.Fprintf(&out, "%s, %s, %s.\n"+
+		"%d nodes of eight rails, %d gangs of 4 to 64 pods with four HCAs each, load %.0f %%, seed %d.\n\n",
 		time.Now().UTC().Format(time.DateOnly), machine(t), version, *nodeCount, *jobCount, 100*load, *seed)
 	out.WriteString("| | pairs that can talk | gangs whose pairs all can | pods without a node |\n|---|---|---|---|\n")
 	for _, r := range results {

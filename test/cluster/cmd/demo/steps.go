@@ -94,7 +94,8 @@ device (HCA) in a ResourceSlice, from which the Kubernetes scheduler allocates.`
 	if err := d.show(ctx, "kubectl", "get", "pods", "--namespace", deploy.Namespace); err != nil {
 		return err
 	}
-	if err := d.quiet(ctx, "kubectl", "wait", "--for=create", "resourceslice", "--field-selector", "spec.driver=rdma.dev", "--timeout=30s"); err != nil {
+	if err := d.quiet(ctx, "kubectl", "wait", "--for=create", "resourceslice",
+		"--field-selector", "spec.driver=rdma.dev", "--timeout=30s"); err != nil {
 		return err
 	}
 	return d.showSlices(ctx)
@@ -114,7 +115,8 @@ type slices struct {
 }
 
 func (d *demo) showSlices(ctx context.Context) error {
-	out, err := d.c.Output(ctx, "kubectl", "get", "resourceslices", "--field-selector", "spec.driver=rdma.dev", "-o", "json")
+	out, err := d.c.Output(ctx, "kubectl", "get", "resourceslices", "--field-selector", "spec.driver=rdma.dev",
+		"-o", "json")
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,8 @@ func (d *demo) showSlices(ctx context.Context) error {
 	}
 	fmt.Println("\n  The ResourceSlices, as a table:")
 	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	columns := []string{"ibdev", "protocol", "rateGbps", "resource.kubernetes.io/numaNode", "resource.kubernetes.io/pcieRoot", "pcieSwitch"}
+	columns := []string{"ibdev", "protocol", "rateGbps", "resource.kubernetes.io/numaNode",
+		"resource.kubernetes.io/pcieRoot", "pcieSwitch"}
 	fmt.Fprintln(tw, "    POOL\tDEVICE\tIBDEV\tPROTOCOL\tGBIT/S\tNUMA\tPCIE ROOT\tPCIE SWITCH")
 	for _, item := range list.Items {
 		for _, device := range item.Spec.Devices {
@@ -205,7 +208,8 @@ device that is free.`)
 	}
 	fmt.Println()
 	if err := d.show(ctx, "kubectl", "get", "resourceclaims", "-o",
-		"custom-columns=CLAIM:.metadata.name,DEVICE:.status.allocation.devices.results[*].device,USED BY:.status.reservedFor[*].name"); err != nil {
+		"custom-columns=CLAIM:.metadata.name,DEVICE:.status.allocation.devices.results[*].device,"+
+			"USED BY:.status.reservedFor[*].name"); err != nil {
 		return err
 	}
 	fmt.Println("\n  On the node, one CDI spec for each claim says what its containers get:")
@@ -218,13 +222,14 @@ The kubelet tells the driver when the last pod of a claim is gone.`)
 	if err := d.show(ctx, "kubectl", "delete", "pods", "two-containers", "another-pod", "--wait"); err != nil {
 		return err
 	}
-	if err := d.quiet(ctx, "sh", "-c", "for i in $(seq 100); do ls /var/run/cdi/rdma.dev-claim_* >/dev/null 2>&1 || exit 0; sleep 0.1; done; exit 1"); err != nil {
+	if err := d.quiet(ctx, "sh", "-c", "for i in $(seq 100); do "+
+		"ls /var/run/cdi/rdma.dev-claim_* >/dev/null 2>&1 || exit 0; sleep 0.1; done; exit 1"); err != nil {
 		return fmt.Errorf("the CDI specs of the claims are still there: %w", err)
 	}
 	if err := d.show(ctx, "ls", "-A", "/var/run/cdi"); err != nil {
 		return err
 	}
-	fmt.Println("    (empty)\n\nThat was all. README.md says how to install it on a cluster of yours. There, one command\n" +
-		"shows all of it as one page: kubectl rdma report > fabric.html")
+	fmt.Println("    (empty)\n\nThat was all. README.md says how to install it on a cluster of yours. " +
+		"There, one command\nshows all of it as one page: kubectl rdma report > fabric.html")
 	return nil
 }

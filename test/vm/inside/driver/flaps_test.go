@@ -105,7 +105,8 @@ func sorted(d []time.Duration) []time.Duration { return slices.Sorted(slices.Val
 // times says p50 and p99.
 func times(d []time.Duration) string {
 	d = sorted(d)
-	return fmt.Sprintf("%v (p99 %v)", d[len(d)/2].Round(time.Millisecond/10), d[(len(d)*99+99)/100-1].Round(time.Millisecond/10))
+	return fmt.Sprintf("%v (p99 %v)", d[len(d)/2].Round(time.Millisecond/10),
+		d[(len(d)*99+99)/100-1].Round(time.Millisecond/10))
 }
 
 func ratio(a, b []time.Duration) float64 {

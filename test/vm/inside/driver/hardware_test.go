@@ -70,7 +70,8 @@ func (n *node) link() {
 func (n *node) event(reason string) {
 	n.Helper()
 	inside.Eventually(n.T, "event "+reason, patience, func() error {
-		events, err := n.client.CoreV1().Events(metav1.NamespaceDefault).List(n.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+		events, err := n.client.CoreV1().Events(metav1.NamespaceDefault).List(n.Context(),
+			metav1.ListOptions{FieldSelector: "reason=" + reason})
 		if err != nil {
 			return err
 		}
@@ -137,7 +138,8 @@ func (n *node) modules() {
 // netnsMode switches to exclusive mode, which raises no event, and back. The device of
 // the claim stays, and a new claim is refused at once.
 func (n *node) netnsMode() {
-	needs.Long(n, "three quarters of a minute; TestNetnsMode of events has the kernel, TestNetnsModeChanges of pkg/dra the driver")
+	needs.Long(n, "three quarters of a minute; TestNetnsMode of events has the kernel, TestNetnsModeChanges of pkg/dra "+
+		"the driver")
 	late := n.claim.DeepCopy()
 	n.sh("rdma system set netns exclusive")
 	n.Await(n.T, held, published.Called("netnsMode", "exclusive", "draining"))

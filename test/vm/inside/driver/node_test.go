@@ -69,12 +69,14 @@ func start(t *testing.T) *node {
 // run runs the driver.
 func (n *node) run() {
 	n.Helper()
-	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nhealth: {downAfter: 0s, upAfter: 0s}\npublishInterval: 0s\n"))
+	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" +
+		"health: {downAfter: 0s, upAfter: 0s}\npublishInterval: 0s\n"))
 	if err != nil {
 		n.Fatal(err)
 	}
 	driver, err := dra.New(dra.Config{
-		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: n.kubelet.Dir, StateDir: n.state, CDIDir: n.cdi, Site: plan.DefaultSite(), Policy: p,
+		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: n.kubelet.Dir, StateDir: n.state, CDIDir: n.cdi,
+		Site: plan.DefaultSite(), Policy: p,
 		Genl: &genl.Kernel{},
 	}, n.client)
 	if err != nil {
@@ -90,7 +92,9 @@ func (n *node) prepare() {
 	n.Helper()
 	claims := n.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault)
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "held"}}
-	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r0", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "hca.rdma.dev"}}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{
+		Name: "r0", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "hca.rdma.dev"},
+	}}
 	claim, err := claims.Create(n.Context(), claim, metav1.CreateOptions{})
 	if err != nil {
 		n.Fatal(err)

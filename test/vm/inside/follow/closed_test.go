@@ -42,7 +42,8 @@ func TestFailsClosed(t *testing.T) {
 		return nil
 	})
 	if now, err := hardware(); err != nil || !slices.Equal(now, host) {
-		t.Errorf("while the driver stands still the host has\n%s\n%v, and it had\n%s", strings.Join(now, "\n"), err, strings.Join(host, "\n"))
+		t.Errorf("while the driver stands still the host has\n%s\n%v, and it had\n%s",
+			strings.Join(now, "\n"), err, strings.Join(host, "\n"))
 	}
 	signal(t, syscall.SIGCONT, stopped...)
 	ready(t, "closed")

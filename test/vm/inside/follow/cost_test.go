@@ -27,17 +27,20 @@ func TestCost(t *testing.T) {
 		ends(t, name+"-claim")
 		home(t, before)
 	}
-	log, err := node.Output(t.Context(), "kubectl", "--namespace", "dra-driver-rdma", "logs", "--tail=-1", "--selector", "app.kubernetes.io/name=dra-driver-rdma")
+	log, err := node.Output(t.Context(), "kubectl", "--namespace", "dra-driver-rdma", "logs", "--tail=-1",
+		"--selector", "app.kubernetes.io/name=dra-driver-rdma")
 	must.NoError(t, err)
 	var moves []time.Duration
-	for _, line := range regexp.MustCompile(`"Moved RDMA devices into a pod".* took="([^"]+)"`).FindAllStringSubmatch(log, -1) {
+	moved := regexp.MustCompile(`"Moved RDMA devices into a pod".* took="([^"]+)"`)
+	for _, line := range moved.FindAllStringSubmatch(log, -1) {
 		took, err := time.ParseDuration(line[1])
 		must.NoError(t, err)
 		moves = append(moves, took)
 	}
 	must.GreaterEq(t, len(with), len(moves),
 		must.Sprintf("the driver's log tells of %d moves, want %d:\n%s", len(moves), len(with), log))
-	t.Logf("%d pods of each kind, medians: ready after %v without a claim, and %v with an HCA that follows; the driver moved and wrote for %v",
+	t.Logf("%d pods of each kind, medians: ready after %v without a claim, and %v with an HCA that follows; the driver "+
+		"moved and wrote for %v",
 		len(with), median(without), median(with), median(moves))
 }
 

@@ -31,7 +31,10 @@ func TestFollow(t *testing.T) {
 	test.True(t, slices.ContainsFunc(files(t), func(f string) bool { return strings.HasPrefix(f, records) }),
 		test.Sprint("while a pod has a claim the host has the files"))
 	for pod, words := range map[string][]string{
-		"with":    {"memlock unlimited unlimited devices rxm0 nodes rdma_cm " + inside.Node(t, "infiniband_verbs", "rxm0") + " ", "hca_id:\trxm0", "PORT_ACTIVE"},
+		"with": {
+			"memlock unlimited unlimited devices rxm0 nodes rdma_cm " + inside.Node(t, "infiniband_verbs", "rxm0") + " ",
+			"hca_id:\trxm0", "PORT_ACTIVE",
+		},
 		"without": {" devices nodes "},
 	} {
 		for _, c := range both {

@@ -113,7 +113,8 @@ func hardware() (all []string, err error) {
 	}
 	routes := inside.Run("ip", "route", "show", "table", "all")
 	for route := range strings.Lines(routes.Out) {
-		if !strings.Contains(route, "dev veth") && !strings.Contains(route, "proto kernel") && !strings.Contains(route, "proto ra") {
+		if !strings.Contains(route, "dev veth") && !strings.Contains(route, "proto kernel") &&
+			!strings.Contains(route, "proto ra") {
 			all = append(all, "route "+strings.TrimSpace(route))
 		}
 	}

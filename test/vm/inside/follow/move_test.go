@@ -20,18 +20,22 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
-// Two pods, each with a device and the interface of this device for themselves, talk by rdma_cm on
-// the addresses of their claims. One of them ends while the driver is away. Devices and interfaces come back as they were.
+// Two pods, each with a device and the interface of this device for themselves, talk by rdma_cm on the addresses of
+// their claims. One of them ends while the driver is away. Devices and interfaces come back as they were.
 func TestMove(t *testing.T) {
 	inside.Must(t, "ip", "link", "set", "eth2", "mtu", "1450", "alias", "the first end")
 	inside.Must(t, "ip", "route", "replace", "10.81.0.0/16", "via", "10.77.2.254", "dev", "eth2")
-	inside.Must(t, "ip", "neigh", "replace", "10.77.2.254", "lladdr", "02:00:00:00:00:fe", "nud", "permanent", "dev", "eth2")
-	if err := os.WriteFile("/proc/sys/net/ipv4/conf/eth2/arp_ignore", []byte("1"), 0o644); err != nil { // as hosts with rails have it
+	inside.Must(t, "ip", "neigh", "replace", "10.77.2.254", "lladdr", "02:00:00:00:00:fe",
+		"nud", "permanent", "dev", "eth2")
+	// as hosts with rails have it
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/eth2/arp_ignore", []byte("1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	before := counted(t)
 	server, client := end{"server", "one", "rxm1"}, end{"client", "one", "rxm2"}
-	createNetworked(t, server.pod, server.ibdev, `{"addresses":["10.79.0.1/24"],"mode":"move","mtu":1400,"routes":[{"destination":"10.80.0.0/16","gateway":"10.79.0.254"}]}`)
+	createNetworked(t, server.pod, server.ibdev,
+		`{"addresses":["10.79.0.1/24"],"mode":"move","mtu":1400,`+
+			`"routes":[{"destination":"10.80.0.0/16","gateway":"10.79.0.254"}]}`)
 	createNetworked(t, client.pod, client.ibdev, `{"addresses":["10.79.0.2/24"],"mode":"move"}`)
 	for _, e := range []end{server, client} {
 		ready(t, e.pod)
@@ -45,10 +49,12 @@ func TestMove(t *testing.T) {
 		t.Errorf("the server has %v", l)
 	}
 	inside.Wants(t, "the routing table of the server",
-		inside.Must(t, "nsenter", "--net", "--target", strconv.Itoa(sandbox(t, server.pod)), "ip", "route"), "10.80.0.0/16 via 10.79.0.254 dev rdma0")
+		inside.Must(t, "nsenter", "--net", "--target", strconv.Itoa(sandbox(t, server.pod)), "ip", "route"),
+		"10.80.0.0/16 via 10.79.0.254 dev rdma0")
 	talk(t, server, client)
 	for _, e := range []end{server, client} {
-		sent, err := exec(t.Context(), e.pod, e.container, "cat /sys/class/infiniband/"+e.ibdev+"/ports/1/hw_counters/sent_pkts")
+		sent, err := exec(t.Context(), e.pod, e.container,
+			"cat /sys/class/infiniband/"+e.ibdev+"/ports/1/hw_counters/sent_pkts")
 		if err != nil || sent == "0\n" {
 			t.Errorf("%s has sent %q packets, %v", e.ibdev, sent, err)
 		}
@@ -58,8 +64,8 @@ func TestMove(t *testing.T) {
 	home(t, before)
 }
 
-// endsUnseen ends a pod while the driver is away: the kernel brings the interface back, under another name since its own
-// in the pod is taken, down and without addresses. The next driver makes it what it was.
+// endsUnseen ends a pod while the driver is away: the kernel brings the interface back, under another name since its
+// own in the pod is taken, down and without addresses. The next driver makes it what it was.
 func endsUnseen(t *testing.T, e end) {
 	t.Helper()
 	mac := e.link(t).MAC

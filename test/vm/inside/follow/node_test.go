@@ -84,7 +84,8 @@ func sandbox(t *testing.T, name string) (pid int) {
 	t.Helper()
 	uid := string(get(t, name).UID)
 	for _, pid := range processes(t, "pause") {
-		if group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)); err == nil && strings.Contains(string(group), uid) {
+		if group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)); err == nil &&
+			strings.Contains(string(group), uid) {
 			return pid
 		}
 	}

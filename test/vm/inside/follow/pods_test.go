@@ -31,7 +31,8 @@ import (
 const namespace = "default"
 
 // look says what a container or an exec session has.
-const look = `echo "memlock $(ulimit -S -l) $(ulimit -H -l) devices $(ls /sys/class/infiniband | tr '\n' ' ')nodes $(ls /dev/infiniband 2>/dev/null | tr '\n' ' ')"; ibv_devinfo 2>&1 | grep -E "hca_id|state" || true`
+const look = `echo "memlock $(ulimit -S -l) $(ulimit -H -l) devices $(ls /sys/class/infiniband | tr '\n' ' ')` +
+	`nodes $(ls /dev/infiniband 2>/dev/null | tr '\n' ' ')"; ibv_devinfo 2>&1 | grep -E "hca_id|state" || true`
 
 // both are containers of a pod; one is what a pod needs that does nothing but come and go.
 var both, one = []string{"one", "two"}, []string{"one"}
@@ -44,7 +45,9 @@ func pod(name, ibdev string, containers []string) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			TerminationGracePeriodSeconds: ptr.To[int64](0),
 			AutomountServiceAccountToken:  ptr.To(false),
-			SecurityContext:               &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), RunAsNonRoot: ptr.To(true)},
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), RunAsNonRoot: ptr.To(true),
+			},
 		},
 	}
 	if ibdev != "" {
@@ -52,8 +55,12 @@ func pod(name, ibdev string, containers []string) *corev1.Pod {
 	}
 	for _, name := range containers {
 		c := corev1.Container{
-			Name: name, Image: vm.ToolsImage, ImagePullPolicy: corev1.PullNever, Command: []string{"sh", "-c", look + "; exec sleep 100000"},
-			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			Name: name, Image: vm.ToolsImage, ImagePullPolicy: corev1.PullNever,
+			Command: []string{"sh", "-c", look + "; exec sleep 100000"},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false),
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
 		}
 		if ibdev != "" {
 			c.Resources.Claims = []corev1.ResourceClaim{{Name: "hca"}}
@@ -82,9 +89,13 @@ func claim(name, ibdev string) *resourceapi.ResourceClaim {
 func networked(name, ibdev, network string) *resourceapi.ResourceClaim {
 	c := claim(name, ibdev)
 	c.Spec.Devices.Requests[0].Exactly.DeviceClassName = "net.hca.rdma.dev"
-	c.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-		Driver: "rdma.dev", Parameters: runtime.RawExtension{Raw: []byte(`{"apiVersion":"rdma.dev/v1alpha1","kind":"HCAConfig","network":` + network + `}`)},
-	}}}}
+	parameters := []byte(`{"apiVersion":"rdma.dev/v1alpha1","kind":"HCAConfig","network":` + network + `}`)
+	opaque := &resourceapi.OpaqueDeviceConfiguration{
+		Driver: "rdma.dev", Parameters: runtime.RawExtension{Raw: parameters},
+	}
+	c.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{
+		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: opaque},
+	}}
 	return c
 }
 
@@ -164,8 +175,14 @@ func ends(t *testing.T, name string) {
 	t.Helper()
 	pods, claims := client.CoreV1().Pods(namespace), client.ResourceV1().ResourceClaims(namespace)
 	for what, c := range map[string]struct{ remove, get func() error }{
-		"pod":   {func() error { return pods.Delete(t.Context(), name, metav1.DeleteOptions{}) }, func() error { _, err := pods.Get(t.Context(), name, metav1.GetOptions{}); return err }},
-		"claim": {func() error { return claims.Delete(t.Context(), name, metav1.DeleteOptions{}) }, func() error { _, err := claims.Get(t.Context(), name, metav1.GetOptions{}); return err }},
+		"pod": {
+			func() error { return pods.Delete(t.Context(), name, metav1.DeleteOptions{}) },
+			func() error { _, err := pods.Get(t.Context(), name, metav1.GetOptions{}); return err },
+		},
+		"claim": {
+			func() error { return claims.Delete(t.Context(), name, metav1.DeleteOptions{}) },
+			func() error { _, err := claims.Get(t.Context(), name, metav1.GetOptions{}); return err },
+		},
 	} {
 		if err := c.remove(); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
@@ -182,7 +199,8 @@ func ends(t *testing.T, name string) {
 // events are the messages of a pod's events.
 func events(t *testing.T, name string) (out []string) {
 	t.Helper()
-	list, err := client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	list, err := client.CoreV1().Events(namespace).List(t.Context(),
+		metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -196,7 +214,8 @@ func events(t *testing.T, name string) (out []string) {
 func logged(t *testing.T, name, container string, words ...string) {
 	t.Helper()
 	inside.Eventually(t, fmt.Sprintf("container %s of pod %s says %q", container, name, words), time.Minute, func() error {
-		out, err := client.CoreV1().Pods(namespace).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(t.Context())
+		out, err := client.CoreV1().Pods(namespace).GetLogs(name,
+			&corev1.PodLogOptions{Container: container}).DoRaw(t.Context())
 		if err != nil {
 			return err
 		}
@@ -209,7 +228,8 @@ func logged(t *testing.T, name, container string, words ...string) {
 	})
 }
 
-// exec runs a command in a container by the request of kubectl exec. kubectl itself takes five emulated seconds to start.
+// exec runs a command in a container by the request of kubectl exec. kubectl itself takes five emulated seconds to
+// start.
 func exec(ctx context.Context, name, container, script string) (string, error) {
 	request := client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name(name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{

@@ -14,7 +14,8 @@ import (
 )
 
 // TestShared: in shared mode the pods of examples/macvlan.yaml have shares of one device, macvlans on its interface,
-// and addresses of a CNI plugin. They talk by rdma_cm on their own addresses, with their own GIDs. Nothing of it is left.
+// and addresses of a CNI plugin. They talk by rdma_cm on their own addresses, with their own GIDs. Nothing of it is
+// left.
 func TestShared(t *testing.T) {
 	needs.Long(t, "pods of TestTwoNodes talk by interfaces of their claims in shared mode; TestShapes has a macvlan")
 	share(t)

@@ -72,7 +72,8 @@ func (e end) described(t *testing.T) {
 	want := resourceapi.NetworkDeviceData{InterfaceName: podInterface, HardwareAddress: l.MAC, IPs: l.addresses()}
 	inside.Eventually(t, "status of the claim of pod "+e.pod, time.Minute, func() error {
 		got := e.claim(t).Status.Devices[0].NetworkData
-		if got == nil || got.InterfaceName != want.InterfaceName || got.HardwareAddress != want.HardwareAddress || !slices.Equal(got.IPs, want.IPs) {
+		if got == nil || got.InterfaceName != want.InterfaceName || got.HardwareAddress != want.HardwareAddress ||
+			!slices.Equal(got.IPs, want.IPs) {
 			return fmt.Errorf("it says %v, and ip %v", got, want)
 		}
 		return nil
@@ -149,11 +150,13 @@ func rping(t *testing.T, server, client end, to, from string) {
 	t.Helper()
 	listening := make(chan string, 1)
 	go func() {
-		out, err := exec(t.Context(), server.pod, server.container, fmt.Sprintf("timeout 100 rping -s -a %s -C 3 -v 2>&1", to))
+		out, err := exec(t.Context(), server.pod, server.container,
+			fmt.Sprintf("timeout 100 rping -s -a %s -C 3 -v 2>&1", to))
 		listening <- fmt.Sprint(out, err)
 	}()
 	inside.Eventually(t, fmt.Sprint("rping ", to), 2*time.Minute, func() error {
-		out, err := exec(t.Context(), client.pod, client.container, fmt.Sprintf("timeout 30 rping -c -a %s -I %s -C 3 -v 2>&1", to, from))
+		out, err := exec(t.Context(), client.pod, client.container,
+			fmt.Sprintf("timeout 30 rping -c -a %s -I %s -C 3 -v 2>&1", to, from))
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}

@@ -21,7 +21,8 @@ import (
 // TestUpgrade: another version of the driver takes over while a pod has an HCA and its interface. The pod keeps both as
 // they are, and its container continues. The new driver gives a later pod its HCA, and takes everything back.
 func TestUpgrade(t *testing.T) {
-	needs.Long(t, "90 s, most of them for the import of a second image; TestSeamlessUpgrade of test/cluster/e2e shows the change of versions")
+	needs.Long(t, "90 s, most of them for the import of a second image; TestSeamlessUpgrade of test/cluster/e2e shows "+
+		"the change of versions")
 	before := counted(t)
 	e := end{"stays", "one", "rxm1"}
 	createNetworked(t, e.pod, e.ibdev, `{"addresses":["10.79.5.1/24"],"mode":"move"}`)

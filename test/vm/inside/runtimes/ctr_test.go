@@ -21,7 +21,8 @@ var containerd = engine{
 	load:   []string{"ctr", "images", "import", "--local"},
 	kill:   func(name string) []string { return []string{"ctr", "tasks", "kill", "--signal", "KILL", name} },
 	run: func(name string, options ...string) []string {
-		return slices.Concat([]string{"ctr", "run", "--rm", "--net-host", "--user", "1000"}, options, []string{toolsImage, name, "sh", "-c"})
+		return slices.Concat([]string{"ctr", "run", "--rm", "--net-host", "--user", "1000"}, options,
+			[]string{toolsImage, name, "sh", "-c"})
 	},
 }
 

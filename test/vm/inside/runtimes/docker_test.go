@@ -12,14 +12,16 @@ import (
 // There is no network here for containers of their own, so it makes none. Containers are an ordinary
 // user's, without capabilities and without --ulimit.
 var docker = engine{
-	paths:  []string{"CLUSTER_PATH", "DOCKER_PATH"},
-	daemon: []string{"dockerd", "--bridge=none", "--userland-proxy=false", "--iptables=false", "--ip6tables=false", "--log-level=warn"},
+	paths: []string{"CLUSTER_PATH", "DOCKER_PATH"},
+	daemon: []string{"dockerd", "--bridge=none", "--userland-proxy=false", "--iptables=false", "--ip6tables=false",
+		"--log-level=warn"},
 	stop:   func(p *os.Process) error { return p.Signal(os.Interrupt) }, // so it ends its containerd, too
 	answer: []string{"docker", "version"},
 	load:   []string{"docker", "load", "--input"},
 	kill:   func(name string) []string { return []string{"docker", "kill", name} },
 	run: func(name string, options ...string) []string {
-		return slices.Concat([]string{"docker", "run", "--rm", "--name", name, "--network", "host", "--user", "1000", "--cap-drop", "all", "--security-opt", "no-new-privileges"},
+		return slices.Concat([]string{"docker", "run", "--rm", "--name", name, "--network", "host", "--user", "1000",
+			"--cap-drop", "all", "--security-opt", "no-new-privileges"},
 			options, []string{toolsImage, "sh", "-c"})
 	},
 }

@@ -17,7 +17,8 @@ import (
 // podmanRun is a podman command line: an ordinary user without capabilities, and no
 // --ulimit.
 func podmanRun(runtime string, more ...string) []string {
-	argv := []string{"podman", "run", "--runtime", runtime, "--user", "1000", "--cap-drop", "all", "--security-opt", "no-new-privileges"}
+	argv := []string{"podman", "run", "--runtime", runtime, "--user", "1000", "--cap-drop", "all",
+		"--security-opt", "no-new-privileges"}
 	return append(argv, more...)
 }
 
@@ -29,17 +30,20 @@ const small = "65536:65536"
 
 // pair runs two containers of podman, the second in the network of the first, and
 // returns what each said. Both inherit 64 KiB of locked memory.
-func pair(t *testing.T, runtime, device, network string, scripts func() (server, client string)) (server, client inside.Result) {
+func pair(t *testing.T, runtime, device, network string, scripts func() (server, client string)) (
+	server, client inside.Result) {
 	t.Helper()
 	serverScript, clientScript := scripts()
 	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
-	start := slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--detach", "--name", name, "--network", network, "--device", device), sh(serverScript))
+	start := slices.Concat(inside.LockedMemory(small),
+		podmanRun(runtime, "--detach", "--name", name, "--network", network, "--device", device), sh(serverScript))
 	inside.Must(t, start...)
 	t.Cleanup(func() { inside.Must(t, "podman", "rm", "--force", "--time", "0", name) })
 	if network != "host" {
 		network = "container:" + name
 	}
-	client = inside.Run(slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--rm", "--network", network, "--device", device), sh(clientScript))...)
+	client = inside.Run(slices.Concat(inside.LockedMemory(small),
+		podmanRun(runtime, "--rm", "--network", network, "--device", device), sh(clientScript))...)
 	if client.Code != 0 {
 		// Where the client has failed the server may wait for ever.
 		inside.Run("podman", "stop", "--time", "0", name)
@@ -92,7 +96,8 @@ timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 &
 await 18515; timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 127.0.0.1; echo "write status $?"; wait`
 	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		kernel := openKernelLog(t)
-		out := inside.Must(t, slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/nohook=rxe0"), sh(script))...)
+		out := inside.Must(t, slices.Concat(inside.LockedMemory(small),
+			podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/nohook=rxe0"), sh(script))...)
 		t.Log(out)
 		inside.Wants(t, "container", out, "memlock soft 64 hard 64", "devices rxe0",
 			"Couldn't register MR", "pingpong status 1", "Couldn't allocate MR", "write status 1")
@@ -133,8 +138,10 @@ func (k kernelLog) read(t *testing.T) string {
 func TestPodmanWithoutDevice(t *testing.T) {
 	umad := number(t, "infiniband_mad", "umad0")
 	inside.EachRuntime(t, func(t *testing.T, runtime string) {
-		script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), number(t, "infiniband_verbs", uverbs(t, "rxe1")), umad)
-		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD"}, sh(script)...)...)
+		script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")),
+			number(t, "infiniband_verbs", uverbs(t, "rxe1")), umad)
+		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none",
+			"--cap-add", "MKNOD"}, sh(script)...)...)
 		t.Log(out)
 		inside.Wants(t, "container", out, "nodes \n", "devices \n")
 		test.Eq(t, 3, strings.Count(out, "Operation not permitted"), test.Sprint("of three opens were refused"))
@@ -149,7 +156,8 @@ func TestPodmanOneDeviceOnly(t *testing.T) {
 	umad := number(t, "infiniband_mad", "umad0")
 	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), umad)
-		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe1"}, sh(script)...)...)
+		out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none",
+			"--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe1"}, sh(script)...)...)
 		t.Log(out)
 		inside.Wants(t, "container", out, "nodes rdma_cm "+uverbs(t, "rxe1")+" \n", "devices rxe1 \n")
 		if got := strings.Count(out, "Operation not permitted"); got != 2 || strings.Contains(out, "OPENED") {
@@ -167,7 +175,8 @@ func TestPodmanConnectionManager(t *testing.T) {
 				needs.Long(t, "TestPodmanTraffic has soft-RoCE, TestTwoNodes rdma_cm over it, and siw0 rdma_cm in podman")
 			}
 			inside.EachRuntime(t, func(t *testing.T, runtime string) {
-				server, client := pair(t, runtime, "rdma.dev/hca="+ibdev, "host", func() (string, string) { return connect(address) })
+				server, client := pair(t, runtime, "rdma.dev/hca="+ibdev, "host",
+					func() (string, string) { return connect(address) })
 				t.Logf("server: status %d\n%s\nclient: status %d\n%s", server.Code, server.Out, client.Code, client.Out)
 				unprivileged(t, "server", server.Out, ibdev)
 				unprivileged(t, "client", client.Out, ibdev)

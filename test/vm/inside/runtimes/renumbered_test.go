@@ -49,8 +49,8 @@ func TestRenumbered(t *testing.T) {
 	starts()
 }
 
-// owned is a device of a CDI spec. It has one node, and the hook checks which RDMA device this node belongs to. The other
-// node is of an HCA that is gone, and that the container is not given: it keeps nobody from starting.
+// owned is a device of a CDI spec. It has one node, and the hook checks which RDMA device this node belongs to. The
+// other node is of an HCA that is gone, and that the container is not given: it keeps nobody from starting.
 func owned(ibdev, node string) string {
 	return fmt.Sprintf(`{"name": %q, "containerEdits": {
 		"deviceNodes": [{"path": %q, "permissions": "rw"}],

@@ -15,14 +15,17 @@ echo "devices $(ibv_devices | tail -n +3 | awk '{printf "%s ", $1}')"
 `
 	// await PORT waits for a listener.
 	await = `
-await() { n=0; until netstat -ltn | grep -q ":$1 "; do n=$((n+1)); [ $n -lt 300 ] || { echo "nobody listens on $1"; exit 1; }; sleep 0.1; done; }
+await() { n=0; until netstat -ltn | grep -q ":$1 "; do
+	n=$((n+1)); [ $n -lt 300 ] || { echo "nobody listens on $1"; exit 1; }; sleep 0.1
+done; }
 `
 )
 
 // traffic returns the scripts of two containers that send each other messages of 1 MiB,
 // more than 64 KiB of locked memory hold, over device.
 func traffic(device string) (server, client string) {
-	const both = "set -e; %[1]s\ntimeout 60 ibv_rc_pingpong -d %[2]s -g 1 -s 1048576 -n 5 %[3]s\n%[4]s\ntimeout 60 ib_write_bw -d %[2]s -x 1 -F -n 50 -s 1048576 %[3]s\necho %[5]s done\n"
+	const both = "set -e; %[1]s\ntimeout 60 ibv_rc_pingpong -d %[2]s -g 1 -s 1048576 -n 5 %[3]s\n" +
+		"%[4]s\ntimeout 60 ib_write_bw -d %[2]s -x 1 -F -n 50 -s 1048576 %[3]s\necho %[5]s done\n"
 	server = fmt.Sprintf(both, look, device, "", "", "server")
 	client = fmt.Sprintf(both, look+await+"await 18515", device, "127.0.0.1", "await 18515", "client")
 	return server, client
@@ -44,7 +47,8 @@ echo client done`, look, address)
 func probe(numbers ...string) string {
 	script := "for node in /dev/infiniband/*; do [ -e $node ] && echo present $node; done\n"
 	for i, number := range numbers {
-		script += fmt.Sprintf("mknod /tmp/node%[1]d c %[2]s && { head -c1 /tmp/node%[1]d && echo OPENED %[2]s; }\n", i, number)
+		script += fmt.Sprintf("mknod /tmp/node%[1]d c %[2]s && { head -c1 /tmp/node%[1]d && echo OPENED %[2]s; }\n",
+			i, number)
 	}
 	return script + "true"
 }
