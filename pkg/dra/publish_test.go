@@ -146,7 +146,7 @@ func TestHCAsComeAndGo(t *testing.T) {
 	t.Parallel()
 	n := drivertest.NewNode(t, "none")
 	events := make(chan watch.Signal)
-	startHearing(t, n, events)
+	startHearing(t, n, events, func(c *dra.Config) { c.Policy = policy.Default() }) // one write a second at most
 	counted := func(m *fixture.Machine, devices, writes int) {
 		t.Helper()
 		before := n.Writes() - n.Count(drivertest.CreateEvent) - n.Count(drivertest.PatchEvent)

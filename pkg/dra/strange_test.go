@@ -2,7 +2,6 @@ package dra_test
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/shoenig/test"
@@ -30,15 +29,6 @@ func through(t *testing.T, n *drivertest.Node, proxy *apifault.Proxy, options ..
 	return run(t, n, driven)
 }
 
-// someAnswers are answers of each kind. Package apiclient is tested with all of them.
-func someAnswers() []apifault.Strange {
-	all := apifault.Answers
-	if os.Getenv("TEST_LONG") != "" {
-		return all
-	}
-	return []apifault.Strange{all[0], all[4], all[7]}
-}
-
 // TestShareIsNotGone: for a moment, something in front of the API server answers instead of it. A pod that shares a
 // prepared claim starts meanwhile. The driver does not take the claim for gone: it tries again for the pod, which gets
 // its interface when the API server answers.
@@ -53,7 +43,7 @@ func TestShareIsNotGone(t *testing.T) {
 	n.AddClaim(claim)
 	prepare(t, n, claim)
 	d.starts(first)
-	for i, tc := range someAnswers() {
+	for i, tc := range apifault.Some() {
 		pod, ns := inside(t, fmt.Sprint("pod-", i))
 		reserve(n, claim, first, pod)
 		shot := proxy.Arm(apifault.Fault{N: 1, Match: apifault.Claims, Do: tc.Do, Lasting: true})

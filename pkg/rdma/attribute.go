@@ -27,10 +27,6 @@ const (
 	AttributeLeafSwitch   = "leafSwitch"
 )
 
-// Domain is the project's one name: of the DRA driver, of its attributes and taints, of the API group, and the vendor
-// of the CDI kinds.
-const Domain = "rdma.dev"
-
 // HCAAttributes are the attributes whose text the HCA or its driver gives, and no site: archives of bug reports show
 // their values.
 var HCAAttributes = []string{

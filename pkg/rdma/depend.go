@@ -15,6 +15,7 @@ const (
 	onFunction                       // the PCI function of this address
 	onVFLinks                        // the links from the PF of this address to its VFs
 	inSlot                           // the other HCAs in the slot of this name
+	onCard                           // the HCAs on other functions of this PCI slot
 )
 
 // dependents holds the HCAs that depend on each part. A card adds and removes itself with all its dependencies.
@@ -69,8 +70,11 @@ func (c *card) depends() []dependency {
 	if h.Software != nil {
 		list = append(list, dependency{onNetdev, h.Identity.Netdev})
 	}
-	for _, member := range c.lag {
+	for _, member := range c.bonded {
 		list = append(list, dependency{onNetdev, member})
+	}
+	if len(c.bonded) > 0 {
+		list = append(list, dependency{onCard, PlaceOf(c.parent).slot()})
 	}
 	for i, p := range h.Ports {
 		list = append(list, dependency{onNetdev, p.Netdev})

@@ -21,7 +21,7 @@ type card struct {
 	real, parent string   // directories of the HCA and of the device that carries it
 	soft         string   // the interface below a software HCA, "" if unknown
 	gidNetdevs   []string // by port, the interface in its first GID; it may be in another namespace
-	lag          []string // the members of LAGs
+	bonded       []string // the members of bonds that are LAGs, or may become some
 	alone        []Port   // before markSwitchHCAs compared the HCA with others in its slot
 	byGUID       bool     // findNetdev compared hardware addresses
 	slot         string   // its name without a discriminator
@@ -73,6 +73,14 @@ func (c *card) setName(discriminator string) {
 
 // exists reports whether the card has an HCA, and not only a problem.
 func (c *card) exists() bool { return c.real != "" }
+
+// device returns the directory of the device that carries the HCA, "" for nil.
+func (c *card) device() string {
+	if c == nil {
+		return ""
+	}
+	return c.parent
+}
 
 func (c *card) readHCA() {
 	h := &c.hca
@@ -207,7 +215,7 @@ func (c *card) readPorts() {
 		}
 		p := c.readPort(dir, n, LinkLayer(linkLayer))
 		c.findNetdev(&p)
-		c.lag = append(c.lag, c.netdevs.readLAG(&p, c.parent)...)
+		c.bonded = append(c.bonded, c.readLAG(&p)...)
 		c.hca.Ports = append(c.hca.Ports, p)
 	}
 	if c.hca.Ports == nil {

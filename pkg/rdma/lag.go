@@ -7,16 +7,31 @@ import (
 	"strings"
 )
 
-// LAG is what a port carries whose interface is a bond of a card's functions: one HCA sends by all of them. It is zero
-// for other ports.
+// LAG describes a port whose interface is a bond of several functions of one card. The HCA sends by all of them. It is
+// zero for other ports.
 type LAG struct {
-	// ConfiguredMbps is what the port carries while all members have a link: the sum of their rates, at most what PCIe
-	// carries. A member without a link counts as the fastest. It is 0 while no member has a link.
+	// ConfiguredMbps is the number of members times the rate of the fastest, or PCIeMbps. With active-backup it is the
+	// rate of the bond. It is 0 while no member has a link.
 	ConfiguredMbps int `json:"configuredMbps,omitempty"`
-	// PCIeMbps is what the PCIe link carries if that is less than the members do, else 0.
+	// PCIeMbps is what the PCIe link carries. It is 0 if the members carry no more than that.
 	PCIeMbps int `json:"pcieMbps,omitempty"`
-	// Slow names the members without a link, or with a lower rate than the fastest. A spare member is none.
+	// Slow has the names of members without a link, or slower than the fastest, separated by ", ". It is empty with
+	// active-backup.
 	Slow string `json:"slow,omitempty"`
+}
+
+// driverOfLAG is the driver that makes one HCA of the functions in a bond. With others, an HCA sends by its own
+// function alone, also if the other function has no HCA.
+const driverOfLAG = "mlx5_core"
+
+// maxBondMembers bounds the members of a bond.
+const maxBondMembers = 16
+
+// BondMembers returns the interfaces of a bond, at most 16 (Documentation/networking/bonding.rst). Another interface
+// has none.
+func BondMembers(sys fs.FS, bond string) []string {
+	names := strings.Fields(attribute(sys, path.Join(classNet, bond, "bonding/slaves")))
+	return names[:min(len(names), maxBondMembers)]
 }
 
 // ConfiguredMbps returns the rate of an ACTIVE port, 0 if it is unknown. On a LAG, it is that of all members.
@@ -33,24 +48,28 @@ func (p *Port) ConfiguredMbps() int {
 // readLAG reads the rate of a port from its bond and the members of the bond. The kernel's rate of the port is that of
 // the first function, and 40 Gb/s while that one has no link (drivers/infiniband/hw/mlx5/main.c, mlx5_query_port_roce).
 // The rate now is that of the bond, as ibv_query_port_speed says since Linux 7.0 (mlx5_lag_query_bond_speed). readLAG
-// returns the members of a LAG of the function in this directory, nil if the port has none.
-func (t *netdevTable) readLAG(p *Port, function string) []string {
-	if n := t.named(p.Netdev); n == nil || n.device != "" {
+// returns the members of the bond, also if they are no LAG: a change of them can make it one.
+func (c *card) readLAG(p *Port) (members []string) {
+	if c.hca.Driver != driverOfLAG {
+		return nil
+	}
+	if n := c.netdevs.named(p.Netdev); n == nil || n.device != "" {
 		return nil // not a bond: one file less to read for each port
 	}
+	members = BondMembers(c.sys, p.Netdev)
+	if len(members) < 2 || !c.netdevs.sendsBy(members, c.parent) {
+		return members
+	}
 	bond := path.Join(classNet, p.Netdev)
-	members := strings.Fields(attribute(t.sys, bond+"/bonding/slaves"))
-	if len(members) < 2 || !t.sendsBy(members, function) {
-		return nil
+	p.RateMbps = linkSpeed(c.sys, bond)
+	if strings.HasPrefix(attribute(c.sys, bond+"/bonding/mode"), "active-backup ") {
+		p.LAG.ConfiguredMbps = p.RateMbps // one member carries all traffic
+		return members
 	}
 	rates, fastest := make([]int, len(members)), 0
 	for i, member := range members {
-		rates[i] = linkSpeed(t.sys, path.Join(classNet, member))
+		rates[i] = linkSpeed(c.sys, path.Join(classNet, member))
 		fastest = max(fastest, rates[i])
-	}
-	p.RateMbps, p.LAG.ConfiguredMbps = linkSpeed(t.sys, bond), fastest
-	if strings.HasPrefix(attribute(t.sys, bond+"/bonding/mode"), "active-backup ") {
-		return members // one member carries all traffic
 	}
 	var slow []string
 	for i, member := range members {
@@ -59,7 +78,7 @@ func (t *netdevTable) readLAG(p *Port, function string) []string {
 		}
 	}
 	p.LAG.ConfiguredMbps, p.LAG.Slow = fastest*len(members), strings.Join(slow, ", ")
-	if pcie := pcieMbps(t.sys, PlaceOf(function).dir); pcie > 0 && pcie < p.LAG.ConfiguredMbps {
+	if pcie := pcieMbps(c.sys, PlaceOf(c.parent).dir); pcie > 0 && pcie < p.LAG.ConfiguredMbps {
 		p.LAG.ConfiguredMbps, p.LAG.PCIeMbps = pcie, pcie
 	}
 	return members
@@ -95,11 +114,12 @@ func linkSpeed(sys fs.FS, netdev string) int {
 }
 
 // pcieMbps returns what the PCIe link of a function carries when both of its ends do what they can, 0 if that is not
-// known.
+// known. In a VM the port above the card may be emulated: then the link carries more now than that port says.
 func pcieMbps(sys fs.FS, dir string) int {
 	card, known := ReadPCIeLink(sys, dir, "max")
 	slot, has := ReadPCIeLink(sys, path.Dir(dir), "max")
-	if !known || !has {
+	now, _ := ReadPCIeLink(sys, dir, "current")
+	if !known || !has || now.Capacity() > slot.Capacity() {
 		return 0
 	}
 	return PCIeLink{MTs: min(card.MTs, slot.MTs), Lanes: min(card.Lanes, slot.Lanes)}.Mbps()

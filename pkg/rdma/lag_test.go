@@ -16,7 +16,8 @@ func TestLAG(t *testing.T) {
 		first, second = "class/net/ens1f0np0/speed", "class/net/ens1f1np1/speed"
 		bond, mode    = "class/net/bond0/speed", "class/net/bond0/bonding/mode"
 		rate          = "class/infiniband/mlx5_bond_0/ports/1/rate"
-		card          = "devices/pci0000:3a/0000:3a:00.0/0000:3b:00"
+		slot          = "devices/pci0000:3a/0000:3a:00.0"
+		card          = slot + "/0000:3b:00"
 	)
 	for _, c := range []struct {
 		name, want string
@@ -32,16 +33,23 @@ func TestLAG(t *testing.T) {
 		{"the second is a spare", "now 100000, configured 100000", []string{mode, "active-backup 1", bond, "100000"}},
 		{"the spare is away", "now 100000, configured 100000",
 			[]string{mode, "active-backup 1", bond, "100000", second, "-1"}},
+		{"the spare is faster", "now 25000, configured 25000",
+			[]string{mode, "active-backup 1", first, "25000", bond, "25000"}},
 		{"nothing is known", "now 0, configured 0", []string{first, "-1", second, "garbage", bond, "-1"}},
 		{"PCIe 3 carries less", "now 200000, configured 126030, PCIe 126030",
 			[]string{card + ".0/max_link_speed", "8.0 GT/s PCIe"}},
 		{"the slot carries less", "now 200000, configured 63015, PCIe 63015",
-			[]string{"devices/pci0000:3a/0000:3a:00.0/max_link_width", "4"}},
+			[]string{slot + "/max_link_width", "4"}},
+		{"the slot is emulated", "now 200000, configured 200000",
+			[]string{slot + "/max_link_speed", "2.5 GT/s PCIe", slot + "/max_link_width", "1",
+				card + ".0/current_link_speed", "16.0 GT/s PCIe", card + ".0/current_link_width", "16"}},
 		{"PCIe is not known", "now 200000, configured 200000", []string{card + ".0/max_link_width", "0"}},
 		{"the second function has an HCA", "now 100000, configured 100000",
 			[]string{card + ".1/infiniband/mlx5_1/node_type", "1: CA"}},
 		{"a member of another card", "now 100000, configured 100000",
 			[]string{"class/net/bond0/bonding/slaves", "ens1f0np0 lo"}},
+		{"a driver that makes no HCA of a bond", "now 100000, configured 100000",
+			[]string{card + ".0/uevent", "DRIVER=ice\nPCI_ID=8086:1593"}},
 		{"no bond", "now 100000, configured 100000", []string{"class/net/bond0/bonding/slaves", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

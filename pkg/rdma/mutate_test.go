@@ -76,6 +76,7 @@ func (m *mutableHost) takeAway(gone *removed, entry, real string) {
 	m.must(os.Remove(m.path(entry)))
 	away := filepath.Join(filepath.Dir(m.dir), m.fresh("away"))
 	m.must(os.Rename(m.path(real), away))
+	os.Remove(m.path(filepath.Dir(real))) // the last entry takes the directory of its class along
 	gone.moved[real] = away
 }
 
@@ -93,12 +94,29 @@ func (m *mutableHost) plugIn() rdma.Changes {
 	}
 	m.away = append(m.away[:i], m.away[i+1:]...)
 	for real, away := range back.moved {
+		m.must(os.MkdirAll(filepath.Dir(m.path(real)), 0o755))
 		m.must(os.Rename(away, m.path(real)))
 	}
 	for entry, target := range back.links {
 		m.must(os.Symlink(target, m.path(entry)))
 	}
 	return rdma.Changes{IBDevs: rdma.NamesOf(back.ibdev), Nodes: rdma.NamesOf(back.nodes...)}
+}
+
+// addHCA gives a network function without an HCA one.
+func (m *mutableHost) addHCA() rdma.Changes {
+	for _, address := range m.list("bus/pci/devices") {
+		real := m.real("bus/pci/devices/" + address)
+		if real == "" || len(m.list(real+"/net")) == 0 || len(m.list(real+"/infiniband")) > 0 {
+			continue
+		}
+		ibdev := m.fresh("rdma")
+		m.must(os.MkdirAll(m.path("class/infiniband"), 0o755))
+		m.write(real+"/infiniband/"+ibdev+"/node_type", "1: CA")
+		m.must(os.Symlink("../../"+real+"/infiniband/"+ibdev, m.path("class/infiniband/"+ibdev)))
+		return rdma.Changes{IBDevs: rdma.NamesOf(ibdev)}
+	}
+	return rdma.Changes{}
 }
 
 // rename gives an HCA another name, which its nodes then say.
@@ -167,6 +185,24 @@ func (m *mutableHost) netdevAddress() rdma.Changes {
 	m.write(real+"/address", m.one("b8:3f:d2:89:00:00", "00:16:3e:2f:5a:11", "00:00:00:00:00:00"))
 	if m.rand.IntN(2) == 0 {
 		m.write(real+"/dev_port", m.one("0", "1", "x"))
+	}
+	return rdma.Changes{Netdevs: rdma.NamesOf(name)}
+}
+
+// bond changes what an interface carries, or the members or the mode of a bond.
+func (m *mutableHost) bond() rdma.Changes {
+	name := m.pick("class/net")
+	real := m.real("class/net/" + name)
+	if name == "" || real == "" {
+		return rdma.Changes{}
+	}
+	switch m.rand.IntN(4) {
+	case 0:
+		m.write(real+"/bonding/slaves", m.one("", m.pick("class/net"), strings.Join(m.list("class/net"), " ")))
+	case 1:
+		m.write(real+"/bonding/mode", m.one("802.3ad 4", "active-backup 1"))
+	default:
+		m.write(real+"/speed", m.one("-1", "25000", "100000", "garbage"))
 	}
 	return rdma.Changes{Netdevs: rdma.NamesOf(name)}
 }

@@ -3,14 +3,14 @@ package rdma
 import "strconv"
 
 // Poll reads the state that changes without an event of the kernel, and returns the changes since
-// the last Scan or Update: the netns mode, and the states of ports. A port of InfiniBand or EFA
+// the last Scan or Update: the netns mode, the states of ports, and the rates of LAGs. A port of InfiniBand or EFA
 // goes down without an event. For RoCE, the interface of the port has events, but it may be in
-// a container.
+// a container. A member that LACP leaves out of a LAG keeps its link.
 //
-// Poll reads one file for an active port, and two for another. It leaves out a VF or SF that was active, as long as its
-// PF is: its link is that of the PF, unless an administrator sets it (`ip link set PF vf N state`), and hosts have a
-// thousand VFs. Some devices ask their firmware for each read, so call Poll at most a few times a minute. Before the
-// first Scan it returns no changes.
+// Poll reads one file for an active port, two for another, and the members of a bond. It leaves out a VF or SF that was
+// active, as long as its PF is: its link is that of the PF, unless an administrator sets it (`ip link set PF vf N
+// state`), and hosts have a thousand VFs. Some devices ask their firmware for each read, so call Poll at most a few times
+// a minute. Before the first Scan it returns no changes.
 func (s *Scanner) Poll() Changes {
 	var c Changes
 	if s.snap == nil {
@@ -48,7 +48,7 @@ func (c *card) active() bool {
 	return true
 }
 
-// stateChanged reports whether the state of a port differs from the last read.
+// stateChanged reports whether the state of a port, or its rate on a LAG, differs from the last read.
 func (c *card) stateChanged() bool {
 	r := reader{sys: c.sys}
 	for p := range c.hca.OwnPorts() {
@@ -57,6 +57,11 @@ func (c *card) stateChanged() bool {
 			return true
 		}
 		if p.State != PortActive && parsed(&r, dir+"/phys_state", word) != p.PhysState {
+			return true
+		}
+		now := *p
+		now.LAG = LAG{}
+		if c.readLAG(&now); now != *p {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package rdma
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -137,6 +138,7 @@ type pass struct {
 	before map[*card]HCA // the previous values of the HCAs that were read
 	slots  Names         // slots whose HCAs need new discriminators
 	pfs    Names         // PFs whose links to VFs must be read again
+	bonds  Names         // HCAs on bonds whose card has got or lost another HCA
 }
 
 func newPass(s *Scanner) *pass {
@@ -145,12 +147,9 @@ func newPass(s *Scanner) *pass {
 
 // read reads HCAs again, and computes the attributes that depend on several of them.
 func (p *pass) read(ibdevs Names) {
-	names := ibdevs.Sorted()
-	cards := make([]*card, len(names))
-	inParallel(len(cards), func(i int) { cards[i] = readCard(p.Scanner, names[i]) })
-	for i, ibdev := range names {
-		p.take(ibdev, cards[i])
-	}
+	cards := p.readCards(ibdevs)
+	maps.DeleteFunc(p.bonds, func(ibdev string, _ struct{}) bool { return ibdevs.Has(ibdev) })
+	cards = append(cards, p.readCards(p.bonds)...)
 	p.linkVFs()
 	if p.whole {
 		p.lookForDMA()
@@ -164,9 +163,24 @@ func (p *pass) read(ibdevs Names) {
 	}
 }
 
+// readCards reads HCAs and stores them.
+func (p *pass) readCards(ibdevs Names) []*card {
+	names := ibdevs.Sorted()
+	cards := make([]*card, len(names))
+	inParallel(len(cards), func(i int) { cards[i] = readCard(p.Scanner, names[i]) })
+	for i, ibdev := range names {
+		p.take(ibdev, cards[i])
+	}
+	return cards
+}
+
 // take replaces the stored HCA by the one that was read. nil means that it is gone.
 func (p *pass) take(ibdev string, read *card) {
 	old := p.cards[ibdev]
+	if from, to := old.device(), read.device(); from != to {
+		p.users.addTo(dependency{onCard, PlaceOf(from).slot()}, &p.bonds)
+		p.users.addTo(dependency{onCard, PlaceOf(to).slot()}, &p.bonds)
+	}
 	if old != nil {
 		p.slots.Add(old.slot)
 		p.users.remove(old)

@@ -8,6 +8,10 @@ import (
 	"slices"
 )
 
+// Domain is the project's one name: of the DRA driver, of its attributes and taints, of the API group, and the vendor
+// of the CDI kinds.
+const Domain = "rdma.dev"
+
 // DevDir is the directory of the RDMA character devices. Containers must have it too, because
 // libibverbs opens the nodes there under the kernel's names
 // (rdma-core, libibverbs/init.c try_access_device).
@@ -181,7 +185,7 @@ type Port struct {
 	PhysState string    `json:"physState,omitempty"` // phys_state, as the kernel words it
 	// RateMbps is the data rate in units of 10^6 bit/s, 0 if unknown. A port that
 	// is not ACTIVE reports a rate that means nothing.
-	RateMbps int    `json:"rateMbps,omitempty"` // rate; on a RoCE LAG speed of the bond
+	RateMbps int    `json:"rateMbps,omitempty"` // file rate; on a RoCE LAG, file speed of the bond
 	LAG      LAG    `json:"lag,omitzero"`
 	LID      string `json:"lid,omitempty"` // lid, hexadecimal; of InfiniBand ports only
 	// SubnetPrefix is the upper half of GID 0 of an InfiniBand port.

@@ -79,8 +79,17 @@ func TestUpdateCases(t *testing.T) {
 		{"a member of a bond loses its link", "roce-lag", func(m *mutableHost) rdma.Changes {
 			m.write("class/net/ens1f1np1/speed", "-1")
 			m.write("class/net/bond0/speed", "100000")
-			return rdma.Changes{Netdevs: rdma.NamesOf("ens1f1np1")}
+			return rdma.Changes{Netdevs: rdma.NamesOf("bond0", "ens1f1np1")}
 		}, []string{"pci-0000-3b-00-0"}},
+		{"the other function of a LAG gets an HCA", "roce-lag", (*mutableHost).addHCA,
+			[]string{"pci-0000-3b-00-0", "pci-0000-3b-00-1"}},
+		{"the other function of a bond loses its HCA", "roce-lag", func(m *mutableHost) rdma.Changes {
+			named := m.addHCA()
+			m.update(named)
+			m.must(os.RemoveAll(m.path("class/net/ens1f1np1/device/infiniband")))
+			m.must(os.Remove(m.path("class/infiniband/" + named.IBDevs.Sorted()[0])))
+			return named
+		}, []string{"pci-0000-3b-00-0", "pci-0000-3b-00-1"}},
 		{"nodes follow a rename", "roce-sriov", func(m *mutableHost) rdma.Changes {
 			m.move("class/infiniband", "mlx5_3", "rocep59s0v1")
 			for _, node := range []string{"infiniband_verbs/uverbs3", "infiniband_mad/umad3", "infiniband_mad/issm3"} {
@@ -205,4 +214,22 @@ func TestPollOfVFs(t *testing.T) {
 	poll("the PF is up again", "HCAs "+pf)
 	set(vf, "4: ACTIVE")
 	poll("the VF follows", "HCAs "+vf)
+}
+
+// TestPollOfLAG: what a bond carries changes without an event of the bond.
+func TestPollOfLAG(t *testing.T) {
+	m := openMutable(t, "roce-lag")
+	m.update(rdma.Changes{All: true})
+	for _, step := range []struct{ name, file, content, want string }{
+		{"nothing", "speed", "200000", "nothing"},
+		{"LACP leaves a member out", "speed", "100000", "HCAs mlx5_bond_0"},
+		{"nothing more", "speed", "100000", "nothing"},
+		{"a member leaves", "bonding/slaves", "ens1f0np0", "HCAs mlx5_bond_0"},
+		{"it comes back", "bonding/slaves", "ens1f0np0 ens1f1np1", "HCAs mlx5_bond_0"},
+	} {
+		m.write("class/net/bond0/"+step.file, step.content)
+		changes := m.scanner.Poll()
+		test.Eq(t, step.want, changes.String(), test.Sprintf("%s: the poll", step.name))
+		m.update(changes)
+	}
 }

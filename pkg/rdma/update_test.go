@@ -135,7 +135,7 @@ func (m *mutableHost) change() (string, rdma.Changes) {
 	}{
 		{"port state", m.portState}, {"attribute", m.attribute}, {"unplug", m.unplug}, {"plug in", m.plugIn},
 		{"rename", m.rename}, {"renumber", m.renumber}, {"rename interface", m.renameNetdev},
-		{"interface address", m.netdevAddress},
+		{"interface address", m.netdevAddress}, {"bond", m.bond}, {"another HCA", m.addHCA},
 		{"interface of a GID", m.gidNetdev}, {"representor", m.representor}, {"host", m.hostPart}, {"function", m.function},
 		{"veth", m.veth}, {"nothing", m.nothing},
 	}

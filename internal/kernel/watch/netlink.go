@@ -81,7 +81,9 @@ func (l *links) linkChanges(m syscall.NetlinkMessage, of *Interest) rdma.Changes
 	if isAnswer || known && before == now && m.Header.Type == unix.RTM_NEWLINK {
 		return rdma.Changes{}
 	}
-	return of.netdevs(before.name, now.name)
+	// The rate of a bond may change with a member while the bond stays up.
+	master := func(member link) string { return l.byIndex[int32(member.master)].name }
+	return of.netdevs(before.name, now.name, master(before), master(now))
 }
 
 func parseLink(data []byte) link {

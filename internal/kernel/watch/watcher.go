@@ -294,7 +294,7 @@ func InterestIn(snap *rdma.Snapshot) Interest {
 }
 
 // netdevs returns a change of the given interfaces if one of them matters. Callers pass both names of a renamed
-// interface, and both are then in the change.
+// interface, and its bond, and all are then in the change.
 func (i *Interest) netdevs(names ...string) rdma.Changes {
 	if slices.ContainsFunc(names, i.Netdevs.Has) {
 		return rdma.Changes{Netdevs: rdma.NamesOf(names...)}

@@ -11,8 +11,8 @@ import (
 // of the policy, library.
 type Marks struct {
 	// TrafficClass is the traffic class of packets: for RoCE v2 four times the DSCP. The driver sets the
-	// variables of the libraries that env names with nccl, nvshmem or ucx. A program can choose another one. Defaults
-	// to that of the HCA's rule in the policy; without it the library chooses.
+	// variables of the libraries that env names with nccl, nvshmem, ucx or vllm. A program can choose another one.
+	// Defaults to that of the HCA's rule in the policy; without it the library chooses.
 	TrafficClass *int `json:"trafficClass,omitempty" jsonschema:"minimum=0,maximum=255"`
 	// ServiceLevel is the service level of packets: for RoCE the Ethernet priority. It is used like
 	// trafficClass.

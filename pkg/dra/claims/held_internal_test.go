@@ -53,46 +53,59 @@ func deallocated(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim,
 }
 
 var helds = []held{
-	{"it is in use", func(*testing.T, *drivertest.Node, *resourceapi.ResourceClaim, []string) {}, "two claims were given one device", true, false},
-	{"it is gone", func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) { n.RemoveClaim(c) }, "", false, false},
-	{"it was deallocated", deallocated, "", false, false},
-	{"it is allocated on another node", func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) {
-		n.AddClaim(drivertest.Elsewhere(c))
-	}, "", false, false},
-	{"it has another device of the node now", func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) {
-		c = c.DeepCopy()
-		c.Status.Allocation.Devices.Results[0].Device = dev1
-		n.AddClaim(c)
-	}, "", false, false},
-	{"it was made anew under its name", func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) {
-		n.AddClaim(drivertest.MadeAnew(c, 9))
-	}, "", false, false},
-	{"it was made anew, and a pod uses the new one", func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
-		next := drivertest.MadeAnew(c, 9)
-		n.AddClaim(next)
-		n.AddUsingPod("next", next, strings.ReplaceAll(ids[0], string(c.UID), string(next.UID)))
-	}, "", false, false},
-	{"the kubelet lists a pod with it", func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
-		n.AddUsingPod("job-0", c, ids...)
-		deallocated(nil, n, c, ids)
-	}, "the kubelet still lists pod team-a/job-0 with it", true, false},
-	{"the kubelet lists a pod with it, and not by device", func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
-		n.AddUsingPod("job-0", c)
-		deallocated(nil, n, c, ids)
-	}, "the kubelet still lists pod team-a/job-0 with it", true, false},
-	{"the kubelet fails", func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
-		deallocated(nil, n, c, ids)
-		n.SetPods(errors.New("the kubelet is busy"))
-	}, "the kubelet is busy", true, false},
-	{"the API server fails", deallocated, "look for claim team-a/claim-1", true, true},
-	{"its pod was deleted by force and runs", func(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
-		n.AddPodCgroup(t, podA)
-		n.RemoveClaim(c)
-	}, "pod " + podA + " got it and still runs", false, false},
-	{"no cgroup of a pod can be seen", func(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
-		n.HideCgroups(t)
-		n.RemoveClaim(c)
-	}, "no pod has a cgroup", false, false},
+	{name: "it is in use", becomes: func(*testing.T, *drivertest.Node, *resourceapi.ResourceClaim, []string) {},
+		stays: "two claims were given one device", quiet: true},
+	{name: "it is gone",
+		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) {
+			n.RemoveClaim(c)
+		}},
+	{name: "it was deallocated", becomes: deallocated},
+	{name: "it is allocated on another node",
+		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) {
+			n.AddClaim(drivertest.Elsewhere(c))
+		}},
+	{name: "it has another device of the node now",
+		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) {
+			c = c.DeepCopy()
+			c.Status.Allocation.Devices.Results[0].Device = dev1
+			n.AddClaim(c)
+		}},
+	{name: "it was made anew under its name",
+		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) {
+			n.AddClaim(drivertest.MadeAnew(c, 9))
+		}},
+	{name: "it was made anew, and a pod uses the new one",
+		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
+			next := drivertest.MadeAnew(c, 9)
+			n.AddClaim(next)
+			n.AddUsingPod("next", next, strings.ReplaceAll(ids[0], string(c.UID), string(next.UID)))
+		}},
+	{name: "the kubelet lists a pod with it",
+		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
+			n.AddUsingPod("job-0", c, ids...)
+			deallocated(nil, n, c, ids)
+		}, stays: "the kubelet still lists pod team-a/job-0 with it", quiet: true},
+	{name: "the kubelet lists a pod with it, and not by device",
+		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
+			n.AddUsingPod("job-0", c)
+			deallocated(nil, n, c, ids)
+		}, stays: "the kubelet still lists pod team-a/job-0 with it", quiet: true},
+	{name: "the kubelet fails",
+		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
+			deallocated(nil, n, c, ids)
+			n.SetPods(errors.New("the kubelet is busy"))
+		}, stays: "the kubelet is busy", quiet: true},
+	{name: "the API server fails", becomes: deallocated, stays: "look for claim team-a/claim-1", quiet: true, away: true},
+	{name: "its pod was deleted by force and runs",
+		becomes: func(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
+			n.AddPodCgroup(t, podA)
+			n.RemoveClaim(c)
+		}, stays: "pod " + podA + " got it and still runs"},
+	{name: "no cgroup of a pod can be seen",
+		becomes: func(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
+			n.HideCgroups(t)
+			n.RemoveClaim(c)
+		}, stays: "no pod has a cgroup"},
 }
 
 // TestHeld: a claim whose Unprepare never came lets go of its HCA only when the API server says that it is not

@@ -3,7 +3,6 @@ package claims
 import (
 	"errors"
 	"net/http"
-	"os"
 	"testing"
 
 	"github.com/shoenig/test"
@@ -26,23 +25,26 @@ func TestOrphans(t *testing.T) {
 		fails   bool // the sweep
 		stays   bool
 	}{
-		{"claim is there", func(*drivertest.Node, *resourceapi.ResourceClaim) {}, true, false, false, true},
-		{"claim is gone", gone, true, false, false, false},
-		{"another claim of the name", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+		{name: "claim is there", prepare: func(*drivertest.Node, *resourceapi.ResourceClaim) {}, asks: true, stays: true},
+		{name: "claim is gone", prepare: gone, asks: true},
+		{name: "another claim of the name", prepare: func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
 			next := c.DeepCopy()
 			next.UID = "another"
 			n.AddClaim(next)
-		}, true, false, false, false},
-		{"gone, and a pod uses it", func(n *drivertest.Node, c *resourceapi.ResourceClaim) { gone(n, c); n.SetPods(nil, c) }, false, false, false, true},
-		{"the API server fails", gone, false, true, true, true},
-		{"the API server forbids", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+		}, asks: true},
+		{name: "gone, and a pod uses it", prepare: func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+			gone(n, c)
+			n.SetPods(nil, c)
+		}, stays: true},
+		{name: "the API server fails", prepare: gone, away: true, fails: true, stays: true},
+		{name: "the API server forbids", prepare: func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
 			gone(n, c)
 			n.Fail(drivertest.GetClaim, 403)
-		}, true, false, true, true},
-		{"gone, and the kubelet fails", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+		}, asks: true, fails: true, stays: true},
+		{name: "gone, and the kubelet fails", prepare: func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
 			gone(n, c)
 			n.SetPods(errors.New("the kubelet is busy"))
-		}, false, false, true, true},
+		}, fails: true, stays: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := serve(t, "hgx-h100")
@@ -69,19 +71,10 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// someAnswers are answers of each kind. Package apiclient is tested with all of them.
-func someAnswers() []apifault.Strange {
-	all := apifault.Answers
-	if os.Getenv("TEST_LONG") != "" {
-		return all
-	}
-	return []apifault.Strange{all[0], all[4], all[7]}
-}
-
 // TestOrphanIsNotGone: while something in front of the API server answers instead of it, a claim without a pod keeps its
 // record and its spec, and with them the HCA. When the API server says itself that the claim is gone, they go.
 func TestOrphanIsNotGone(t *testing.T) {
-	for _, tc := range someAnswers() {
+	for _, tc := range apifault.Some() {
 		t.Run(tc.Name, func(t *testing.T) {
 			s := serve(t, "hgx-h100")
 			claim := drivertest.ForPod(drivertest.Claim(1, dev0), podA)

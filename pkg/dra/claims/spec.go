@@ -32,16 +32,17 @@ type claimSpec struct {
 
 // makeSpec makes the spec of a plan, and confirms it with the kernel. It writes nothing.
 func (c *Claims) makeSpec(host *node.Host, p *plan.Plan) (*claimSpec, error) {
-	spec, err := p.Spec(host.Snapshot, c.cfg.Hook)
+	gpus := ""
+	if p.WantsVLLM() {
+		gpus = topology.VLLM(host.Sys, host.Snapshot, presentHCAs(p, host.Snapshot))
+	}
+	spec, err := p.Spec(host.Snapshot, c.cfg.Hook, gpus)
 	if err == nil {
 		err = c.cfg.Node.Confirm(host, p)
 	}
 	if err != nil {
 		return nil, node.Unsettled(err)
 	}
-	plan.SetVLLM(spec, p, func() string {
-		return topology.VLLM(host.Sys, host.Snapshot, presentHCAs(p, host.Snapshot))
-	})
 	files, errFiles := filesOf(p, host.Snapshot, host.Sys, c.cfg.Node.Judged().Leaves)
 	return &claimSpec{spec, files, errFiles}, nil
 }

@@ -141,7 +141,7 @@ func judgeRate(h *rdma.HCA, s standard, o *Observation) judgement {
 func lagNote(p *rdma.Port, rate int) string {
 	why := "not all members carry traffic: look at LACP on the switch"
 	if p.LAG.Slow != "" {
-		why = text.Terminal(p.LAG.Slow) + " has no link, or a slower one: " + slowRemedy
+		why = "no link, or a slower one, on " + text.Terminal(p.LAG.Slow) + ": is it up (ip link)? Else " + slowRemedy
 	}
 	return fmt.Sprintf("the rate of %s is %s Gb/s instead of %s: %s",
 		text.Terminal(p.Netdev), gbps(rate), gbps(p.ConfiguredMbps()), why)

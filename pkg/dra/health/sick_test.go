@@ -201,7 +201,7 @@ func TestSlowMember(t *testing.T) {
 	w.want(h.Name, "Healthy port-slow")
 	_, message := w.View().Report(h.Name, w.now)
 	test.StrContains(t, message,
-		"the rate of bond0 is 100 Gb/s instead of 200: ens1f1np1 has no link, or a slower one: look at")
+		"the rate of bond0 is 100 Gb/s instead of 200: no link, or a slower one, on ens1f1np1: is it up (ip link)? Else look")
 	h = rated(1, 100)
 	h.Ports[0].Netdev, h.Ports[0].LAG = "bond0", rdma.LAG{ConfiguredMbps: 200_000}
 	w.see(h)

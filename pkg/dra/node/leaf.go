@@ -217,19 +217,16 @@ func guidsOf(sys fs.FS, h *rdma.HCA, port int, first bool) (out []rdma.GUID) {
 	return out
 }
 
-// maxMembers bounds the members of a bond.
-const maxMembers = 16
-
-// interfacesOf returns an interface, or the members of a bond (Documentation/networking/bonding.rst).
+// interfacesOf returns an interface, or the members of a bond.
 func interfacesOf(sys fs.FS, netdev string) (out []leaf.Interface) {
 	if netdev == "" {
 		return nil
 	}
-	names := []string{netdev}
-	if data, err := fs.ReadFile(sys, path.Join("class/net", netdev, "bonding/slaves")); err == nil {
-		names = strings.Fields(string(data))
+	names := rdma.BondMembers(sys, netdev)
+	if len(names) == 0 {
+		names = []string{netdev}
 	}
-	for _, name := range names[:min(len(names), maxMembers)] {
+	for _, name := range names {
 		data, err := fs.ReadFile(sys, path.Join("class/net", name, "ifindex"))
 		if err != nil {
 			continue

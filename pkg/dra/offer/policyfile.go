@@ -49,8 +49,7 @@ func parsePolicy(path string, data []byte) (*policy.Config, error) {
 }
 
 const (
-	// policyInterval is the interval of reading the policy without an event, because a watch may lose
-	// events.
+	// policyInterval is the interval of reading the policy without an event, because a watch may lose events.
 	policyInterval = time.Minute
 	// policySettle is the time without an event in the file's directory before the file is read. An editor that writes
 	// a file in place leaves half of it for a moment, which may be valid.
@@ -70,8 +69,8 @@ type PolicyFile struct {
 	faults loop.Errors // that were reported
 }
 
-// Start starts to watch the directory of the policy. It comes before Run. A watch of the file itself would
-// not work: a mounted ConfigMap is a chain of links, and an update replaces one link in the directory.
+// Start starts to watch the directory of the policy. It comes before Run. A watch of the file itself would not work: a
+// mounted ConfigMap is a chain of links, and an update replaces one link in the directory.
 func (f *PolicyFile) Start() (err error) {
 	path := f.cfg.PolicyFile
 	if path == "" {
@@ -119,8 +118,8 @@ func (f *PolicyFile) follow(ctx context.Context) {
 	}
 }
 
-// reload applies the policy. An invalid or missing file changes nothing. So a typing error neither
-// gives a claim more nor takes its HCA away.
+// reload applies the policy. An invalid or missing file changes nothing. So a typing error neither gives a claim more
+// nor takes its HCA away.
 func (f *PolicyFile) reload(ctx context.Context) {
 	path := f.cfg.PolicyFile
 	data, err := yamlread.Config.Read(path)

@@ -74,7 +74,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	o.said.record(whyNoDevices(decided, view.Snapshot, o.Withheld(), o.Policy.Refused()), o.cfg.Report)
 	o.said.record(heldBack(view.Health, o.missing.healthPolicy(policy)), o.cfg.Report)
 	if noBlock := o.object.blocks.noBlock(policy); o.said.record(noBlock, o.cfg.Report) {
-		logger.Error(nil, "This node has no block of addresses for claims", "reason", noBlock.Message)
+		logger.Error(errors.New(noBlock.Message), "This node has no block of addresses for claims")
 	}
 	watch.Lap(metrics.PhaseDecide)
 	wanted := o.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)

@@ -46,7 +46,7 @@ func FuzzNew(f *testing.F) {
 		} else if err := json.Unmarshal(raw, new(plan.Plan)); err != nil {
 			t.Errorf("the record of a plan cannot be read: %v", err)
 		}
-		spec, err := p.Spec(snap, plan.HookOptions{Path: "/hook", OnDenied: "clamp"})
+		spec, err := p.Spec(snap, plan.HookOptions{Path: "/hook", OnDenied: "clamp"}, "")
 		if err != nil {
 			return
 		}
@@ -70,7 +70,7 @@ func FuzzRecorded(f *testing.F) {
 			return
 		}
 		checkPlan(t, &p)
-		_, _ = p.Spec(snap, plan.HookOptions{Path: "/hook", OnDenied: "clamp"}) // an error is fine
+		_, _ = p.Spec(snap, plan.HookOptions{Path: "/hook", OnDenied: "clamp"}, "") // an error is fine
 		here.WithPrepared(&p)
 	})
 }

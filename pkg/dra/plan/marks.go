@@ -15,10 +15,11 @@ var markVariables = map[string]struct{ trafficClass, serviceLevel string }{
 	v1alpha1.EnvNCCL:    {"NCCL_IB_TC", "NCCL_IB_SL"},
 	v1alpha1.EnvNVSHMEM: {"NVSHMEM_IB_TRAFFIC_CLASS", "NVSHMEM_IB_SL"},
 	v1alpha1.EnvUCX:     {"UCX_IB_TRAFFIC_CLASS", "UCX_IB_SL"},
+	v1alpha1.EnvVLLM:    {"UCX_IB_TRAFFIC_CLASS", "UCX_IB_SL"}, // of NIXL's UCX
 }
 
 var errNoLibrary = errors.New("trafficClass, serviceLevel: no library gets them: " +
-	"add nccl, nvshmem or ucx to env, or leave the fields out")
+	"add nccl, nvshmem, ucx or vllm to env, or leave the fields out")
 
 // marks returns the merged marks of a device. rules has, for each of its HCAs, the marks of the HCA's rule.
 func (w *words) marks(rules []v1alpha1.Marks, env []string) (out v1alpha1.Marks, err error) {
@@ -54,13 +55,15 @@ func (f Facts) marks(d Device) (rules []v1alpha1.Marks) {
 	return rules
 }
 
-// checkMarks returns an error if a library would get two values of a mark: it takes one for all HCAs of a container.
+// checkMarks returns an error if a variable would get two values of a mark: a library takes one for all HCAs of a
+// container.
 func (p *Plan) checkMarks() error {
 	for _, word := range slices.Sorted(maps.Keys(markVariables)) {
+		takesMark := func(other string) bool { return markVariables[other] == markVariables[word] }
 		var first *Device
 		for i := range p.Devices {
 			d := &p.Devices[i]
-			if !slices.Contains(d.Settings.Env, word) {
+			if !slices.ContainsFunc(d.Settings.Env, takesMark) {
 				continue
 			}
 			if first == nil {

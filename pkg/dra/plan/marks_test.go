@@ -43,6 +43,9 @@ func TestMarksOfRules(t *testing.T) {
 			"claim team-a/nics: devices pci-0000-3b-00-0 and pci-0000-3b-00-1: " +
 				"trafficClass is 106 and 104, and nccl takes one value"},
 		"rules that differ, told of one": {ruled(106, 104), both, configs{fromClaim(`"env": ["nccl"]`, "a")}, "106"},
+		"rules that differ, told to UCX and to vLLM's UCX": {ruled(106, 104), both,
+			configs{fromClaim(`"env": ["ucx"]`, "a"), fromClaim(`"env": ["vllm"]`, "b")}, "trafficClass is 106 and 104, and ucx"},
+		"vLLM": {ruled(106, 104), both[:1], configs{allow, fromClaim(`"env": ["vllm"], "trafficClass": 8`)}, "8"},
 		"requests that differ": {here, both, configs{allow, fromClaim(`"env": ["ucx"]`), fromClaim(`"trafficClass": 8`, "b")},
 			"trafficClass is not set and 8, and ucx takes one value"},
 		"a group": {ruled(106, 106), group, configs{fromClaim(`"env": ["nvshmem"]`)}, "106"},

@@ -219,7 +219,7 @@ func TestMergeRefuses(t *testing.T) {
 				fromClass(`"allow": {"trafficClasses": [106]}`),
 				fromClaim(`"env": ["libfabric"], "trafficClass": 106`),
 			},
-			[]string{"no library gets them: add nccl, nvshmem or ucx to env"},
+			[]string{"no library gets them: add nccl, nvshmem, ucx or vllm to env"},
 		},
 		{"several at once", configs{fromClass(`"allow": {"memlockMax": "4Gi"}`), fromClaim(`"memlock": "unlimited", "nodes": ["sm"]`)}, []string{"memlock: Forbidden", "nodes[0]: Forbidden"}},
 		{"no nodes at all", configs{fromClaim(`"nodes": []`)}, []string{"nodes: Required value", "name verbs"}},

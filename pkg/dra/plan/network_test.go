@@ -198,14 +198,14 @@ func TestNetworkSpec(t *testing.T) {
 	p, err := plan.New(c, attaching())
 	must.NoError(t, err)
 	snap := rdmatest.Snapshot(t, "hgx-h100")
-	spec, err := p.Spec(snap, plan.HookOptions{Path: "/opt/hook", OnDenied: "clamp"})
+	spec, err := p.Spec(snap, plan.HookOptions{Path: "/opt/hook", OnDenied: "clamp"}, "")
 	must.NoError(t, err)
 	b, err := json.Marshal(spec)
 	must.NoError(t, err)
 	for _, want := range []string{`"RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0"`, `"--interface","rdma0:rdma.dev/claim/` + string(c.UID) + `/pci-0000-3b-00-0"`} {
 		test.StrContains(t, string(b), want, test.Sprintf("the spec has no %s: %s", want, b))
 	}
-	_, err = p.Spec(snap, plan.HookOptions{})
+	_, err = p.Spec(snap, plan.HookOptions{}, "")
 	test.ErrorContains(t, err, "--hook-dir", test.Sprint("without a hook"))
 }
 

@@ -49,8 +49,8 @@ var errAbsent = errors.New("the host has no such RDMA device now: it was removed
 
 // Spec makes the CDI spec of a plan: one CDI device for each allocated device, with the nodes of its HCAs in the
 // snapshot. If a node or a member of a group is missing, it returns an error and no spec. A program that does not find
-// its HCA would use TCP without a message.
-func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) {
+// its HCA would use TCP without a message. gpus is vLLM's map of GPUs to the HCAs, for a plan that [Plan.WantsVLLM].
+func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions, gpus string) (*specs.Spec, error) {
 	hcas := make([][]*rdma.HCA, len(p.Devices))
 	for i, d := range p.Devices {
 		for _, name := range d.HCAs() {
@@ -67,7 +67,7 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 		if devices[i], err = p.device(d, hcas[i], snap, hook); err != nil {
 			return nil, err
 		}
-		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings, slices.Concat(hcas...))...)
+		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings, slices.Concat(hcas...), gpus)...)
 		if p.NCCLTopology != "" && d.wantsTopology() {
 			devices[i].Env = append(devices[i].Env, hostconfig.NCCLTopologyVariable+"="+NCCLTopologyPath)
 			devices[i].Mounts = append(devices[i].Mounts, cdi.Mount{HostPath: p.NCCLTopology, ContainerPath: NCCLTopologyPath})
@@ -161,7 +161,7 @@ func variable(prefix, hca string) string {
 
 // libraryEnv returns the variables that configure libraries for all HCAs of a claim. Every device has the same value,
 // because a container with several devices keeps only the last one. checkMarks has compared the marks.
-func libraryEnv(set Settings, hcas []*rdma.HCA) []string {
+func libraryEnv(set Settings, hcas []*rdma.HCA, gpus string) []string {
 	var ibdevs, ports []string
 	for _, h := range hcas {
 		if slices.Contains(ibdevs, h.IBDev) {
@@ -186,6 +186,11 @@ func libraryEnv(set Settings, hcas []*rdma.HCA) []string {
 			env = append(env, "NVSHMEM_HCA_LIST="+strings.Join(ports, ","), "NVSHMEM_ENABLE_NIC_PE_MAPPING=1")
 		case v1alpha1.EnvUCX:
 			env = append(env, "UCX_NET_DEVICES="+strings.Join(ports, ","))
+		case v1alpha1.EnvVLLM:
+			// vLLM refuses one of the two without the other. NIXL's UCX is the only library that it selects by them.
+			if gpus != "" {
+				env = append(env, "VLLM_GPU_NIC_PCIE_MAPPING="+gpus, "VLLM_NIC_SELECTION_VARS=UCX_NET_DEVICES:1")
+			}
 		}
 		env = append(env, markEnv(library, set.Marks)...)
 	}
@@ -219,6 +224,11 @@ const NCCLTopologyPath = "/var/run/rdma.dev/nccl-topology.xml"
 
 func (d Device) wantsTopology() bool {
 	return slices.Contains(d.Settings.Env, v1alpha1.EnvNCCLTopology)
+}
+
+// WantsVLLM reports whether a device needs vLLM's map of GPUs to HCAs.
+func (p *Plan) WantsVLLM() bool {
+	return slices.ContainsFunc(p.Devices, func(d Device) bool { return slices.Contains(d.Settings.Env, v1alpha1.EnvVLLM) })
 }
 
 // ncclTopology returns the path of a plan's topology file on the host, "" if no device needs one. If the administrator

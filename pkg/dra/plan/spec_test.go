@@ -86,7 +86,7 @@ func TestSpecGolden(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			spec, err := grouped(t, claim(tc.results, tc.configs...)).Spec(rdmatest.Snapshot(t, tc.machine), tc.hook)
+			spec, err := grouped(t, claim(tc.results, tc.configs...)).Spec(rdmatest.Snapshot(t, tc.machine), tc.hook, "")
 			must.NoError(t, err)
 			test.True(t, slices.Contains([]string{"0.3.0", "0.4.0", "0.5.0"}, spec.Version),
 				test.Sprintf("spec needs CDI %s, and podman 4.3 reads 0.5.0 at most", spec.Version))
@@ -107,11 +107,30 @@ func TestSpecOfSite(t *testing.T) {
 	}
 	p, err := plan.New(claim(results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-29-00-0")}, fromClaim(`"env": ["nccl"]`)), node)
 	must.NoError(t, err)
-	spec, err := p.Spec(rdmatest.Snapshot(t, "hgx-h100"), hook)
+	spec, err := p.Spec(rdmatest.Snapshot(t, "hgx-h100"), hook, "")
 	must.NoError(t, err)
 	data, err := cdi.Encode(spec, cdi.JSON)
 	must.NoError(t, err)
 	golden.Bytes(t, "site.json", data)
+}
+
+// TestSpecOfVLLM: vLLM's UCX gets the marks and the map. An empty map sets neither variable: vLLM refuses one of them.
+func TestSpecOfVLLM(t *testing.T) {
+	p := newPlan(t, claim(results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-29-00-0")},
+		fromClass(`"allow": {"trafficClasses": [106]}`), fromClaim(`"env": ["vllm"], "trafficClass": 106`, "b")))
+	must.True(t, p.WantsVLLM())
+	for gpus, want := range map[string][]string{
+		"": {"UCX_IB_TRAFFIC_CLASS=106"},
+		"0000:18:00.0=0000:19:00.0": {"VLLM_GPU_NIC_PCIE_MAPPING=0000:18:00.0=0000:19:00.0",
+			"VLLM_NIC_SELECTION_VARS=UCX_NET_DEVICES:1", "UCX_IB_TRAFFIC_CLASS=106"},
+	} {
+		spec, err := p.Spec(rdmatest.Snapshot(t, "hgx-h100"), hook, gpus)
+		must.NoError(t, err)
+		for i, extra := range [][]string{nil, want} {
+			test.Eq(t, 1+len(extra), len(spec.Devices[i].ContainerEdits.Env))
+			test.SliceContainsSubset(t, spec.Devices[i].ContainerEdits.Env, extra)
+		}
+	}
 }
 
 // TestTopologyOfSite: a topology file of the node's administrator is the better one, and a claim
@@ -140,7 +159,7 @@ func TestSpecHasNoManagementNodes(t *testing.T) {
 	for _, machine := range []string{"hgx-h100", "dgx-h100-ib", "roce-sriov", "smi-multiplane", "mlx4-dual-port", "switchdev", "soft"} {
 		snap := rdmatest.Snapshot(t, machine)
 		for _, h := range snap.Usable() {
-			spec, err := newPlan(t, claim(one(result("nic", h.Name)))).Spec(snap, hook)
+			spec, err := newPlan(t, claim(one(result("nic", h.Name)))).Spec(snap, hook, "")
 			must.NoError(t, err)
 			data, err := cdi.Encode(spec, cdi.JSON)
 			must.NoError(t, err)
@@ -172,7 +191,7 @@ func TestSpecErrors(t *testing.T) {
 		{"port without issm", "roce-lag", one(result("nic", "pci-0000-3b-00-0")), configs{management, fromClaim(`"nodes": ["sm"]`)}, []string{"no issm node"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := grouped(t, claim(tc.results, tc.configs...)).Spec(rdmatest.Snapshot(t, tc.machine), hook)
+			_, err := grouped(t, claim(tc.results, tc.configs...)).Spec(rdmatest.Snapshot(t, tc.machine), hook, "")
 			_, ok := errors.AsType[*plan.NotFoundError](err)
 			must.True(t, ok, must.Sprintf("error is %v, want a NotFoundError", err))
 			for _, part := range append(tc.want, "claim team-a/nics: ") {

@@ -54,7 +54,7 @@ func FuzzUser(f *testing.F) {
 		if err != nil {
 			return
 		}
-		spec, err := p.Spec(snap, hook)
+		spec, err := p.Spec(snap, hook, "")
 		must.NoError(t, err, must.Sprintf("a plan without a spec: %v: %s", err, wishes))
 		l := p.Devices[0].Limits
 		test.True(t, l.Handles <= 10 && l.Objects <= 100 && l.Handles >= 1 && l.Objects >= 1,

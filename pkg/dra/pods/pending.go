@@ -87,7 +87,8 @@ func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 }
 
 // retryPending gives pending pods their devices. Each pod has its own goroutine, which all waits for, so that a slow
-// address delays no other pod. It waits until waiting ends for pods that another goroutine has, and then skips them.
+// address delays no other pod. If another goroutine has a pod, retryPending waits for it until the context waiting ends,
+// and then skips the pod. flock.NoWait skips it at once.
 func (s *Pods) retryPending(ctx, waiting context.Context, all *sync.WaitGroup) {
 	logger, pods := klog.FromContext(ctx), s.pending.all()
 	learning, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, claims.Patience))

@@ -17,10 +17,9 @@ const (
 	Kind       = "DriverConfig"
 )
 
-// File is the policy that Parse reads. The type is the source of the schema of the
-// chart's value config and of docs/reference/configuration.md (tools/schema, tools/reference). So
-// users read its comments in editors and in the documentation. A last sentence that begins
-// with "Defaults to" is the default.
+// File is the policy that Parse reads. The type is the source of the schema of the chart's value config and of
+// docs/reference/configuration.md (tools/schema, tools/reference). So users read its comments in editors and in the
+// documentation. A last sentence that begins with "Defaults to" is the default.
 type File struct {
 	APIVersion           string `yaml:"apiVersion"`
 	Kind                 string `yaml:"kind"`

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -20,6 +21,9 @@ func TestListOfStranger(t *testing.T) {
 	defer server.Close()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
 	must.NoError(t, err)
-	_, err = (&Publisher{cfg: Config{Client: client}}).list(t.Context())
+	cfg := Config{Client: client}
+	_, err = (&Publisher{cfg: cfg}).list(t.Context())
+	test.ErrorContains(t, err, "it is not from the API server")
+	_, err = cfg.listWatch().ListWithContextFunc(t.Context(), metav1.ListOptions{})
 	test.ErrorContains(t, err, "it is not from the API server")
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
@@ -59,19 +60,25 @@ func (m *mirror) forget() {
 
 // watch keeps the mirror up to date until ctx ends.
 func (m *mirror) watch(ctx context.Context, cfg Config) {
-	client, selector := cfg.Client.ResourceV1().ResourceSlices(), cfg.selector()
-	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+	lw := cache.ToListWatcherWithWatchListSemantics(cfg.listWatch(), cfg.Client)
+	logger := klog.FromContext(ctx)
+	options := cache.ReflectorOptions{Logger: &logger, Name: "resourceslices"}
+	cache.NewReflectorWithOptions(lw, &resourceapi.ResourceSlice{}, m, options).RunWithContext(ctx)
+}
+
+// listWatch lists and watches the driver's slices of the node.
+func (c *Config) listWatch() *cache.ListWatch {
+	client, selector := c.Client.ResourceV1().ResourceSlices(), c.selector()
+	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
-			return client.List(ctx, o)
+			return answer.Listed(client.List(ctx, o))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = selector
 			return client.Watch(ctx, o)
 		},
-	}, cfg.Client)
-	logger := klog.FromContext(ctx)
-	cache.NewReflectorWithOptions(lw, &resourceapi.ResourceSlice{}, m, cache.ReflectorOptions{Logger: &logger, Name: "resourceslices"}).RunWithContext(ctx)
+	}
 }
 
 // latest returns the slices by name, nil before the first list. The caller owns the map.

@@ -24,6 +24,7 @@ import (
 const (
 	conditionUsable = "Usable"
 	reasonChecked   = "Checked"
+	reasonUnusable  = "Unusable"      // by a kind of check that only a newer hook knows
 	reasonDropped   = "ChecksDropped" // the condition is not known
 )
 
@@ -280,11 +281,12 @@ func (all checked) condition(hcas []HCAData) *metav1.Condition {
 	switch {
 	case bad != nil:
 		c.Status, c.Message = metav1.ConditionFalse, joined(bad)
-		for _, k := range slices.Backward(record.Kinds.Kinds) {
+		for _, k := range record.Kinds.Kinds {
 			if slices.Contains(kinds, k.ID) {
-				c.Reason = unusableReasons[k.ID]
+				c.Reason = cmp.Or(c.Reason, unusableReasons[k.ID])
 			}
 		}
+		c.Reason = cmp.Or(c.Reason, reasonUnusable)
 	case lost:
 		c.Status, c.Reason = metav1.ConditionUnknown, reasonDropped
 		c.Message = "the driver does not keep what it found of all containers: the claim has too many, or their checks are too long"

@@ -61,7 +61,10 @@ func TestUsable(t *testing.T) {
 	starts("4", "beside", memlock)
 	wants("mlx5_0", "False", "LockedMemoryLow", "container beside: memlock: 8 MiB", `\x1b`)
 	wants("mlx5_1", "False", "LockedMemoryLow")
-	starts("5", "beside", good)
+	newer := finding.Finding{ID: "of-a-newer-hook", Severity: finding.Warning, Message: "it is newer"}
+	starts("5", "beside", newer)
+	wants("mlx5_0", "False", "Unusable", "it is newer")
+	starts("6", "beside", good)
 	wants("mlx5_0", "True", "Checked", "container beside: ", `container train: provider of mlx5_0: provider "libmlx5.so"`)
 	s.Ended("claim")
 	wants("mlx5_0", "", "")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // Down answers nothing: the connection is reset.
@@ -107,6 +110,17 @@ var Answers = []Strange{
 	{"success", Says(http.StatusOK, "application/json", `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`)},
 	{"another object", Says(http.StatusOK, "application/json", `{"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1",
 		"metadata": {"name": "x", "namespace": "team-a", "uid": "x", "resourceVersion": "1"}}`)},
+}
+
+// Some returns answers of each kind, and all with TEST_LONG. Package answer is tested with all of them.
+func Some() (some []Strange) {
+	names := []string{"a page", "a Status without an object", "an object without a name"}
+	for _, s := range Answers {
+		if needs.IsLong() || slices.Contains(names, s.Name) {
+			some = append(some, s)
+		}
+	}
+	return some
 }
 
 // Says answers with a text.

@@ -15,8 +15,8 @@ import (
 
 // TestKillAtEachCall kills the driver with kill -9 instead of each call that changes its own files in turn: of a
 // Prepare, of an Unprepare, of a start. What it leaves is never wrong, the next driver brings it in order before it
-// serves, and the kubelet's next try succeeds. A driver that is killed at a call which changes nothing leaves what it
-// leaves at the next one that does.
+// serves, and the kubelet's next try succeeds. A kill at a call that changes nothing leaves the same files as a kill at
+// the next call that changes some.
 func TestKillAtEachCall(t *testing.T) {
 	t.Parallel()
 	f, live := newDisordered(t)

@@ -28,3 +28,16 @@ func TestComparePCIAddresses(t *testing.T) {
 	want := []string{"none", "0000:3b:00.0", "0000:3b:00.1", "2000:00:00.0", "10000:01:00.0"}
 	test.Eq(t, want, addresses, test.Sprint("order"))
 }
+
+// FuzzParsePCIeLink: a link is read from the text that it writes.
+func FuzzParsePCIeLink(f *testing.F) {
+	for _, text := range []string{"32x16", "2.5x1", "NaNx1", "16x", "x", "1e2x4", "-5x1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := rdma.ParsePCIeLink(text)
+		if again, err2 := rdma.ParsePCIeLink(l.String()); err == nil && (err2 != nil || again != l) {
+			t.Errorf("%q is %v, and that is %v", text, l, again)
+		}
+	})
+}
