@@ -74,14 +74,6 @@ func (c *card) setName(discriminator string) {
 // exists reports whether the card has an HCA, and not only a problem.
 func (c *card) exists() bool { return c.real != "" }
 
-// device returns the directory of the device that carries the HCA, "" for nil.
-func (c *card) device() string {
-	if c == nil {
-		return ""
-	}
-	return c.parent
-}
-
 func (c *card) readHCA() {
 	h := &c.hca
 	h.NodeGUID = parsed(&c.reader, c.real+"/node_guid", ParseGUID)
@@ -215,7 +207,7 @@ func (c *card) readPorts() {
 		}
 		p := c.readPort(dir, n, LinkLayer(linkLayer))
 		c.findNetdev(&p)
-		c.bonded = append(c.bonded, c.readLAG(&p)...)
+		c.bonded = append(c.bonded, c.netdevs.readLAG(&p, c.hca.Driver, c.parent)...)
 		c.hca.Ports = append(c.hca.Ports, p)
 	}
 	if c.hca.Ports == nil {

@@ -49,26 +49,26 @@ func (p *Port) ConfiguredMbps() int {
 // the first function, and 40 Gb/s while that one has no link (drivers/infiniband/hw/mlx5/main.c, mlx5_query_port_roce).
 // The rate now is that of the bond, as ibv_query_port_speed says since Linux 7.0 (mlx5_lag_query_bond_speed). readLAG
 // returns the members of the bond, also if they are no LAG: a change of them can make it one.
-func (c *card) readLAG(p *Port) (members []string) {
-	if c.hca.Driver != driverOfLAG {
+func (t *netdevTable) readLAG(p *Port, driver, function string) (members []string) {
+	if driver != driverOfLAG {
 		return nil
 	}
-	if n := c.netdevs.named(p.Netdev); n == nil || n.device != "" {
+	if n := t.named(p.Netdev); n == nil || n.device != "" {
 		return nil // not a bond: one file less to read for each port
 	}
-	members = BondMembers(c.sys, p.Netdev)
-	if len(members) < 2 || !c.netdevs.sendsBy(members, c.parent) {
+	members = BondMembers(t.sys, p.Netdev)
+	if len(members) < 2 || !t.sendsBy(members, function) {
 		return members
 	}
 	bond := path.Join(classNet, p.Netdev)
-	p.RateMbps = linkSpeed(c.sys, bond)
-	if strings.HasPrefix(attribute(c.sys, bond+"/bonding/mode"), "active-backup ") {
+	p.RateMbps = linkSpeed(t.sys, bond)
+	if strings.HasPrefix(attribute(t.sys, bond+"/bonding/mode"), "active-backup ") {
 		p.LAG.ConfiguredMbps = p.RateMbps // one member carries all traffic
 		return members
 	}
 	rates, fastest := make([]int, len(members)), 0
 	for i, member := range members {
-		rates[i] = linkSpeed(c.sys, path.Join(classNet, member))
+		rates[i] = linkSpeed(t.sys, path.Join(classNet, member))
 		fastest = max(fastest, rates[i])
 	}
 	var slow []string
@@ -78,7 +78,7 @@ func (c *card) readLAG(p *Port) (members []string) {
 		}
 	}
 	p.LAG.ConfiguredMbps, p.LAG.Slow = fastest*len(members), strings.Join(slow, ", ")
-	if pcie := pcieMbps(c.sys, PlaceOf(c.parent).dir); pcie > 0 && pcie < p.LAG.ConfiguredMbps {
+	if pcie := pcieMbps(t.sys, PlaceOf(function).dir); pcie > 0 && pcie < p.LAG.ConfiguredMbps {
 		p.LAG.ConfiguredMbps, p.LAG.PCIeMbps = pcie, pcie
 	}
 	return members

@@ -61,7 +61,7 @@ func (c *card) stateChanged() bool {
 		}
 		now := *p
 		now.LAG = LAG{}
-		if c.readLAG(&now); now != *p {
+		if c.netdevs.readLAG(&now, c.hca.Driver, c.parent); now != *p {
 			return true
 		}
 	}

@@ -55,6 +55,8 @@ func (p *pass) markSwitchHCAs(cards []*card) {
 				ports[i].Representor = true
 			}
 		}
-		c.hca.Ports = ports
+		if !slices.Equal(ports, c.hca.Ports) { // equal ones share their memory with older snapshots
+			c.hca.Ports = ports
+		}
 	}
 }

@@ -177,7 +177,14 @@ func (p *pass) readCards(ibdevs Names) []*card {
 // take replaces the stored HCA by the one that was read. nil means that it is gone.
 func (p *pass) take(ibdev string, read *card) {
 	old := p.cards[ibdev]
-	if from, to := old.device(), read.device(); from != to {
+	from, to := "", "" // the device that carries it
+	if old != nil {
+		from = old.parent
+	}
+	if read != nil {
+		to = read.parent
+	}
+	if from != to {
 		p.users.addTo(dependency{onCard, PlaceOf(from).slot()}, &p.bonds)
 		p.users.addTo(dependency{onCard, PlaceOf(to).slot()}, &p.bonds)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,7 +34,7 @@ type claimSpec struct {
 // makeSpec makes the spec of a plan, and confirms it with the kernel. It writes nothing.
 func (c *Claims) makeSpec(host *node.Host, p *plan.Plan) (*claimSpec, error) {
 	gpus := ""
-	if p.WantsVLLM() {
+	if slices.ContainsFunc(p.Devices, plan.Device.WantsVLLM) {
 		gpus = topology.VLLM(host.Sys, host.Snapshot, presentHCAs(p, host.Snapshot))
 	}
 	spec, err := p.Spec(host.Snapshot, c.cfg.Hook, gpus)

@@ -49,7 +49,7 @@ var errAbsent = errors.New("the host has no such RDMA device now: it was removed
 
 // Spec makes the CDI spec of a plan: one CDI device for each allocated device, with the nodes of its HCAs in the
 // snapshot. If a node or a member of a group is missing, it returns an error and no spec. A program that does not find
-// its HCA would use TCP without a message. gpus is vLLM's map of GPUs to the HCAs, for a plan that [Plan.WantsVLLM].
+// its HCA would use TCP without a message. gpus is vLLM's map of GPUs to the HCAs, if a device [Device.WantsVLLM].
 func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions, gpus string) (*specs.Spec, error) {
 	hcas := make([][]*rdma.HCA, len(p.Devices))
 	for i, d := range p.Devices {
@@ -227,9 +227,7 @@ func (d Device) wantsTopology() bool {
 }
 
 // WantsVLLM reports whether a device needs vLLM's map of GPUs to HCAs.
-func (p *Plan) WantsVLLM() bool {
-	return slices.ContainsFunc(p.Devices, func(d Device) bool { return slices.Contains(d.Settings.Env, v1alpha1.EnvVLLM) })
-}
+func (d Device) WantsVLLM() bool { return slices.Contains(d.Settings.Env, v1alpha1.EnvVLLM) }
 
 // ncclTopology returns the path of a plan's topology file on the host, "" if no device needs one. If the administrator
 // gives a topology file to all containers, that file takes precedence and there is no other.

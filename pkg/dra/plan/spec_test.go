@@ -118,7 +118,7 @@ func TestSpecOfSite(t *testing.T) {
 func TestSpecOfVLLM(t *testing.T) {
 	p := newPlan(t, claim(results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-29-00-0")},
 		fromClass(`"allow": {"trafficClasses": [106]}`), fromClaim(`"env": ["vllm"], "trafficClass": 106`, "b")))
-	must.True(t, p.WantsVLLM())
+	must.True(t, !p.Devices[0].WantsVLLM() && p.Devices[1].WantsVLLM())
 	for gpus, want := range map[string][]string{
 		"": {"UCX_IB_TRAFFIC_CLASS=106"},
 		"0000:18:00.0=0000:19:00.0": {"VLLM_GPU_NIC_PCIE_MAPPING=0000:18:00.0=0000:19:00.0",

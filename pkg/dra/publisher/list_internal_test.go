@@ -16,6 +16,7 @@ import (
 // TestListOfStranger: {} with code 200 does not say that the API server has lost all slices, or an earlier revision.
 func TestListOfStranger(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, "{}")
 	}))
 	defer server.Close()
