@@ -35,8 +35,8 @@ races() {
 	local packages=./... short=()
 	if [ -z "$long" ]; then
 		packages=$(goroutines) || return 1
-		short=(-short -skip '^(TestFindings|TestLooks|TestScripts|TestSessions|TestWhy|TestUpdate.*|Fuzz.*|TestMemoryLimit|Test.*Cost.*|'\
-'TestHostilePod|TestReadStateIsBounded|TestReadsOfAPoll|TestLargeList|TestScaling)$')
+		short=(-short -skip '^(TestFindings|TestLooks|TestScripts|TestSessions|TestWhy|TestUpdate.*|Fuzz.*|TestMemoryLimit|TestCost|'\
+'TestCostOfEight|TestListCost|TestEventCost|TestReadStateIsBounded|TestReadsOfAPoll|TestLargeList|TestScaling)$')
 	fi
 	# shellcheck disable=SC2086 # words
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest races . -race "${short[@]}" -p 3 -parallel 4 -timeout 20m -count=$count $packages

@@ -41,9 +41,9 @@ func newReport(p *plugin) *cobra.Command {
 		Use:   "report",
 		Short: "Write one page about the cluster: nodes by rails, who has which HCA, why pods wait",
 		Long: `Write one HTML page about the cluster to standard output. It shows each HCA by its rail
-and leaf switch: free, held by which job, tainted, drained, miswired, degraded or not
-seen; and why pods wait. The page needs no script, no network and no other file. It says
-what you may not read.
+and leaf switch, its state, and the job that holds it. An HCA is free, held, excluded,
+tainted, drained, miswired, degraded or not seen. The page also says why pods wait, and
+what you may not read. It needs no script, no network and no other file.
 
 It lists objects, as status -A and nodes do, and runs nothing in the cluster. It explains
 one pod of each owner and request, at most 50.

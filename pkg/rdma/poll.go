@@ -9,7 +9,7 @@ import "strconv"
 //
 // Poll reads one file for an active port, two for another, and the members of a bond. It leaves out a VF or SF that was
 // active, as long as its PF is: its link is that of the PF, unless an administrator sets it (`ip link set PF vf N
-// state`), and hosts have a thousand VFs. Some devices ask their firmware for each read, so call Poll at most a few times
+// state`), and hosts have a thousand VFs. Some devices ask their firmware for each read: call Poll at most a few times
 // a minute. Before the first Scan it returns no changes.
 func (s *Scanner) Poll() Changes {
 	var c Changes

@@ -139,7 +139,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 // A component that cannot start is told with the end of its log, and takes nothing
 // with it.
 func TestFailureShowsTheLog(t *testing.T) {
-	needs.Long(t, "the test bed alone, 8 s; TestUpDownLeavesNothing has what it leaves")
+	needs.Long(t, "the test bed alone, 8 s; TestUpDownLeavesNothing shows that nothing is left")
 	o := options(t)
 	o.FeatureGates = map[string]bool{"NoSuchGate": true}
 	t.Cleanup(func() { cluster.Down(context.Background(), o, false) })

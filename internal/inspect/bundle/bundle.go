@@ -184,10 +184,11 @@ func (s *Source) names(scrub *support.Scrubber) {
 	}
 	for _, p := range c.UserPods {
 		object("pod", p.Namespace, p.Name, p.OwnerReferences...)
-		for key, value := range p.Labels {
-			if workloadLabels[key] {
-				scrub.Name("workload", value)
-			}
+		for _, j := range model.JobLabels {
+			scrub.Name("workload", p.Labels[j.Label])
+		}
+		for _, label := range workloadLabels {
+			scrub.Name("workload", p.Labels[label])
 		}
 		for _, container := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 			scrub.Name("container", container.Name)
@@ -217,11 +218,9 @@ func (s *Source) names(scrub *support.Scrubber) {
 	}
 }
 
-// workloadLabels have the names of the jobs to which pods belong.
-var workloadLabels = map[string]bool{
-	"batch.kubernetes.io/job-name": true, "job-name": true, "jobset.sigs.k8s.io/jobset-name": true,
-	"leaderworkerset.sigs.k8s.io/name": true, "kueue.x-k8s.io/queue-name": true, "app": true,
-	"app.kubernetes.io/instance": true,
+// workloadLabels also have names of what pods belong to.
+var workloadLabels = []string{
+	"batch.kubernetes.io/job-name", "job-name", "kueue.x-k8s.io/queue-name", "app", "app.kubernetes.io/instance",
 }
 
 // page returns a status page, or the text that came in its place.

@@ -37,36 +37,45 @@ func (g *Group) Bad() bool {
 // group puts nodes with the same leaf switches together. The largest groups come first, and a smaller one joins the
 // first with which it agrees.
 func (b *builder) group() {
-	same, of := map[string][]*Row{}, map[string][]string{}
+	same := map[string]*Group{}
 	for _, r := range b.rows {
-		key := fmt.Sprintf("%q", leaves(r))
-		same[key], of[key] = append(same[key], r), leaves(r)
+		of := leaves(r)
+		key := fmt.Sprintf("%q", of)
+		if same[key] == nil {
+			same[key] = &Group{Leaves: of}
+		}
+		same[key].Rows = append(same[key].Rows, r)
 	}
-	keys := slices.SortedFunc(maps.Keys(same), func(x, y string) int {
-		return cmp.Or(cmp.Compare(len(same[y]), len(same[x])), cmp.Compare(x, y))
-	})
-	var main []string
-	for _, key := range keys {
-		i := slices.IndexFunc(main, func(other string) bool { return agree(of[key], of[other]) })
+	var groups []*Group
+	for _, key := range slices.SortedFunc(maps.Keys(same), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(same[y].Rows), len(same[x].Rows)), cmp.Compare(x, y))
+	}) {
+		g := same[key]
+		i := slices.IndexFunc(groups, func(other *Group) bool { return agree(g.Leaves, other.Leaves) })
 		if i < 0 {
-			main = append(main, key)
+			groups = append(groups, g)
 			continue
 		}
-		same[main[i]] = append(same[main[i]], same[key]...)
+		groups[i].Rows = append(groups[i].Rows, g.Rows...)
 	}
-	for _, key := range main {
-		rows := slices.SortedFunc(slices.Values(same[key]), func(x, y *Row) int { return cmp.Compare(x.Name, y.Name) })
-		for part := range slices.Chunk(rows, maxGroup) {
-			g := &Group{Leaves: of[key], Rows: part}
-			for _, r := range part {
-				for _, h := range r.HCAs() {
-					g.Counts[h.State]++
-				}
-			}
-			b.Groups = append(b.Groups, g)
+	for _, g := range groups {
+		slices.SortFunc(g.Rows, func(x, y *Row) int { return cmp.Compare(x.Name, y.Name) })
+		for part := range slices.Chunk(g.Rows, maxGroup) {
+			b.Groups = append(b.Groups, newGroup(g.Leaves, part))
 		}
 	}
 	slices.SortFunc(b.Groups, func(x, y *Group) int { return cmp.Compare(x.Rows[0].Name, y.Rows[0].Name) })
+}
+
+// newGroup counts the HCAs of a group.
+func newGroup(leaves []string, rows []*Row) *Group {
+	g := &Group{Leaves: leaves, Rows: rows}
+	for _, r := range rows {
+		for _, h := range r.HCAs() {
+			g.Counts[h.State]++
+		}
+	}
+	return g
 }
 
 // leaves returns the leaf switch of each column of a node.

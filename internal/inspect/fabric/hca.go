@@ -99,7 +99,7 @@ func (h *HCA) Sign() string {
 	return sign
 }
 
-// Class has what the style sheet needs: the state, the colour of the job, and marks.
+// Class names the classes of the style sheet: one for the state or the colour of the job, and one for each mark.
 func (h *HCA) Class() string {
 	class := h.State.Class()
 	if h.State == Held {
@@ -246,7 +246,7 @@ func taintState(t model.Taint) State {
 		return Miswired
 	case t.KeepsAway():
 		return Tainted
-	case strings.HasPrefix(t.Key, rdma.Domain+"/"):
+	case t.OfDriver():
 		return Degraded
 	}
 	return Free

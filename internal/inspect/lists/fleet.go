@@ -100,7 +100,7 @@ func (f *Fleet) addHCAs(v *model.View) {
 		}
 		for _, t := range h.Taints() {
 			drained = drained || t.KeepsAway() && t.Drain != nil
-			failed = failed || t.KeepsAway() && t.Drain == nil && strings.HasPrefix(t.Key, rdma.Domain+"/")
+			failed = failed || t.KeepsAway() && t.Drain == nil && t.OfDriver()
 		}
 		increase(f.HCAs, true)
 		increase(f.Drained, drained)

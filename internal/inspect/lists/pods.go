@@ -45,20 +45,10 @@ type Pod struct {
 // Question is what to ask why about the pod, nil if the user may not read pods.
 func (p *Pod) Question() *why.Question { return p.question }
 
-// jobLabels are labels of pods. Controllers set them if a workload consists of several objects. Otherwise the pod's
-// controller is the workload.
-//
-//   - https://jobset.sigs.k8s.io/docs/reference/labels-and-annotations/
-//   - https://lws.sigs.k8s.io/docs/reference/labels-annotations-and-environment-variables/
-var jobLabels = []struct{ label, kind string }{
-	{"jobset.sigs.k8s.io/jobset-name", "jobset"},
-	{"leaderworkerset.sigs.k8s.io/name", "leaderworkerset"},
-}
-
 func jobOf(pod *corev1.Pod) string {
-	for _, j := range jobLabels {
-		if name := pod.Labels[j.label]; name != "" {
-			return j.kind + "/" + name
+	for _, j := range model.JobLabels {
+		if name := pod.Labels[j.Label]; name != "" {
+			return j.Kind + "/" + name
 		}
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {

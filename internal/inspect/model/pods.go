@@ -32,3 +32,13 @@ func Phase(pod *corev1.Pod) string {
 	}
 	return string(pod.Status.Phase)
 }
+
+// JobLabels are labels of pods. Controllers set them if a workload consists of several objects. Otherwise the pod's
+// controller is the workload.
+//
+//   - https://jobset.sigs.k8s.io/docs/reference/labels-and-annotations/
+//   - https://lws.sigs.k8s.io/docs/reference/labels-annotations-and-environment-variables/
+var JobLabels = []struct{ Label, Kind string }{
+	{"jobset.sigs.k8s.io/jobset-name", "jobset"},
+	{"leaderworkerset.sigs.k8s.io/name", "leaderworkerset"},
+}

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Taint is a taint of a device, with the name of the DeviceTaintRule that sets it. It is "" for a taint of the slice.
@@ -36,6 +39,9 @@ func (t Taint) by() string {
 func (t Taint) KeepsAway() bool {
 	return t.Effect == resourceapi.DeviceTaintEffectNoSchedule || t.Effect == resourceapi.DeviceTaintEffectNoExecute
 }
+
+// OfDriver reports whether the key is one of the driver's conditions (docs/health.md).
+func (t Taint) OfDriver() bool { return strings.HasPrefix(t.Key, rdma.Domain+"/") }
 
 // selects reports whether a rule selects a device. A rule without a selector selects none.
 func selects(rule *resourceapi.DeviceTaintRule, s *resourceapi.ResourceSlice, device string) bool {

@@ -100,7 +100,7 @@ func taintRemedy(taint model.Taint) string {
 	case taint.Rule != "":
 		return "ask who made the rule (kubectl get devicetaintrule " + text.Shell(taint.Rule) +
 			"), or tolerate the taint in the request"
-	case strings.HasPrefix(taint.Key, rdma.Domain+"/"):
+	case taint.OfDriver():
 		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"
 	}
 	return "repair the cause, or tolerate the taint in the request"

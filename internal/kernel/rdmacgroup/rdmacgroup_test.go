@@ -141,7 +141,9 @@ func TestEnforced(t *testing.T) {
 		files map[string]string
 		want  bool
 	}{
-		"v2":                      {map[string]string{"cgroup.controllers": "cpuset cpu io memory hugetlb pids rdma misc\n"}, true},
+		"v2": {map[string]string{
+			"cgroup.controllers": "cpuset cpu io memory hugetlb pids rdma misc\n",
+		}, true},
 		"v2 without":              {map[string]string{"cgroup.controllers": "cpuset cpu io memory hugetlb pids\n"}, false},
 		"v2, another word":        {map[string]string{"cgroup.controllers": "cpu rdmax\n"}, false},
 		"v1":                      {map[string]string{"rdma/tasks": "", "memory/tasks": ""}, true},

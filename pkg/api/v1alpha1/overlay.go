@@ -4,16 +4,21 @@ import "reflect"
 
 // Overlay replaces the fields of s that over sets.
 func (s *Settings) Overlay(over Settings) {
-	s.Network.Overlay(over.Network)
+	s.Network.makeRoom(over.Network)
 	overlay(s, over)
 }
 
-// Overlay replaces the fields of n that over sets. Addresses and IPAM exclude each other, so one replaces the other.
+// Overlay replaces the fields of n that over sets.
 func (n *Network) Overlay(over Network) {
+	n.makeRoom(over)
+	overlay(n, over)
+}
+
+// makeRoom clears addresses and IPAM if over sets one of them: they exclude each other, so one replaces the other.
+func (n *Network) makeRoom(over Network) {
 	if over.Addresses != nil || over.IPAM != "" {
 		n.Addresses, n.IPAM = nil, ""
 	}
-	overlay(n, over)
 }
 
 // Overlay replaces the fields of m that over sets.

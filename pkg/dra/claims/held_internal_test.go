@@ -70,11 +70,11 @@ var helds = []held{
 			c.Status.Allocation.Devices.Results[0].Device = dev1
 			n.AddClaim(c)
 		}},
-	{name: "it was made anew under its name",
+	{name: "another one has its name",
 		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, _ []string) {
 			n.AddClaim(drivertest.MadeAnew(c, 9))
 		}},
-	{name: "it was made anew, and a pod uses the new one",
+	{name: "another one has its name, and a pod uses it",
 		becomes: func(_ *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
 			next := drivertest.MadeAnew(c, 9)
 			n.AddClaim(next)

@@ -71,8 +71,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestOrphanIsNotGone: while something in front of the API server answers instead of it, a claim without a pod keeps its
-// record and its spec, and with them the HCA. When the API server says itself that the claim is gone, they go.
+// TestOrphanIsNotGone: something in front of the API server answers instead of it. Meanwhile a claim without a pod
+// keeps its record, its spec and its HCA. They go when the API server says itself that the claim is gone.
 func TestOrphanIsNotGone(t *testing.T) {
 	for _, tc := range apifault.Some() {
 		t.Run(tc.Name, func(t *testing.T) {

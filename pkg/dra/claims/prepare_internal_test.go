@@ -9,10 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // TestPrepareTwice: a repeated call gives the same IDs and writes nothing anew.
@@ -42,7 +43,9 @@ func modified(t *testing.T, path string) string {
 // TestPrepareInParallel: 32 calls at once, for the same claims and for others.
 func TestPrepareInParallel(t *testing.T) {
 	s := serve(t, "hgx-h100")
-	claims := []*resourceapi.ResourceClaim{drivertest.Claim(1, dev0), drivertest.Claim(2, dev1, dev2), drivertest.Monitor(3, dev0), drivertest.Monitor(4, dev1)}
+	claims := []*resourceapi.ResourceClaim{
+		drivertest.Claim(1, dev0), drivertest.Claim(2, dev1, dev2), drivertest.Monitor(3, dev0), drivertest.Monitor(4, dev1),
+	}
 	var wg sync.WaitGroup
 	got := make([]string, 32)
 	for i := range got {

@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // TestBadInput: the error that reaches the pod's events names the claim, the
@@ -22,15 +23,21 @@ import (
 func TestBadInput(t *testing.T) {
 	otherPool := drivertest.Claim(1, dev0)
 	otherPool.Status.Allocation.Devices.Results[0].Pool = "node2"
+	says := func(parameters string) *resourceapi.ResourceClaim {
+		return drivertest.WithParameters(drivertest.Claim(1, dev0), parameters)
+	}
 	for _, tc := range []struct {
 		name, machine, good string
 		bad                 *resourceapi.ResourceClaim
 		want                []string
 	}{
-		{"unknown field", "hgx-h100", dev1, drivertest.WithParameters(drivertest.Claim(1, dev0), `"memlok": "1Gi"`), []string{"request r0", `unknown field "memlok"`}},
-		{"umad in a user's claim", "hgx-h100", dev1, drivertest.WithParameters(drivertest.Claim(1, dev0), `"nodes": ["verbs", "mad"]`), []string{"request r0", "nodes[1]: Forbidden", "allow.nodes"}},
-		{"no uverbs", "misbehaving", "pci-0000-05-00-0", drivertest.Claim(1, "pci-0000-04-00-0"), []string{"device pci-0000-04-00-0", "no uverbs node", "load the ib_uverbs module"}},
-		{"no such device", "hgx-h100", dev1, drivertest.Claim(1, "pci-0000-ff-00-0"), []string{"device pci-0000-ff-00-0", "it was removed, or its driver is not loaded"}},
+		{"unknown field", "hgx-h100", dev1, says(`"memlok": "1Gi"`), []string{"request r0", `unknown field "memlok"`}},
+		{"umad in a user's claim", "hgx-h100", dev1, says(`"nodes": ["verbs", "mad"]`),
+			[]string{"request r0", "nodes[1]: Forbidden", "allow.nodes"}},
+		{"no uverbs", "misbehaving", "pci-0000-05-00-0", drivertest.Claim(1, "pci-0000-04-00-0"),
+			[]string{"device pci-0000-04-00-0", "no uverbs node", "load the ib_uverbs module"}},
+		{"no such device", "hgx-h100", dev1, drivertest.Claim(1, "pci-0000-ff-00-0"),
+			[]string{"device pci-0000-ff-00-0", "it was removed, or its driver is not loaded"}},
 		{"another node's pool", "hgx-h100", dev1, otherPool, []string{"pool node2", "this node has only pool node1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -91,8 +98,11 @@ func TestNodeOnHost(t *testing.T) {
 		change func(path string) error
 		want   string
 	}{
-		{"missing", func(string) error { return nil }, "no such file or directory; is /dev a devtmpfs, and mounted into the driver's pod?"},
-		{"another number", func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))) }, "is not character device 231:192"},
+		{"missing", func(string) error { return nil },
+			"no such file or directory; is /dev a devtmpfs, and mounted into the driver's pod?"},
+		{"another number", func(path string) error {
+			return unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3)))
+		}, "is not character device 231:192"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := serve(t, "hgx-h100")

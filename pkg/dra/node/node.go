@@ -10,8 +10,9 @@
 // While the kernel moves or reloads a device, a claim cannot be prepared for a moment: [Node.Settle] waits for the end
 // of such a change.
 //
-// Node also reads the records of claims, although the host does not depend on them: a View needs their plans, and a held
-// HCA stays known while it is missing. So this package imports packages claimstore and plan, and no part of the driver.
+// Node also reads the records of claims, although the host does not depend on them. A View needs their plans, and an
+// HCA that a claim holds stays known while it is missing. So this package imports packages claimstore and plan, and no
+// part of the driver.
 //
 // HCAs that claims hold may be missing when the driver starts. So Node stores what it knows of them, and the next
 // driver of the same boot reads it (docs/adr/0013).

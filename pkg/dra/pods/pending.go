@@ -87,8 +87,8 @@ func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 }
 
 // retryPending gives pending pods their devices. Each pod has its own goroutine, which all waits for, so that a slow
-// address delays no other pod. If another goroutine has a pod, retryPending waits for it until the context waiting ends,
-// and then skips the pod. flock.NoWait skips it at once.
+// address delays no other pod. It waits for a pod that another goroutine has until the context waiting ends, and then
+// skips the pod. With flock.NoWait it skips the pod at once.
 func (s *Pods) retryPending(ctx, waiting context.Context, all *sync.WaitGroup) {
 	logger, pods := klog.FromContext(ctx), s.pending.all()
 	learning, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, claims.Patience))

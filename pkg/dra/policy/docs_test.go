@@ -96,7 +96,8 @@ func TestExclusionTable(t *testing.T) {
 		partitioning bool
 		features     controlplane.Features
 	}{{false, controlplane.V136()}, {true, controlplane.V136()}, {true, lacking}}
-	want := "| two claims for | without `partitioning` | with `partitioning` | with it, but the gate is off |\n|---|---|---|---|\n"
+	want := "| two claims for | without `partitioning` | with `partitioning` | with it, but the gate is off |\n" +
+		"|---|---|---|---|\n"
 	for i, first := range things {
 		for _, second := range things[i:] {
 			row := "| " + first.name + ", " + second.name + " |"

@@ -304,8 +304,8 @@ func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) e
 
 var claimResource = resourceapi.Resource("resourceclaims")
 
-// getClaim returns the claim with a UID, nil if the API server says that it no longer exists. Another claim may have its
-// name now.
+// getClaim returns the claim with a UID. It returns nil if the API server says that this claim no longer exists, or if
+// another one has its name now.
 func getClaim(
 	ctx context.Context, client kubernetes.Interface, namespace, name string, uid types.UID,
 ) (*resourceapi.ResourceClaim, error) {

@@ -114,7 +114,8 @@ func TestEventsOfContainers(t *testing.T) {
 	p := r.prepared(drivertest.UsedBy(drivertest.Claim(1, vf0), "a", "b"))
 	r.starts(p, func(*record.Report) {})
 	r.starts(p, func(hooked *record.Report) {
-		hooked.PodUID, hooked.Outcome, hooked.Message, hooked.HostNetwork = "uid-a", record.Clamped, "need CAP_SYS_RESOURCE", new(false)
+		hooked.PodUID, hooked.HostNetwork = "uid-a", new(false)
+		hooked.Outcome, hooked.Message = record.Clamped, "need CAP_SYS_RESOURCE"
 	})
 	r.starts(p, func(hooked *record.Report) {
 		hooked.Limits = []record.DeviceLimit{{Device: "mlx5_4", Outcome: record.Unenforced, Message: "no controller"},
@@ -208,7 +209,8 @@ func TestEventsOfUnusable(t *testing.T) {
 	}
 	r.node.ToldOf(t, want...)
 	r.starts(other, unusable("2", "uid-b"))
-	r.node.ToldOf(t, append(want, "ResourceClaim/claim-2 Warning RDMAMemlockNotRaised", "Pod/b Warning RDMAMemlockNotRaised")...)
+	want = append(want, "ResourceClaim/claim-2 Warning RDMAMemlockNotRaised", "Pod/b Warning RDMAMemlockNotRaised")
+	r.node.ToldOf(t, want...)
 	drivertest.Eventually(t, func() error {
 		for _, e := range r.node.Events() {
 			if e.Reason == event.NotUsable.Reason && e.InvolvedObject.Kind == "Pod" && e.Count == 2 {

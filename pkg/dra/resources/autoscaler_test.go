@@ -36,7 +36,7 @@ func autoscalerUtilization(cpus float64, published []resourceapi.ResourceSlice, 
 	return highest
 }
 
-// TestAutoscalerUtilization: what Cluster Autoscaler computes for a node whose CPUs are full. It removes nodes below 0.5.
+// TestAutoscalerUtilization: what Cluster Autoscaler computes for a node with busy CPUs. It removes a node below 0.5.
 func TestAutoscalerUtilization(t *testing.T) {
 	f := fleet.New(t)
 	f.Node("node", "dgx-h100-ib", "")
@@ -62,12 +62,10 @@ func TestAutoscalerUtilization(t *testing.T) {
 	}
 	// The same HCAs, if those of the storage had a pool of their own.
 	var apart []resourceapi.ResourceSlice
-	for _, own := range []bool{false, true} {
-		s := resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Pool: resourceapi.ResourcePool{Name: map[bool]string{
-			true: "storage", false: "compute",
-		}[own]}}}
+	for _, pool := range []string{"compute", "storage"} {
+		s := resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Pool: resourceapi.ResourcePool{Name: pool}}}
 		for _, d := range devices {
-			if slices.Contains(held, d) == own {
+			if slices.Contains(held, d) == (pool == "storage") {
 				s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: d})
 			}
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/shoenig/test/must"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
 
@@ -21,8 +20,6 @@ var operated = [][]string{
 // TestPrometheusOperator: an API server with the definitions of the Prometheus operator
 // takes ServiceMonitor and PrometheusRule of the chart, and knows each field of them.
 func TestPrometheusOperator(t *testing.T) {
-	needs.Long(t, "TestServiceMonitor of package operate has an API server and Prometheus take the ServiceMonitor, and "+
-		"TestRules of test/monitoring has promtool take the rules")
 	s := start(t)
 	for _, args := range [][]string{
 		{"create", "--filename=testdata/prometheus-operator"},
