@@ -42,6 +42,11 @@ proof: packages build ## everything: the same, lint, races, packages, all cluste
 test-long: packages build ## the proof with larger seeds and counts, more variants, and fuzzing
 	hack/as-root.sh env TEST_LONG=1 hack/proof.sh
 
+.PHONY: test-queues
+test-queues: packages-demo ## jobs with claims under Kueue, JobSet and LeaderWorkerSet, which it builds; for the night
+	$(MAKE) --no-print-directory image IMAGE=localhost/dra-driver-rdma:testbed
+	hack/as-root.sh go -C test/cluster test -count=1 -timeout 90m -v ./e2e/queues
+
 .PHONY: build
 build: ## build bin/cdi-gen, bin/dra-driver, bin/rdma-hook and bin/kubectl-rdma
 	@hack/version.sh "$$VERSION"

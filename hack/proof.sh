@@ -80,7 +80,7 @@ packages() { gotest packages packaging -timeout 25m -count=$count ./...; }
 # Clusters run side by side: each waits for back-offs half of the time.
 clusters() {
 	local packages
-	packages=$(cd test/cluster && go list ./... | grep -v /e2e/promises) || return 1
+	packages=$(cd test/cluster && go list ./... | grep -vE '/e2e/(promises|queues)$') || return 1
 	on_real_parts clusters test/cluster "$packages" -p 2 -timeout 45m -count=$count
 }
 

@@ -55,6 +55,21 @@ func BuildCoreDNS(ctx context.Context, o Options) (dir string, err error) {
 	return buildOne(ctx, o, artifacts.CoreDNS)
 }
 
+// BuildController builds a controller of jobs (kueue, jobset or lws), as BuildDocker does. It returns the directory of
+// its module too, which has the chart.
+func BuildController(ctx context.Context, o Options, name string) (dir, module string, err error) {
+	store, _, err := newStore(&o)
+	if err != nil {
+		return "", "", err
+	}
+	c := artifacts.Controllers[name]
+	if dir, err = store.EnsureOne(ctx, c); err != nil {
+		return "", "", err
+	}
+	module, err = store.ModuleDir(ctx, c)
+	return dir, module, err
+}
+
 func buildOne(ctx context.Context, o Options, c artifacts.Component) (dir string, err error) {
 	store, _, err := newStore(&o)
 	if err != nil {

@@ -136,6 +136,8 @@ func (l layout) apiServer(etcd string, serving ...string) []string {
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + l.pki("front-proxy.crt"), "--proxy-client-key-file=" + l.pki("front-proxy.key"),
+		// There is no kube-proxy: the API server reaches the webhooks of a Service at its pods.
+		"--enable-aggregator-routing",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged", "--profiling=false",
 	}

@@ -125,6 +125,18 @@ func (s *Store) place(c Component) (dir, version string, err error) {
 
 func (s *Store) wrapper(c Component) string { return filepath.Join(s.Source, "build", c.wrapper()) }
 
+// ModuleDir is the directory of a component's module, once it is built: its chart is there.
+func (s *Store) ModuleDir(ctx context.Context, c Component) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", c.Module)
+	cmd.Dir = s.wrapper(c)
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("find the directory of module %q: %w", c.Module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // duration is the path of a file that says how long the last build of a component took.
 // It serves the progress lines alone, so an unreadable file counts as none.
 type duration string
