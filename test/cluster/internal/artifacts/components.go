@@ -93,12 +93,17 @@ var Multus = Component{Name: "multus", Module: "gopkg.in/k8snetworkplumbingwg/mu
 // CoreDNS serves the names of Services, with few of its plugins. Clusters of several nodes run it.
 var CoreDNS = Component{Name: "coredns", Module: "github.com/coredns/coredns", Targets: []string{"."}}
 
-// Controllers are the programs of others that hold back or make the pods of jobs, by name. Each wrapper requires one
-// module alone, so that the module's own go.mod decides what the program links.
+// Controllers are programs of others that hold back jobs or make their pods, by name. Their wrappers have the same
+// Kubernetes libraries in one version; JobSet and LeaderWorkerSet need an older controller-runtime than Kueue.
 var Controllers = map[string]Component{
-	"kueue":  {Name: "kueue", Module: "sigs.k8s.io/kueue"},
-	"jobset": {Name: "jobset", Module: "sigs.k8s.io/jobset"},
-	"lws":    {Name: "lws", Module: "sigs.k8s.io/lws", Rename: map[string]string{"cmd": "lws"}},
+	"kueue": {Name: "kueue", Module: "sigs.k8s.io/kueue"},
+	"jobset": {
+		Name: "jobset", Wrapper: "jobs", Module: "sigs.k8s.io/jobset", Targets: []string{"sigs.k8s.io/jobset"},
+	},
+	"lws": {
+		Name: "lws", Wrapper: "jobs", Module: "sigs.k8s.io/lws", Targets: []string{"sigs.k8s.io/lws/cmd"},
+		Rename: map[string]string{"cmd": "lws"},
+	},
 }
 
 func kubernetesWrapper(minor string) string {
