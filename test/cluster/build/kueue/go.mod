@@ -2,7 +2,10 @@ module github.com/rdma-dev/dra-driver-rdma/test/cluster/build/kueue
 
 go 1.26.0
 
-tool sigs.k8s.io/kueue/cmd/kueue
+tool (
+	github.com/kubeflow/mpi-operator/cmd/mpi-operator
+	sigs.k8s.io/kueue/cmd/kueue
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

@@ -1,10 +1,11 @@
-// Package queues proves the driver with controllers of jobs that others make: Kueue, JobSet and LeaderWorkerSet, each the
-// program and the chart of its module. It applies the manifests of examples/queues as they are (docs/kueue.md).
-// Only `make test-queues` runs it, since it builds the programs.
+// Package queues proves the driver with controllers of jobs that others make: Kueue, JobSet, LeaderWorkerSet and the
+// MPI operator, each the program and the manifests of its module. It applies examples/queues as they are
+// (docs/kueue.md). Only `make test-queues` runs it, since it builds the programs.
 package queues
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,22 +33,28 @@ func namespace(t *testing.T) *testbed.Namespace {
 // manifest is an example with other words, given as old, new, old, new.
 func manifest(t *testing.T, name string, words ...string) string {
 	t.Helper()
-	return strings.NewReplacer(words...).Replace(testbed.ReadFile(t, bed.Checkout.Path("examples", "queues", name+".yaml")))
+	path := bed.Checkout.Path("examples", "queues", name+".yaml")
+	return strings.NewReplacer(words...).Replace(testbed.ReadFile(t, path))
+}
+
+// named waits for so many pods with a label, and returns their names.
+func named(t *testing.T, n *testbed.Namespace, label string, count int) (pods []string) {
+	t.Helper()
+	testbed.Eventually(t, "pods with label "+label, func() error {
+		out := n.Kubectl("get", "pods", "--selector="+label, "-o", "jsonpath={.items[*].metadata.name}")
+		if pods = strings.Fields(out); len(pods) != count {
+			return fmt.Errorf("there are %q", pods)
+		}
+		return nil
+	})
+	return pods
 }
 
 // workers waits for two pods with a label that are ready. Each has the HCA of rail 0 and the one of rail 1 that its
 // claim names, and no other.
 func workers(t *testing.T, n *testbed.Namespace, label string) (pods []string) {
 	t.Helper()
-	testbed.Eventually(t, "pods with label "+label, func() error {
-		if pods = strings.Fields(n.Kubectl("get", "pods", "--selector="+label, "-o", "name")); len(pods) != 2 {
-			return fmt.Errorf("there are %q", pods)
-		}
-		return nil
-	})
-	for i := range pods {
-		pods[i] = strings.TrimPrefix(pods[i], "pod/")
-	}
+	pods = named(t, n, label, 2)
 	n.Ready(pods...)
 	published := bed.Devices(t)
 	for _, pod := range pods {
@@ -152,19 +159,28 @@ func TestLeaderWorkerSet(t *testing.T) {
 	n.Kubectl("delete", "leaderworkerset", "next", "--cascade=foreground")
 }
 
-// waits: the first pod with a label waits for HCAs that pods of a job have, whose name kubectl rdma status shows.
+// TestMPIOperator: the workers of an MPIJob have their HCAs, and go when the launcher has ended. Its own manifest names
+// the image.
+func TestMPIOperator(t *testing.T) {
+	module := bed.ControllerImage(t, "mpi-operator", "docker.io/mpioperator/mpi-operator:0.8.0")
+	bed.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(module, "deploy", "v2beta1", "mpi-operator.yaml"))
+	n := namespace(t)
+	n.Apply(manifest(t, "mpijob"))
+	workers(t, n, "training.kubeflow.org/job-role=worker")
+	launcher := named(t, n, "training.kubeflow.org/job-role=launcher", 1)
+	n.Ready(launcher...)
+	end(t, n, launcher)
+	wait(n, "mpijob/train", "Succeeded")
+	n.Kubectl("delete", "mpijob", "train", "--cascade=foreground")
+}
+
+// waits: a pod with a label waits for HCAs that pods of a job have, whose name kubectl rdma status shows.
 func waits(t *testing.T, n *testbed.Namespace, label, holder string) {
 	t.Helper()
-	var pods []string
-	testbed.Eventually(t, "pods with label "+label, func() error {
-		if pods = strings.Fields(n.Kubectl("get", "pods", "--selector="+label, "-o", "jsonpath={.items[*].metadata.name}")); len(pods) == 0 {
-			return fmt.Errorf("there are none")
-		}
-		return nil
-	})
-	n.Pending(pods[0])
+	pod := named(t, n, label, 2)[0]
+	n.Pending(pod)
 	plugin := bed.Plugin(t)
-	why, status := plugin.Run(t, n.Name, "why", pods[0]), plugin.Run(t, n.Name, "status")
+	why, status := plugin.Run(t, n.Name, "why", pod), plugin.Run(t, n.Name, "status")
 	test.StrContains(t, why, "request rail0 wants 1 of rail0.hca.example.com, and no node has one that it can get")
 	test.StrContains(t, status, holder)
 	t.Log(why, status)

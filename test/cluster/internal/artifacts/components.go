@@ -96,7 +96,11 @@ var CoreDNS = Component{Name: "coredns", Module: "github.com/coredns/coredns", T
 // Controllers are programs of others that hold back jobs or make their pods, by name. Their wrappers have the same
 // Kubernetes libraries in one version; JobSet and LeaderWorkerSet need an older controller-runtime than Kueue.
 var Controllers = map[string]Component{
-	"kueue": {Name: "kueue", Module: "sigs.k8s.io/kueue"},
+	"kueue": {Name: "kueue", Module: "sigs.k8s.io/kueue", Targets: under("sigs.k8s.io/kueue/cmd/", "kueue")},
+	"mpi-operator": {
+		Name: "mpi-operator", Wrapper: "kueue", Module: "github.com/kubeflow/mpi-operator",
+		Targets: under("github.com/kubeflow/mpi-operator/cmd/", "mpi-operator"),
+	},
 	"jobset": {
 		Name: "jobset", Wrapper: "jobs", Module: "sigs.k8s.io/jobset", Targets: []string{"sigs.k8s.io/jobset"},
 	},
