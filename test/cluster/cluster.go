@@ -55,8 +55,8 @@ func BuildCoreDNS(ctx context.Context, o Options) (dir string, err error) {
 	return buildOne(ctx, o, artifacts.CoreDNS)
 }
 
-// BuildController builds a controller of jobs (kueue, jobset or lws), as BuildDocker does. It returns the directory of
-// its module too, which has the chart.
+// BuildController builds one of artifacts.Controllers, as BuildDocker does. It returns the directory of its module too,
+// which has the manifests.
 func BuildController(ctx context.Context, o Options, name string) (dir, module string, err error) {
 	store, _, err := newStore(&o)
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *Store) place(c Component) (dir, version string, err error) {
 
 func (s *Store) wrapper(c Component) string { return filepath.Join(s.Source, "build", c.wrapper()) }
 
-// ModuleDir is the directory of a component's module, once it is built: its chart is there.
+// ModuleDir is the directory of a component's module, once it is built: its manifests are there.
 func (s *Store) ModuleDir(ctx context.Context, c Component) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", c.Module)
 	cmd.Dir = s.wrapper(c)
