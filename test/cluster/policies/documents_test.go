@@ -25,7 +25,6 @@ var elsewhere = map[string]string{
 	"DriverConfig":               "a file of the driver: pkg/dra/policy",
 	"HostConfig":                 "a file of cdi-gen: internal/hostconfig",
 	"LinkTable":                  "a file of the driver and of kubectl rdma: cmd/dra-driver reads the one of the page",
-	"Configuration":              "a file of Kueue",
 	"Topology":                   "of Kueue",
 	"JobSet":                     "of JobSet: test/docs has its fields",
 	"MPIJob":                     "of the MPI operator: test/docs has its fields",

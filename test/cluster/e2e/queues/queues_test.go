@@ -159,8 +159,8 @@ func TestLeaderWorkerSet(t *testing.T) {
 	n.Kubectl("delete", "leaderworkerset", "next", "--cascade=foreground")
 }
 
-// TestMPIOperator: the workers of an MPIJob have their HCAs, and go when the launcher has ended. Its own manifest names
-// the image.
+// TestMPIOperator: the workers of an MPIJob have their HCAs, and the job ends with its launcher. The
+// operator's manifest names the image.
 func TestMPIOperator(t *testing.T) {
 	module := bed.ControllerImage(t, "mpi-operator", "docker.io/mpioperator/mpi-operator:0.8.0")
 	bed.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(module, "deploy", "v2beta1", "mpi-operator.yaml"))
