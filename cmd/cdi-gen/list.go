@@ -23,8 +23,9 @@ func newList() *cobra.Command {
 		Short: "Show the RDMA devices of this host",
 		Long: `Show the RDMA devices of this host, also those that a container cannot have, with the
 reason under NODES.
--o name prints one name of each device that a CDI spec has, as podman, docker and nerdctl
-take it with --device: the kernel's, if a spec has that one. cdi-gen devices prints all names.`,
+-o name prints one name for each device that a CDI spec has, as podman, docker and nerdctl
+take it with --device: the kernel's name if a spec has it, else another one.
+cdi-gen devices -o name prints all names.`,
 		Example: `  cdi-gen list
   cdi-gen list -o name
   cdi-gen list -o json | jq '.hcas[] | select(.protocol == "roce") | .ibdev'`,
