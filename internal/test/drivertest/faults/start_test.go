@@ -156,8 +156,8 @@ var alike = []struct {
 	as    string
 }{
 	{regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`), "N"},
-	{regexp.MustCompile(`counters/.*`), "counters/NAME"}, // one loop reads them
-	{regexp.MustCompile(`^read sys/.*`), "read sys"},     // the open of each file has failed before
+	{regexp.MustCompile(`^read sys/.*`), "read sys"},             // as the open of the file, which has failed before
+	{regexp.MustCompile(`^(openat sys/.*/).*`), "${1}ATTRIBUTE"}, // of one directory
 }
 
 // shape is what calls have in common that fail in the same place of the driver.
