@@ -52,7 +52,7 @@ picture 5 "$(wc -l <"$dir/5.txt")" docs/why.svg
 	# Where nothing moves, one sees the last step.
 	grep -om1 "^<svg[^>]*>" "$dir/1.svg"
 	echo "<style>g.step{opacity:0;animation:step $((${#steps[@]} * seconds))s step-end infinite}g.step:last-of-type{opacity:1}"
-	echo "@keyframes step{0%{opacity:1}$((100 / ${#steps[@]}))%,100%{opacity:0}}"
+	echo "@keyframes step{0%{opacity:1}$((100 / ${#steps[@]} + 1))%,100%{opacity:0}}"
 	echo "@media (prefers-reduced-motion:reduce){g.step{animation:none}}</style>"
 	delay=$((-${#steps[@]} * seconds))
 	for step in "${steps[@]}"; do
