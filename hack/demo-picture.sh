@@ -42,6 +42,7 @@ picture() { # picture STEP LINES FILE
 	go run github.com/charmbracelet/freeze@v0.2.2 --language ansi --window --border.radius 8 --width $((columns * 17 / 2 + 40)) \
 		--height $(($2 * 17 + 50)) --line-height 1.2 --font.size 14 \
 		--font.family "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace" --output "$3" "$dir/$1.txt"
+	sed -i -E 's/^<svg width="([0-9.]+)" height="([0-9.]+)"/& viewBox="0 0 \1 \2"/' "$3" # so that it can become smaller
 }
 for step in "${steps[@]}"; do
 	picture "$step" $most "$dir/$step.svg"
