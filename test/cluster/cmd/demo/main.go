@@ -1,6 +1,6 @@
 // Command demo shows the main job of the project on a real Kubernetes cluster with
 // a bundled host: one HCA for two containers of a pod, with locked memory that
-// works, and nothing for a container that asks for nothing.
+// works, and nothing for a container that asks for nothing; then why a pod waits.
 package main
 
 import (
