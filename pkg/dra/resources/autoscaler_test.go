@@ -13,9 +13,9 @@ import (
 )
 
 // autoscalerUtilization is the utilization of a node by Cluster Autoscaler's rule: that of the fullest pool if the node
-// has a ResourceSlice, and else that of its CPUs. It is written after kubernetes/autoscaler, commit 1acc8c203c25,
-// simulator/utilization/info.go (Calculate), and commit 0046c5d1066a, simulator/dynamicresources/utils/utilization.go,
-// for devices without counters. The module itself cannot be had here.
+// has a ResourceSlice, and else that of its CPUs. It is written after kubernetes-sigs/cluster-autoscaler, commit
+// 33c3f97bf274, pkg/simulator/utilization/info.go (Calculate) and pkg/simulator/dynamicresources/utils/utilization.go, for
+// devices without counters. The module itself cannot be had here.
 func autoscalerUtilization(cpus float64, published []resourceapi.ResourceSlice, held []string) (highest float64) {
 	if len(published) == 0 {
 		return cpus
