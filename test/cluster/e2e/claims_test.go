@@ -52,3 +52,11 @@ func TestFirstAvailable(t *testing.T) {
 	}
 	n.Expect("first-available", "app", r.Device)
 }
+
+// TestJobManifests: an API server takes the jobs of its own kinds that nobody has run.
+func TestJobManifests(t *testing.T) {
+	n := bed.Namespace(t)
+	for _, job := range []string{"bandwidth", "gpus-by-plugin", "nixl", "pytorch"} {
+		n.Kubectl("apply", "--dry-run=server", "--filename", bed.Checkout.Path("examples", "jobs", job+".yaml"))
+	}
+}
