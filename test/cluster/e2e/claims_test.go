@@ -55,8 +55,9 @@ func TestFirstAvailable(t *testing.T) {
 
 // TestJobManifests: an API server takes the jobs of its own kinds that nobody has run.
 func TestJobManifests(t *testing.T) {
-	n := bed.Namespace(t)
+	apply := []string{"apply", "--dry-run=server"}
 	for _, job := range []string{"bandwidth", "gpus-by-plugin", "nixl", "pytorch"} {
-		n.Kubectl("apply", "--dry-run=server", "--filename", bed.Checkout.Path("examples", "jobs", job+".yaml"))
+		apply = append(apply, "--filename", bed.Checkout.Path("examples", "jobs", job+".yaml"))
 	}
+	bed.Namespace(t).Kubectl(apply...)
 }
