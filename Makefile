@@ -84,6 +84,10 @@ site/node_modules/.package-lock.json: site/package-lock.json
 picture: ## make docs/fabric.png of the page that go test ./internal/inspect -update writes (needs chromium)
 	hack/picture.sh
 
+.PHONY: demo-picture
+demo-picture: ## make docs/demo.svg and docs/why.svg of what make demo prints
+	hack/demo-picture.sh
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck over all modules
 	hack/lint.sh

@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 . hack/env.sh
 make --no-print-directory image IMAGE=localhost/dra-driver-rdma:testbed
 GOGC=400 GOMEMLIMIT=2GiB go -C test/cluster build -o ../../bin/demo ./cmd/demo
-exec bin/demo "$@"
+PATH=$PWD/bin:$PATH exec bin/demo "$@" # kubectl finds kubectl-rdma there

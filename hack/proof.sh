@@ -35,7 +35,7 @@ races() {
 	local packages=./... short=()
 	if [ -z "$long" ]; then
 		packages=$(goroutines) || return 1
-		short=(-short -skip '^(TestFindings|TestLooks|TestScripts|TestSessions|TestWhy|TestUpdate.*|Fuzz.*|TestMemoryLimit|TestCost|'\
+		short=(-short -skip '^(TestFindings|TestHealthIsBounded|TestLooks|TestScripts|TestSessions|TestWhy|TestUpdate.*|Fuzz.*|TestMemoryLimit|TestCost|'\
 'TestCostOfEight|TestListCost|TestEventCost|TestReadStateIsBounded|TestReadsOfAPoll|TestLargeList|TestScaling)$')
 	fi
 	# shellcheck disable=SC2086 # words

@@ -10,7 +10,7 @@
 # The same commit gives the same bytes: programs are linked without paths and version control data, every date is that
 # of the commit or SOURCE_DATE_EPOCH, and nothing of the building host is read.
 set -euo pipefail
-shopt -s nullglob
+shopt -s nullglob extglob nocaseglob
 export LC_ALL=C TZ=UTC0
 umask 022
 unset TREE DESCRIPTION LICENSES # of packaging/image.sh
@@ -89,19 +89,18 @@ archive() {
 
 # licenses finds the license of each module. $work/licenses has a line for each, $work/texts the texts.
 licenses() {
-	local module dir ids
+	local module dir ids files
 	mkdir "$work/texts"
 	jq -r '.components[].name | select(. != "std")' "$work"/*/*.modules | sort -u |
 		xargs go list -m -f '{{.Path}} {{.Dir}}' >"$work/dirs"
 	echo "std $(go env GOROOT)" >>"$work/dirs"
 	while read -r module dir; do
-		find "$dir" -maxdepth 1 -type f -regextype posix-extended -iregex '.*/(licen[cs]e|copying|notice)([-.][^/]*)?' |
-			sort >"$work/files"
-		ids=$(xargs --no-run-if-empty -d '\n' -n 1 packaging/license.sh <"$work/files" | sort -u)
+		files=("$dir"/@(licen[cs]e|copying|notice)?([-.]*))
+		ids=$([ ${#files[@]} = 0 ] || packaging/license.sh "${files[@]}")
 		[ -n "$ids" ] || fail "find the license of $module in $dir: no file has a license that packaging/license.sh" \
 			"knows; add its phrase there"
-		xargs -d '\n' cat <"$work/files" >"$work/texts/${module//\//+}"
-		echo "$module ${ids//$'\n'/ AND }"
+		cat "${files[@]}" >"$work/texts/${module//\//+}"
+		echo "$module $ids"
 	done <"$work/dirs" | sort >"$work/licenses"
 }
 

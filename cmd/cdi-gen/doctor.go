@@ -46,6 +46,10 @@ It writes nothing and needs no root. It lists what it could not check.`,
 			if err != nil {
 				return fmt.Errorf("%w; is the host's root directory at %q?", err, root)
 			}
+			for _, entry := range report.WithoutEffect(known) {
+				cmd.PrintErrf("note: %q is acknowledged without effect: no finding has this subject, and no HCA or port of this "+
+					"name was found\n", entry)
+			}
 			report = report.Acknowledge(known)
 			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return fmt.Errorf("write report: %w", err)
@@ -55,7 +59,8 @@ It writes nothing and needs no root. It lists what it could not check.`,
 	}
 	cmd.Flags().StringVar(&root, "host-root", "/", "`DIR` that holds the host's sys, dev, proc, etc, run and usr")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
-	cmd.Flags().StringSliceVar(&known, "acknowledge", nil, "`ID` or ID=SUBJECT of findings that are no problem")
+	cmd.Flags().StringSliceVar(&known, "acknowledge", nil,
+		"`ID` or ID=SUBJECT of findings that are no problem (repeatable)")
 	cmd.Flags().StringVar(&container, "container", "",
 		"of all running containers, check the HCAs of this one only, by its `ID` or PID")
 	cmd.Flags().StringVar(&config, "config", "", "YAML `FILE` of kind HostConfig; flags win over it")

@@ -15,7 +15,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
-// TestHealthCheck: the script of docs/slurm.md drains a node for a fault of its HCAs, and for nothing else.
+// TestHealthCheck: the script of docs/slurm.md drains a node for a fault of its HCAs, and for nothing else. It resumes
+// what it drained, and nothing else.
 func TestHealthCheck(t *testing.T) {
 	needs.Program(t, "jq", "apt-get install jq")
 	page, err := os.ReadFile("../../docs/slurm.md")
@@ -34,11 +35,15 @@ func TestHealthCheck(t *testing.T) {
 		state   string // of the host's port
 		has     string // a finding of the host
 		doctor  string // in the place of cdi-gen on such a host
-		slurm   string // the node's state in Slurm, idle if empty
-		drained string
+		slurm   string // the node's reason and state in Slurm, idle if empty
+		drained string // for these findings
+		resumed bool
 		code    int
 	}{
 		"healthy, and no spec": {state: "4: ACTIVE", has: "spec-none"},
+		"healthy again":        {state: "4: ACTIVE", has: "spec-none", slurm: "RDMA: port-init|draining", resumed: true},
+		"healthy again, and drained by an administrator": {state: "4: ACTIVE", has: "spec-none",
+			slurm: "cable 17|drained"},
 		"a node that a group may open": {doctor: `echo '{"findings": [
 			{"id": "node-mode", "severity": "warning"}, {"id": "container-unusable", "severity": "warning"},
 			{"id": "port-down", "severity": "acknowledged"}]}'; exit 10`},
@@ -48,7 +53,9 @@ func TestHealthCheck(t *testing.T) {
 		"a node of verbs": {doctor: `echo '{"findings": [{"id": "node-missing", "severity": "error"}]}'; exit 11`,
 			drained: "node-missing", code: 1},
 		"drained by an administrator": {doctor: `echo '{"findings": [{"id": "port-down", "severity": "warning"}]}'; exit 10`,
-			slurm: "drained*", code: 1},
+			slurm: "cable 17|drained*", code: 1},
+		"drained by this script": {doctor: `echo '{"findings": [{"id": "port-down", "severity": "warning"}]}'; exit 10`,
+			slurm: "RDMA: port-down|drained", code: 1},
 		"two faults": {doctor: `echo '{"findings": [{"id": "hca-lost", "severity": "warning"},
 			{"id": "no-active-port", "severity": "error"}]}'; exit 11`, drained: "hca-lost no-active-port", code: 1},
 		"no answer":    {doctor: "exit 1", code: 2},
@@ -69,7 +76,7 @@ func TestHealthCheck(t *testing.T) {
 			put(t, filepath.Join(dir, "rdma-health"), "#!/bin/sh\n"+script, 0o755)
 			put(t, filepath.Join(dir, "cdi-gen"), "#!/bin/sh\n"+doctor+"\n", 0o755)
 			put(t, filepath.Join(dir, "scontrol"), "#!/bin/sh\necho \"$1 $3 $4\" >"+dir+"/drained\n", 0o755)
-			put(t, filepath.Join(dir, "sinfo"), "#!/bin/sh\necho '"+cmp.Or(tt.slurm, "idle")+"'\n", 0o755)
+			put(t, filepath.Join(dir, "sinfo"), "#!/bin/sh\necho '"+cmp.Or(tt.slurm, "none|idle")+"'\n", 0o755)
 			cmd := exec.Command(filepath.Join(dir, "rdma-health"))
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 			out, _ := cmd.CombinedOutput()
@@ -77,6 +84,9 @@ func TestHealthCheck(t *testing.T) {
 			want, drained := "", ""
 			if tt.drained != "" {
 				want = "update State=DRAIN Reason=RDMA: " + tt.drained + "\n"
+			}
+			if tt.resumed {
+				want = "update State=RESUME \n"
 			}
 			if data, err := os.ReadFile(dir + "/drained"); err == nil {
 				drained = string(data)

@@ -23,8 +23,9 @@ func newList() *cobra.Command {
 		Short: "Show the RDMA devices of this host",
 		Long: `Show the RDMA devices of this host, also those that a container cannot have, with the
 reason under NODES.
--o name prints the names that podman, docker and nerdctl take with --device: of those
-devices that a CDI spec has.`,
+-o name prints one name for each device that a CDI spec has, as podman, docker and nerdctl
+take it with --device: the kernel's name if a spec has it, else another one.
+cdi-gen devices -o name prints all names.`,
 		Example: `  cdi-gen list
   cdi-gen list -o name
   cdi-gen list -o json | jq '.hcas[] | select(.protocol == "roce") | .ibdev'`,
@@ -85,7 +86,7 @@ func lacking(snap *rdma.Snapshot) error {
 	return fmt.Errorf("%s lacks nodes that the kernel has: %s", rdma.DevDir, text.Some(names, ", "))
 }
 
-// listNames prints the names of devices that a spec has and that give their HCA. It says which others there are.
+// listNames prints, for each HCA, a name that a spec has and that gives this HCA. It says for which HCAs there is none.
 func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind string) error {
 	all, _, err := (&hostFlags{root: host.root}).discover() // a node may belong to an HCA that is not chosen
 	if err != nil {
@@ -96,11 +97,10 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 	var names, absent []string
 	var p purposes
 	for _, h := range snap.Usable() {
-		name := cdi.Qualified(kind, h.IBDev)
-		if d, err := found.Find(name); err != nil {
-			absent = append(absent, name)
+		if d := found.FindHCA(kind, h); d == nil {
+			absent = append(absent, h.IBDev)
 		} else if p.fits(d, slots) {
-			names = append(names, name+"\n")
+			names = append(names, d.Name+"\n")
 		}
 	}
 	if _, err := io.WriteString(cmd.OutOrStdout(), strings.Join(names, "")); err != nil {
@@ -109,8 +109,8 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 	if len(absent) == 0 {
 		return errors.Join(p.end(cmd), listed(snap))
 	}
-	err = fmt.Errorf("no spec in %s or %s has %s; cdi-gen generate --to %[1]s writes one", cdi.StaticDir, cdi.DynamicDir,
-		text.Some(absent, ", "))
+	err = fmt.Errorf("found no %s in %s or %s for %s; cdi-gen generate --kind %[1]s --to %[2]s writes a spec, cdi-gen "+
+		"devices says what runtimes refuse", kind, cdi.StaticDir, cdi.DynamicDir, text.Some(absent, ", "))
 	if len(names) == 0 {
 		return coded(exitUnresolved, errors.Join(p.end(cmd), err))
 	}

@@ -39,8 +39,8 @@ To see whether each pod fits: kubectl rdma rails -f job.yaml | kubectl rdma why 
 			return writeRails(cmd.Context(), p, files, only)
 		},
 	}
-	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "`FILE` with pods and their claims, - for standard input; "+
-		"repeat it for several")
+	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "`FILE` with pods and their claims, - for standard input "+
+		"(repeatable)")
 	cmd.Flags().Int64SliceVar(&only, "rails", nil, "`RAILS` to choose from instead of all: numbers, "+
 		"a comma-separated list")
 	return cmd

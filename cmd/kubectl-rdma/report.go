@@ -57,7 +57,8 @@ Read the page before you share it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&r.nodes, "node", nil, fmt.Sprintf("also draw the PCIe tree of these `NODES`, at most %d", maxDrawn))
+	f.StringSliceVar(&r.nodes, "node", nil,
+		fmt.Sprintf("also draw the PCIe tree of this `NODE`, at most %d (repeatable)", maxDrawn))
 	f.StringVar(&r.tests, "tests", "", "also show what tests in this `NAMESPACE` say (kubectl rdma test)")
 	f.BoolVar(&r.redact, "redact", false, "replace names, addresses and what looks like a secret")
 	f.DurationVar(&r.limit, "search-time", 20*time.Second, "`TIME` to look for changes that would help pods")

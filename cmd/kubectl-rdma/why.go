@@ -64,7 +64,7 @@ scheduler says". Nobody has looked at these, or at quotas, for a pod of a file.
 	w.o = p.output(cmd, "text", "wide")
 	cmd.Flags().DurationVar(&w.limit, "search-time", 20*time.Second, "`TIME` to look for changes that would help")
 	cmd.Flags().StringArrayVarP(&w.files, "filename", "f", nil, "`FILE` with pods that do not exist yet, - for "+
-		"standard input; repeat it for several")
+		"standard input (repeatable)")
 	return cmd
 }
 

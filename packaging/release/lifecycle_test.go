@@ -118,16 +118,6 @@ func enable(t *testing.T, root, unit string) string {
 	return link
 }
 
-// older returns a directory with packages of a lower version.
-func older(t *testing.T) string {
-	t.Helper()
-	_, source := packages(t)
-	dir := t.TempDir()
-	says, err := dist(t, source, dir, "v1.2.2", "ARCHES="+runtime.GOARCH, "PLATFORMS=", "IMAGES=")
-	must.NoError(t, err, must.Sprint(says))
-	return dir
-}
-
 const (
 	ourSpec   = "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: []\n"
 	theirSpec = "cdiVersion: 0.3.0\nkind: nvidia.com/gpu\ndevices: []\n"
@@ -137,11 +127,11 @@ const (
 // removal stops the services first and takes our specs along, and no other; a purge leaves nothing.
 func TestLifecycle(t *testing.T) {
 	dir, _ := packages(t)
-	old := older(t)
+	old := candidate(t)
 	for _, m := range managers() {
 		t.Run(m.name, func(t *testing.T) {
 			root := newRoot(t, m, true)
-			m.install(t, root, filepath.Join(old, m.file("1.2.2")))
+			m.install(t, root, filepath.Join(old, m.file("1.2.3~rc.1")))
 			test.Eq(t, "daemon-reload\n", calls(t, root), test.Sprint("the installation asked systemctl"))
 			if links, _ := filepath.Glob(filepath.Join(root, "etc/systemd/system/*/*")); len(links) > 0 {
 				t.Errorf("the installation enabled %q", links)

@@ -129,7 +129,7 @@ func TestIdentify(t *testing.T) {
 	const mit = "Permission is hereby granted, free of charge, to any\n\tperson obtaining a copy"
 	const bsd = "Redistribution and use in source and binary forms ... this list of\nconditions"
 	for text, want := range map[string]string{
-		"all rights reserved": "", mit: "MIT", "Apache License\n Version 2.0, January 2004\n" + mit: "Apache-2.0 MIT",
+		"all rights reserved": "", mit: "MIT", "Apache License\n Version 2.0, January 2004\n" + mit: "Apache-2.0 AND MIT",
 		bsd: "BSD-2-Clause", bsd + " may not be used to endorse": "BSD-3-Clause",
 	} {
 		file := filepath.Join(t.TempDir(), "LICENSE")

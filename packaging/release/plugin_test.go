@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,12 +18,10 @@ import (
 // TestPlugin: the archive of the plugin runs, completes and has its pages, and the
 // manifest for krew is about the archive.
 func TestPlugin(t *testing.T) {
-	_, source := packages(t)
-	out := t.TempDir()
-	says, err := dist(t, source, out, "v1.2.3-rc.1", "ARCHES=", "PLATFORMS=linux/"+runtime.GOARCH, "IMAGES=")
-	must.NoError(t, err, must.Sprint(says))
+	out := candidate(t)
 	name := "kubectl-rdma_1.2.3-rc.1_linux_" + runtime.GOARCH + ".tar.gz"
-	must.Eq(t, []string{"SHA256SUMS", strings.TrimSuffix(name, ".tar.gz") + ".cdx.json", name, "rdma.yaml"}, names(t, out),
+	made := slices.DeleteFunc(names(t, out), func(file string) bool { return strings.HasPrefix(file, "cdi-gen") })
+	must.Eq(t, []string{"SHA256SUMS", strings.TrimSuffix(name, ".tar.gz") + ".cdx.json", name, "rdma.yaml"}, made,
 		must.Sprint("made"))
 	dir := t.TempDir()
 	tool(t, "tar", "-C", dir, "-xzf", filepath.Join(out, name))

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Registry is what a container runtime finds in the directories of CDI specs.
@@ -125,6 +127,16 @@ func (r *Registry) Find(name string) (*Resolved, error) {
 		err = fmt.Errorf("%w; %q cannot be read: %s", err, r.Faults[0].File, r.Faults[0].Reason)
 	}
 	return nil, err
+}
+
+// FindHCA returns a device of a kind that has a name of an HCA, in the order of NameStrategies, or nil.
+func (r *Registry) FindHCA(kind string, h *rdma.HCA) *Resolved {
+	for _, name := range namesOf(h, NameStrategies) {
+		if d, err := r.Find(Qualified(kind, name)); err == nil {
+			return d
+		}
+	}
+	return nil
 }
 
 // ErrUnresolved means that a runtime would not find a device.

@@ -21,6 +21,7 @@ const (
 	securityDoc  = "../../docs/security.md"
 	installDoc   = "../../docs/install.md"
 	migrationDoc = "../../docs/migration.md"
+	hookDoc      = "../../docs/hook.md"
 	metricsDoc   = "../../docs/metrics.md"
 	operateDoc   = "../../docs/operate.md"
 )
@@ -59,7 +60,7 @@ func TestExamplesInDocs(t *testing.T) {
 	if err != nil || len(platforms) == 0 {
 		t.Fatalf("documents of platforms: %v, %v", platforms, err)
 	}
-	for _, path := range append(platforms, securityDoc, installDoc, migrationDoc, metricsDoc, operateDoc) {
+	for _, path := range append(platforms, securityDoc, installDoc, migrationDoc, hookDoc, metricsDoc, operateDoc) {
 		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
 			manifests := block[1]
 			if strings.HasPrefix(manifests, "scrape_configs:") {

@@ -22,7 +22,7 @@ var versionsSaid = []string{
 	"{oldest} to {newest}", "Kubernetes is older than {oldest}", "(resource.k8s.io/v1) since {oldest}",
 	`kubeVersion: ">={oldest}.0-0"`,
 	"Before {shares}, shares, groups, taints and old pods with `rdma/hca` need",
-	"Below Kubernetes {shares}, switch on the [feature gate](compatibility.md#feature-gates) `DRAConsumableCapacity`",
+	"Below Kubernetes {shares}, switch on two [feature gates](compatibility.md#feature-gates). Without `DRAConsumable",
 	"Below {shares}, switch on the [feature gates]", "Kubernetes before {shares}, or a feature gate is off",
 	"You need Kubernetes {old}, or two [feature gates](compatibility.md#feature-gates) in {old-2} or {old-1}: `DRAEx",
 	"Kubernetes {old-2} and {old-1} need the feature gate DRAExtendedResource",
@@ -32,7 +32,8 @@ var versionsSaid = []string{
 
 	// kubernetes#139034 is in 1.36.3.
 	"partitioning needs [1.36.3]", "Partitioning needs Kubernetes 1.36.3 or newer", "[Kubernetes 1.36.3 or newer]",
-	"It needs Kubernetes 1.36.3 or newer", "partitioning: true # Kubernetes 1.36.3 or newer",
+	"It needs Kubernetes 1.36.3 or newer", "`DRAPartitionableDevices`, Kubernetes 1.36.3",
+	"partitioning: true # Kubernetes 1.36.3 or newer",
 	// PodGroups are in scheduling.k8s.io/v1beta1 since 1.37.
 	"claims of PodGroups [1.37]", "From Kubernetes 1.37 on, a PodGroup can have a claim",
 	// API servers know the effect None, and resourceclaims/driver, since 1.36: pkg/dra/policy/features.go.
@@ -110,11 +111,11 @@ func TestVersionsOfKubernetes(t *testing.T) {
 		}
 	}
 	for _, statement := range said {
-		test.StrContains(t, all, statement, test.Sprint("versionsSaid has what no page says"))
+		test.True(t, strings.Contains(all, statement), test.Sprintf("versionsSaid has what no page says: %s", statement))
 	}
 	for planted, wrong := range map[string]int{
 		"You need Kubernetes 1.34 to\n1.37.": 0, "You need Kubernetes 1.34 to 1.36.": 2, "Shares need 1.35.": 1,
-		"Below Kubernetes 1.35, switch on the [feature gate](compatibility.md#feature-gates) `DRAConsumableCapacity`": 1,
+		"Below Kubernetes 1.35, switch on two [feature gates](compatibility.md#feature-gates). Without `DRAConsumable": 1,
 	} {
 		test.SliceLen(t, wrong, unknownVersions(planted, said), test.Sprint(planted))
 	}

@@ -165,9 +165,16 @@ func suggestFlag(cmd *cobra.Command, err error) string {
 	if !ok {
 		return ""
 	}
-	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands only
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		flags.AddCommand(&cobra.Command{Use: "--" + f.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	return suggest(flags, "--"+unknown.GetSpecifiedName())
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return Suggest("--"+unknown.GetSpecifiedName(), names)
+}
+
+// Suggest returns those names that are like a typo, as the end of an error, or "".
+func Suggest(typo string, names []string) string {
+	all := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands only
+	for _, name := range names {
+		all.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	return suggest(all, typo)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/shoenig/test"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func TestAcknowledge(t *testing.T) {
@@ -17,6 +18,10 @@ func TestAcknowledge(t *testing.T) {
 		notSeen.Found(finding.NotSeen, "the sea: no window").About("the sea"),
 	})
 	r.Runtimes = []string{"podman 4.3.1"}
+	ports := []rdma.Port{{Number: 1}}
+	r.forms = formsOf([]rdma.HCA{
+		{IBDev: "mlx5_1", Name: "pci-0000-18-00-0", Ports: ports}, {IBDev: "mlx5_2", Ports: ports},
+	})
 	for _, c := range []struct {
 		entries []string
 		worst   finding.Severity
@@ -32,6 +37,10 @@ func TestAcknowledge(t *testing.T) {
 		},
 		{[]string{"no-active-port", "port-down=mlx5_1/1", "port-down=mlx5_2/1"}, finding.Acknowledged,
 			"0 errors, 0 warnings, 1 note, 1 ok, 2 acknowledged"},
+		{[]string{"no-active-port", "port-down=pci-0000-18-00-0/1", "port-down=mlx5_2"}, finding.Acknowledged,
+			"0 errors, 0 warnings, 1 note, 1 ok, 2 acknowledged"},
+		{[]string{"no-active-port", "port-down=pci-0000-18-00-0/2", "port-down=mlx5_2/1"}, finding.Warning,
+			"0 errors, 1 warning, 1 note, 1 ok, 1 acknowledged"},
 		{[]string{"no-active-port=mlx5_1/1"}, finding.Error, "1 error, 1 warning, 1 note, 1 ok"},
 		{[]string{"umad-module", "nodes-ok"}, finding.Error, "1 error, 1 warning, 1 note, 1 ok"}, // no problems
 	} {

@@ -64,8 +64,14 @@ func checkBoot(f *facts, out *findings) {
 		}
 		kinds = append(kinds, s.spec.Kind)
 	}
-	ordered := slices.Concat(ourUnits, []string{"multi-user.target", "graphical.target", "default.target"})
-	for _, unit := range ourUnits {
+	writers := slices.DeleteFunc(slices.Clone(ourUnits), func(unit string) bool {
+		return !f.host.isFile(path.Join(ownUnitDirs[0], "multi-user.target.wants", unit))
+	})
+	if len(writers) == 0 { // something else may start them
+		writers = ourUnits
+	}
+	ordered := slices.Concat(writers, []string{"multi-user.target", "graphical.target", "default.target"})
+	for _, unit := range writers {
 		ordered = append(ordered, f.host.unitWords(f.host.unitFiles(unit), "Before")...)
 	}
 	var files, fixes []string
@@ -83,8 +89,8 @@ func checkBoot(f *facts, out *findings) {
 		return
 	}
 	out.add(foundIn(files, unitOrder, finding.Warning, "unit", " may start a container before its CDI spec exists").
-		Because("no After= orders it after cdi-gen, and " + cdi.DynamicDir + " is empty after a boot: then the runtime " +
-			"says that the device is unresolvable").
+		Because("no After= orders it after %s, and %s is empty after a boot: then the runtime says that the device is "+
+			"unresolvable", strings.Join(writers, " or "), cdi.DynamicDir).
 		Do(append(fixes, "systemctl daemon-reload")...))
 }
 

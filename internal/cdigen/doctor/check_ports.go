@@ -34,29 +34,19 @@ type portRef struct {
 
 func (p portRef) String() string { return fmt.Sprintf("%s/%d", p.hca.IBDev, p.port.Number) }
 
-// ports lists the ports of usable HCAs that carry traffic and have a known state.
-func (f *facts) ports() []portRef {
-	var refs []portRef
-	for _, h := range f.snap.Usable() {
-		for p := range h.OwnPorts() {
-			if p.State != "" {
-				refs = append(refs, portRef{h, p})
-			}
-		}
-	}
-	return refs
-}
-
-// unknownPorts reports whether the state of a port could not be read. checkDevices says so.
-func (f *facts) unknownPorts() bool {
+// ports lists the ports of usable HCAs that carry traffic and have a known state. unknown means that the state of
+// another one could not be read, which checkDevices reports.
+func (f *facts) ports() (refs []portRef, unknown bool) {
 	for _, h := range f.snap.Usable() {
 		for p := range h.OwnPorts() {
 			if p.State == "" {
-				return true
+				unknown = true
+				continue
 			}
+			refs = append(refs, portRef{h, p})
 		}
 	}
-	return false
+	return refs, unknown
 }
 
 // checkPorts checks the state of the ports.
@@ -64,7 +54,7 @@ func checkPorts(f *facts, out *findings) {
 	down := map[downCause][]portRef{}
 	var starting, vfs []portRef
 	active := 0
-	ports := f.ports()
+	ports, unknown := f.ports()
 	for _, p := range ports {
 		switch {
 		case p.port.State == rdma.PortActive || p.port.State == rdma.PortActiveDefer:
@@ -80,7 +70,6 @@ func checkPorts(f *facts, out *findings) {
 			down[cause] = append(down[cause], p)
 		}
 	}
-	unknown := f.unknownPorts()
 	if len(ports) > 0 && active == 0 && !unknown {
 		out.add(noActivePort.Found(finding.Error, "no port of this host is ACTIVE").
 			Because("no RDMA traffic leaves this host").
@@ -204,7 +193,8 @@ func (f *facts) guidCommands(h *rdma.HCA) []string {
 func checkRoCEGIDs(f *facts, out *findings) {
 	var local, old, hidden []portRef
 	seen := 0
-	for _, p := range f.ports() {
+	ports, _ := f.ports()
+	for _, p := range ports {
 		if p.hca.Protocol != rdma.ProtocolRoCE || p.port.State != rdma.PortActive {
 			continue
 		}

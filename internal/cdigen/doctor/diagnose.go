@@ -26,6 +26,8 @@ type Report struct {
 	// Runtimes are the installed container runtimes with their versions, and SpecDirs the directories whose specs were
 	// read. Tables and JSON leave them out.
 	Runtimes, SpecDirs []string `json:"-"`
+
+	forms map[string][]string // of the names of HCAs and ports
 }
 
 // newReport sorts findings and counts them. It removes what is good of kinds whose looks failed.
@@ -83,7 +85,7 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 		all = append(all, out...)
 	}
 	r := newReport(append(all, host.missed()...))
-	r.SpecDirs = f.dirs
+	r.SpecDirs, r.forms = f.dirs, formsOf(snap.HCAs)
 	for _, e := range f.engines {
 		r.Runtimes = append(r.Runtimes, e.runtime+" "+e.version)
 	}

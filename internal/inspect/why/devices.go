@@ -92,11 +92,7 @@ func evictionNote(by []model.Taint, left time.Duration, at time.Time) string {
 func taintRemedy(taint model.Taint) string {
 	switch {
 	case taint.Drain != nil:
-		command := text.Shells("kubectl", "rdma", "undrain", taint.Drain.Node)
-		if taint.Drain.HCA != "" {
-			command += " " + text.Shell(taint.Drain.HCA)
-		}
-		return "ask who drained it; when it is repaired: " + command
+		return "ask who drained it; when it is repaired: " + undrain(taint.Drain)
 	case taint.Rule != "":
 		return "ask who made the rule (kubectl get devicetaintrule " + text.Shell(taint.Rule) +
 			"), or tolerate the taint in the request"
@@ -104,6 +100,15 @@ func taintRemedy(taint model.Taint) string {
 		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"
 	}
 	return "repair the cause, or tolerate the taint in the request"
+}
+
+// undrain is the command that ends a drain.
+func undrain(d *model.Drain) string {
+	command := text.Shells("kubectl", "rdma", "undrain", d.Node)
+	if d.HCA != "" {
+		command += " " + text.Shell(d.HCA)
+	}
+	return command
 }
 
 // unbound finds the devices of an allocated claim for which the scheduler waits. It gives the pod a node only when the

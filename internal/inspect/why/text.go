@@ -127,7 +127,11 @@ func (t *textWriter) ruling(r *model.Ruling) {
 		words = fmt.Sprintf(rulingWords[r.Reason], r.Detail)
 	}
 	if r.Reason == model.RuledTaint && byRules(r) {
-		words = fmt.Sprintf("tainted %s: remove the rule, or tolerate the taint", r.Detail)
+		end := "remove the rule"
+		if drain := r.Taints[0].Drain; drain != nil {
+			end = "run " + undrain(drain) + " after the repair"
+		}
+		words = fmt.Sprintf("tainted %s: %s, or tolerate the taint", r.Detail, end)
 	}
 	t.printf("  %5d  %s\n", len(r.Devices), words)
 	if claims := t.claims(r); claims != "" {

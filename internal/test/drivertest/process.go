@@ -35,9 +35,13 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Binary builds the driver and returns its path; it is built once for a process.
+// Binary builds the driver and returns its path; it is built once for a process. It has no race detector, so a short run
+// under the detector skips the tests of it, which run without.
 func Binary(t testing.TB) string {
 	t.Helper()
+	if raceDetector && testing.Short() {
+		t.Skip("runs without the race detector, which the driver, a program of its own, has not")
+	}
 	path, err := build()
 	must.NoError(t, err)
 	return path

@@ -28,7 +28,8 @@ func ExitCodes(command string, codes exitcode.List) string {
 
 // Page is the page of a program, made by cobra/doc. What cobra/doc writes into one file for each command, Page writes
 // one below the other. It differs in three points: a long description keeps its lines, and its <words>, as in --help;
-// links lead to the heading of a command; flags of the program stand once, and not again below each command.
+// links lead to the heading of a command; flags of the program stand once, and not again below each command. A flag
+// with several values must say so.
 func Page(root *cobra.Command) []byte {
 	var b bytes.Buffer
 	const head = "# %[1]s: commands, flags, exit codes\n\n" +
@@ -50,6 +51,12 @@ func write(b *bytes.Buffer, cmd *cobra.Command) {
 		panic(err) // a buffer takes everything
 	}
 	b.Truncate(len(bytes.TrimRight(b.Bytes(), "\n")) + 1)
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		several := strings.HasSuffix(f.Value.Type(), "Slice") || strings.HasSuffix(f.Value.Type(), "Array")
+		if several && !strings.Contains(f.Usage, "(repeatable)") && !strings.Contains(strings.ToLower(f.Usage), "list") {
+			panic(cmd.CommandPath() + " --" + f.Name + " does not say (repeatable), or that it takes a list")
+		}
+	})
 	cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	for _, below := range cmd.Commands() {
 		if below.IsAvailableCommand() && below.Name() != "help" && below.Name() != "completion" {

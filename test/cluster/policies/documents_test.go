@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 	"github.com/rdma-dev/dra-driver-rdma/test/docs"
@@ -41,10 +40,9 @@ type manifest struct {
 	namespace string
 }
 
-// TestDocuments: a real API server with the chart's policies takes every manifest in the
+// A real API server with the chart's policies takes every manifest in the
 // documents and among the examples as it stands. What the examples do, test/cluster/e2e proves.
-func TestDocuments(t *testing.T) {
-	s := startWith(t, cluster.WithPodGroupClaims(cluster.Options{}))
+func (s *server) documents(t *testing.T) {
 	s.install(t, "policy-parameters.yaml")
 	s.await(t, readVerdicts(t))
 	out, err := s.run(t, testbed.NetworkAttachmentDefinitions, "create", "-f", "-")
@@ -54,6 +52,7 @@ func TestDocuments(t *testing.T) {
 	if len(manifests) < 30 {
 		t.Fatalf("%d manifests are found", len(manifests))
 	}
+	there := []string{"default", "kube-system", deploy.Namespace}
 	namespaces := []string{"default"}
 	for _, m := range manifests {
 		if m.namespace != "" && !slices.Contains(namespaces, m.namespace) {
@@ -61,7 +60,7 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 	for _, name := range namespaces {
-		if name != "default" && name != "kube-system" {
+		if !slices.Contains(there, name) {
 			s.must(t, "create", "namespace", name)
 		}
 		s.must(t, "--namespace", name, "create", "serviceaccount", "default") // there is no controller manager to make it

@@ -17,14 +17,12 @@ var operated = [][]string{
 	{"metrics.tlsSecret=rdma-tls"},
 }
 
-// TestPrometheusOperator: an API server with the definitions of the Prometheus operator
+// An API server with the definitions of the Prometheus operator
 // takes ServiceMonitor and PrometheusRule of the chart, and knows each field of them.
-func TestPrometheusOperator(t *testing.T) {
-	s := start(t)
+func (s *server) prometheusOperator(t *testing.T) {
 	for _, args := range [][]string{
 		{"create", "--filename=testdata/prometheus-operator"},
 		{"wait", "--for=condition=Established", "--timeout=1m", "--filename=testdata/prometheus-operator"},
-		{"create", "namespace", deploy.Namespace},
 	} {
 		out, err := s.run(t, "", args...)
 		must.NoError(t, err, must.Sprintf("kubectl %s: %s", strings.Join(args, " "), out))

@@ -24,12 +24,7 @@ import (
 // server is an API server with the policies of the chart.
 type server struct{ kubectl.Client }
 
-func start(t *testing.T) *server {
-	t.Helper()
-	return startWith(t, cluster.Options{})
-}
-
-func startWith(t *testing.T, o cluster.Options) *server {
+func start(t *testing.T, o cluster.Options) *server {
 	t.Helper()
 	o.Progress = t.Output()
 	control, path := testbed.ControlPlane(t, o)
@@ -100,11 +95,21 @@ func (v verdict) objects(name string) []string {
 	}
 }
 
-// TestParameters: an API server with the chart's policies refuses the parameters that
+// TestServer asks one API server for all that TestReach does not.
+func TestServer(t *testing.T) {
+	s := start(t, cluster.WithPodGroupClaims(cluster.Options{}))
+	s.must(t, "create", "namespace", deploy.Namespace)
+	t.Run("parameters", s.parameters)
+	t.Run("documents", s.documents)
+	t.Run("claims without requests", s.claimsWithoutRequests)
+	t.Run("Prometheus operator", s.prometheusOperator)
+	t.Run("manifests", s.manifests)
+}
+
+// An API server with the chart's policies refuses the parameters that
 // the driver would refuse, says what the field is, and accepts all that the driver
 // accepts.
-func TestParameters(t *testing.T) {
-	s := start(t)
+func (s *server) parameters(t *testing.T) {
 	s.install(t, "policy-parameters.yaml")
 	verdicts := readVerdicts(t)
 	s.await(t, verdicts)
@@ -159,9 +164,8 @@ func (s *server) await(t *testing.T, verdicts []verdict) {
 	}
 }
 
-// TestManifests: a real API server takes the plain manifests, all in one go.
-func TestManifests(t *testing.T) {
-	s := start(t)
+// A real API server takes the plain manifests, all in one go.
+func (s *server) manifests(t *testing.T) {
 	checkout, err := deploy.FindCheckout()
 	must.NoError(t, err)
 	manifests := checkout.Path("deployments", "manifests", "dra-driver-rdma.yaml")

@@ -18,10 +18,9 @@ metadata: {name: fabric, labels: {rdma.dev/privileged: "true"}}
 spec: {selectors: [{cel: {expression: device.driver == "rdma.dev"}}]}
 `
 
-// TestClaimsWithoutRequests: a claim without requests, of whatever driver, is nobody's business. The API server shows
+// A claim without requests, of whatever driver, is nobody's business. The API server shows
 // it to the policy of privileged classes with null for the list.
-func TestClaimsWithoutRequests(t *testing.T) {
-	s := start(t)
+func (s *server) claimsWithoutRequests(t *testing.T) {
 	s.install(t, "policy-privileged-classes.yaml")
 	out, err := s.run(t, privilegedClass, "create", "-f", "-")
 	must.NoError(t, err, must.Sprint(out))

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
 
@@ -199,7 +200,7 @@ func (r *reach) try(t *testing.T, attempts []attempt) {
 // startReach starts the server.
 func startReach(t *testing.T) *reach {
 	t.Helper()
-	s := start(t)
+	s := start(t, cluster.Options{})
 	admin, err := drivertest.ConfigOf(s.Kubeconfig)
 	must.NoError(t, err)
 	for _, args := range []string{

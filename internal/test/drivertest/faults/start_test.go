@@ -62,7 +62,7 @@ func (f *faulty) sweep() {
 }
 
 // TestFaultInStart lets each call on a file fail that a driver makes on its way to
-// serve the kubelet; of calls that differ in numbers alone, as the same file of two HCAs, the first one,
+// serve the kubelet; of calls that are alike, as those on the same file of two HCAs, the first one,
 // but in make test-long. It either ends and says why, and the next one, which the kubelet
 // starts, serves and finds everything in order; or it serves, and mends by itself
 // what it could not do.
@@ -151,10 +151,23 @@ func (f *faulty) anonymous(c sysfault.Call) string {
 	return temporaryName.ReplaceAllString(strings.NewReplacer(replace...).Replace(c.String()), "TEMPORARY")
 }
 
-var number = regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`)
+var alike = []struct {
+	calls *regexp.Regexp
+	as    string
+}{
+	{regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`), "N"},
+	{regexp.MustCompile(`^read sys/.*`), "read sys"},             // as the open of the file, which has failed before
+	{regexp.MustCompile(`^(openat sys/.*/).*`), "${1}ATTRIBUTE"}, // of one directory
+}
 
-// shape is what calls have in common that differ in numbers alone.
-func (f *faulty) shape(c sysfault.Call) string { return number.ReplaceAllString(f.anonymous(c), "N") }
+// shape is what calls have in common that fail in the same place of the driver.
+func (f *faulty) shape(c sysfault.Call) string {
+	shape := f.anonymous(c)
+	for _, a := range alike {
+		shape = a.calls.ReplaceAllString(shape, a.as)
+	}
+	return shape
+}
 
 // patience is how long the driver may take to look at its host without a reason.
 const patience = 30 * time.Second

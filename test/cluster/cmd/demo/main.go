@@ -1,6 +1,6 @@
 // Command demo shows the main job of the project on a real Kubernetes cluster with
 // a bundled host: one HCA for two containers of a pod, with locked memory that
-// works, and nothing for a container that asks for nothing.
+// works, and nothing for a container that asks for nothing; then why a pod waits.
 package main
 
 import (
@@ -51,7 +51,7 @@ func run(ctx context.Context, machine string, keep bool) (err error) {
 		}()
 	}
 	d := &demo{checkout: checkout, options: options, machine: machine}
-	for _, step := range []func(context.Context) error{d.host, d.cluster, d.install, d.twoContainers, d.anotherPod, d.cleanUp} {
+	for _, step := range []func(context.Context) error{d.host, d.cluster, d.install, d.twoContainers, d.waitingPod, d.cleanUp} {
 		if err := step(ctx); err != nil {
 			return err
 		}

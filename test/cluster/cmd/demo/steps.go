@@ -162,7 +162,7 @@ names no claim: it sees no node, and has the 64 KiB that made RDMA fail.`)
 		return err
 	}
 	fmt.Println("  $ kubectl apply -f examples/two-containers.yaml")
-	if err := d.apply(ctx, string(manifest), "two-containers"); err != nil {
+	if err := d.apply(ctx, string(manifest), "two-containers", "Ready"); err != nil {
 		return err
 	}
 	for _, container := range []string{"sender", "receiver", "bystander"} {
@@ -176,49 +176,59 @@ names no claim: it sees no node, and has the 64 KiB that made RDMA fail.`)
 	return nil
 }
 
-// apply applies a manifest and waits until its pod is ready.
-func (d *demo) apply(ctx context.Context, manifest, pod string) error {
+// apply applies a manifest and waits for a condition of its pod.
+func (d *demo) apply(ctx context.Context, manifest, pod, condition string) error {
 	cmd := d.c.Command(ctx, "kubectl", "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	cmd.Stderr = os.Stderr
 	if err := d.c.Run(cmd); err != nil {
 		return fmt.Errorf("apply the manifest of pod %s: %w", pod, err)
 	}
-	if err := d.quiet(ctx, "kubectl", "wait", "--for=condition=Ready", "pod/"+pod, "--timeout=60s"); err != nil {
+	if err := d.quiet(ctx, "kubectl", "wait", "--for=condition="+condition, "pod/"+pod, "--timeout=60s"); err != nil {
 		events, _ := d.c.Output(context.WithoutCancel(ctx), "kubectl", "describe", "pod", pod)
 		return fmt.Errorf("%w\n%s", err, events)
 	}
 	return nil
 }
 
-func (d *demo) anotherPod(ctx context.Context) error {
-	d.say("Another pod gets another HCA", `
-The same manifest under another name makes another claim; the scheduler allocates a
-device that is free.`)
+func (d *demo) waitingPod(ctx context.Context) error {
+	d.say("A pod waits, and why", `
+Somebody drains the node for a repair; the first pod keeps its HCA. The same manifest
+under another name makes another claim, which gets none. kubectl rdma why asks the
+scheduler's own allocator for the cause. When the drain ends, the pod runs.`)
+	if err := d.show(ctx, "kubectl", "rdma", "drain", cluster.NodeName, "--reason=firmware-update"); err != nil {
+		return err
+	}
 	data, err := os.ReadFile(d.checkout.Example("two-containers"))
 	if err != nil {
 		return err
 	}
 	second := strings.ReplaceAll(string(data), "name: two-containers", "name: another-pod")
-	if err := d.apply(ctx, second, "another-pod"); err != nil {
+	fmt.Println("\n  $ sed 's/name: two-containers/name: another-pod/' examples/two-containers.yaml | kubectl apply -f -")
+	if err := d.apply(ctx, second, "another-pod", "PodScheduled=False"); err != nil {
 		return err
 	}
-	if err := d.show(ctx, "kubectl", "logs", "another-pod", "-c", "sender"); err != nil {
-		return err
+	for _, args := range [][]string{
+		{"rdma", "why", "another-pod"},
+		{"rdma", "undrain", cluster.NodeName},
+		{"wait", "--for=condition=Ready", "pod/another-pod", "--timeout=60s"},
+		{"rdma", "claims"},
+	} {
+		fmt.Println()
+		if err := d.show(ctx, "kubectl", args...); err != nil {
+			return err
+		}
 	}
-	fmt.Println()
-	if err := d.show(ctx, "kubectl", "get", "resourceclaims", "-o",
-		"custom-columns=CLAIM:.metadata.name,DEVICE:.status.allocation.devices.results[*].device,"+
-			"USED BY:.status.reservedFor[*].name"); err != nil {
-		return err
-	}
-	fmt.Println("\n  On the node, one CDI spec for each claim says what its containers get:")
-	return d.show(ctx, "ls", "/var/run/cdi")
+	return nil
 }
 
 func (d *demo) cleanUp(ctx context.Context) error {
 	d.say("The pods go, and everything of theirs", `
-The kubelet tells the driver when the last pod of a claim is gone.`)
+On the node, one CDI spec for each claim says what its containers get. The kubelet
+tells the driver when the last pod of a claim is gone.`)
+	if err := d.show(ctx, "ls", "/var/run/cdi"); err != nil {
+		return err
+	}
 	if err := d.show(ctx, "kubectl", "delete", "pods", "two-containers", "another-pod", "--wait"); err != nil {
 		return err
 	}

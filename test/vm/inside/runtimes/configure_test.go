@@ -46,7 +46,7 @@ func (e *engine) has(t *testing.T) {
 	unprivileged(t, "container", out, "rxe0")
 }
 
-// TestConfigureDocker: on a host whose Docker has CDI off, a container gets a device after configure, and none after
+// TestConfigureDocker: on a host whose Docker has CDI off, containers get their devices after configure, and none after
 // --undo. Then the host is as before. A Docker Engine 29 without configuration needs no change.
 func TestConfigureDocker(t *testing.T) {
 	const file = "/etc/docker/daemon.json"
@@ -67,7 +67,7 @@ func TestConfigureDocker(t *testing.T) {
 		inside.Wants(t, "configure", out, `+  "features": {"cdi": true}`, file+" written", "next: systemctl restart docker")
 		t.Run("configured", func(t *testing.T) {
 			docker.start(t)
-			docker.has(t)
+			docker.serves(t)
 			inside.Must(t, "docker", "load", "--input", os.Getenv("DRIVER_ARCHIVE"))
 			said := inside.Must(t, "docker", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version")
 			inside.Wants(t, "driver", said, "dra-driver ")
@@ -124,6 +124,7 @@ func TestConfigurePodman(t *testing.T) {
 
 // TestPodmanLoads: podman loads the driver's image.
 func TestPodmanLoads(t *testing.T) {
+	needs.Long(t, "TestConfigureDocker loads the archive, which has one form for all engines")
 	inside.Must(t, "podman", "load", "--input", os.Getenv("DRIVER_ARCHIVE"))
 	said := inside.Must(t, "podman", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version")
 	inside.Wants(t, "driver", said, "dra-driver ")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -28,6 +29,7 @@ var docker = engine{
 
 // docker run --device of Docker Engine 29 reads the same spec, without any setting.
 func TestDocker(t *testing.T) {
+	needs.Long(t, "TestConfigureDocker has the containers, of a Docker that is told to read specs")
 	docker.start(t)
 	t.Log(inside.Must(t, "docker", "version"))
 	docker.serves(t)
