@@ -81,7 +81,7 @@ func TestFeatures(t *testing.T) {
 		state, example := "on", ""
 		switch {
 		case f.Value == "config":
-			state = "you choose: `config`"
+			state = "off: `config`"
 		case slices.Contains(off, f):
 			state = "off: `" + f.Value + "`"
 		case f.Value != "":

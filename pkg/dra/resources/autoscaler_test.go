@@ -13,12 +13,15 @@ import (
 )
 
 // autoscalerUtilization is the utilization of a node by Cluster Autoscaler's rule: that of the fullest pool if the node
-// has a ResourceSlice, and else that of its CPUs. It is written after kubernetes/autoscaler, commit 1acc8c203c25,
-// simulator/utilization/info.go (Calculate), and commit 0046c5d1066a, simulator/dynamicresources/utils/utilization.go,
-// for devices without counters. The module itself cannot be had here.
+// has a ResourceSlice, and else that of its CPUs. It is written after kubernetes-sigs/cluster-autoscaler, commit
+// 33c3f97bf274, pkg/simulator/utilization/info.go (Calculate) and pkg/simulator/dynamicresources/utils/utilization.go.
+// The module itself cannot be had here.
 func autoscalerUtilization(cpus float64, published []resourceapi.ResourceSlice, held []string) (highest float64) {
 	if len(published) == 0 {
 		return cpus
+	}
+	if slices.ContainsFunc(published, func(s resourceapi.ResourceSlice) bool { return len(s.Spec.SharedCounters) > 0 }) {
+		return utilizationOfCounters(published, held)
 	}
 	all, allocated := map[string]int{}, map[string]int{}
 	for i := range published {
@@ -34,6 +37,65 @@ func autoscalerUtilization(cpus float64, published []resourceapi.ResourceSlice, 
 		}
 	}
 	return highest
+}
+
+// utilizationOfCounters is that of one pool with counters, in which devices without counters do not count: the mean of
+// the counter sets, each by its fullest counter.
+func utilizationOfCounters(published []resourceapi.ResourceSlice, held []string) (mean float64) {
+	type counter struct{ set, name string }
+	used, sets := map[counter]int64{}, map[string]bool{}
+	for i := range published {
+		for _, d := range published[i].Spec.Devices {
+			for _, consumed := range d.ConsumesCounters {
+				sets[consumed.CounterSet] = true
+				for name, c := range consumed.Counters {
+					if slices.Contains(held, d.Name) {
+						used[counter{consumed.CounterSet, name}] += c.Value.Value()
+					}
+				}
+			}
+		}
+	}
+	for i := range published {
+		for _, set := range published[i].Spec.SharedCounters {
+			fullest := 0.0
+			for name, c := range set.Counters {
+				fullest = max(fullest, float64(used[counter{set.Name, name}])/float64(c.Value.Value()))
+			}
+			mean += fullest / float64(len(sets))
+		}
+	}
+	return mean
+}
+
+// TestAutoscalerUtilizationOfParts: with partitioning for the storage HCAs alone, a node whose compute HCAs are all
+// claimed has the utilization 0.
+func TestAutoscalerUtilizationOfParts(t *testing.T) {
+	f := fleet.New(t)
+	f.Node("node", "dgx-h100-ib", `
+partitioning: true
+rules:
+- name: storage
+  publish: both
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].protocol == "roce"'}}]
+`)
+	var compute, storage []string
+	published := slices.DeleteFunc(f.Lists().Slices, func(s resourceapi.ResourceSlice) bool {
+		return s.Spec.Driver != rdma.Domain
+	})
+	for _, s := range published {
+		for _, d := range s.Spec.Devices {
+			if len(d.ConsumesCounters) == 0 {
+				compute = append(compute, d.Name)
+			} else {
+				storage = append(storage, d.Name)
+			}
+		}
+	}
+	test.SliceLen(t, 8, compute)
+	test.SliceLen(t, 8, storage, test.Sprint("four HCAs, each as a whole and for shares"))
+	test.Eq(t, 0, autoscalerUtilization(1, published, compute))
+	test.Greater(t, 0.5, autoscalerUtilization(1, published, storage), test.Sprint("all storage HCAs are claimed"))
 }
 
 // TestAutoscalerUtilization: what Cluster Autoscaler computes for a node with busy CPUs. It removes a node below 0.5.

@@ -52,3 +52,12 @@ func TestFirstAvailable(t *testing.T) {
 	}
 	n.Expect("first-available", "app", r.Device)
 }
+
+// TestJobManifests: an API server takes the jobs of its own kinds that nobody has run.
+func TestJobManifests(t *testing.T) {
+	apply := []string{"apply", "--dry-run=server"}
+	for _, job := range []string{"bandwidth", "gpus-by-plugin", "nixl", "pytorch"} {
+		apply = append(apply, "--filename", bed.Checkout.Path("examples", "jobs", job+".yaml"))
+	}
+	bed.Namespace(t).Kubectl(apply...)
+}
