@@ -47,17 +47,21 @@ type facts struct {
 	looks   looks
 }
 
-// checks run in this order. Each adds its findings to an empty list.
+// checks run in this order. Each adds its findings to an empty list. The checks of a line are in one file check_*.go.
 var checks = []func(*facts, *findings){
-	checkDrivers, checkModules, checkDevices, checkNetns, checkRDMACgroup,
+	checkFunctions,
+	checkModules, checkDevices, checkNetns, checkRDMACgroup,
 	checkNodes, checkPSM,
 	checkPorts, checkGUIDs, checkRoCEGIDs,
 	checkMemlock,
-	checkHooks, checkUsable,
+	checkHooks,
+	checkUsable,
 	checkSpecs,
 	checkMADNodes,
-	checkEngines, checkSELinux, checkBoot,
-	checkSecondOpinion,
+	checkEngines,
+	checkSELinux,
+	checkBoot,
+	checkRdmamap,
 	checkGPUs,
 }
 

@@ -281,7 +281,7 @@ func isForeign(name string) bool {
 	} else if domain != rdma.Domain {
 		return domain != "resource.kubernetes.io" && domain != "k8s.cni.cncf.io"
 	}
-	return !slices.Contains(rdma.HCAAttributes, short)
+	return !slices.Contains(rdma.ShownInArchives, short)
 }
 
 // claims are the outlines of claims of the driver's devices: who has what, and how it is. What users write in claims,

@@ -134,7 +134,7 @@ func busyBecause(ctx context.Context, v *View, d *Device) (string, error) {
 	}
 	if state != DeviceFree {
 		var claims []string
-		for _, h := range v.Holders[d.ID] {
+		for _, h := range v.Holdings[d.ID] {
 			claims = AppendNew(claims, ClaimName(h.Claim))
 		}
 		if len(claims) > 0 {
