@@ -119,9 +119,8 @@ func eventsAbout(events []corev1.Event, node, hca string) []PastEvent {
 	sorted := slices.Clone(events)
 	model.SortEvents(sorted)
 	for _, e := range slices.Backward(sorted) {
-		by := e.Source.Component == rdma.Domain || e.ReportingController == rdma.Domain
 		of := e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == node
-		if !by || !of || !strings.Contains(" "+e.Message, " "+hca+" (") {
+		if model.Reporter(&e) != rdma.Domain || !of || !strings.Contains(" "+e.Message, " "+hca+" (") {
 			continue
 		}
 		one := PastEvent{e.FirstTimestamp.Time, model.LastTime(&e), int(max(1, e.Count)), e.Type, e.Reason, e.Message}
