@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -78,7 +79,7 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 		engines: findEngines(ctx, host),
 	}
 	f.dirs = dirsOf(f.engines)
-	f.specs = readSpecs(host, f.dirs)
+	f.specs = host.specFiles(cdi.ReadDirs(h.Root, f.dirs...))
 	f.looks = lookIntoContainers(ctx, host, snap, f.specs)
 	var all findings
 	for _, check := range checks {

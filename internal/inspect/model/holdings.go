@@ -70,10 +70,8 @@ func (all Holdings) on(id structured.DeviceID, how func(holder) bool) map[*resou
 
 // Names returns the claims that hold a device.
 func (all Holdings) Names(id structured.DeviceID) (out []string) {
-	for _, h := range all[id] {
-		if !h.Admin() {
-			out = AppendNew(out, ClaimName(h.Claim))
-		}
+	for claim := range all.on(id, holder.takes) {
+		out = append(out, ClaimName(claim))
 	}
 	slices.Sort(out)
 	return out

@@ -273,11 +273,8 @@ func (v *View) counterHolders(d *Device) map[*resourceapi.ResourceClaim]int {
 	own := d.counters()
 	out := map[*resourceapi.ResourceClaim]int{}
 	for _, other := range v.pool[idOf(d.Slice)].devices {
-		if other.counters().Intersection(own).Len() == 0 {
-			continue
-		}
-		for _, h := range v.Holdings[other.ID] {
-			out[h.Claim] = 1
+		if other.counters().Intersection(own).Len() > 0 {
+			maps.Copy(out, v.Holdings.on(other.ID, holder.takes))
 		}
 	}
 	return out

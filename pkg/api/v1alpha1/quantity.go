@@ -35,17 +35,9 @@ func (q Quantity) MarshalJSON() ([]byte, error) { return q.Value.MarshalJSON() }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (q *Quantity) UnmarshalJSON(value []byte) error {
-	text := bytes.Trim(value, `"`)
-	if bytes.Equal(value, []byte("null")) {
-		q.Value = resource.Quantity{}
-		return nil
-	}
-	parsed, err := ParseQuantity(strings.TrimSpace(string(text)))
-	if err != nil {
-		return err
-	}
-	q.Value = parsed
-	return nil
+	var err error
+	q.Value, err = ParseQuantity(strings.TrimSpace(string(bytes.Trim(value, `"`))))
+	return err
 }
 
 // whole returns a quantity that is a positive whole number below math.MaxInt64, which stands for
