@@ -173,7 +173,7 @@ func TestSlicesRefused(t *testing.T) {
 	driver := n.Start(t, slicesUID)
 	const bad = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules: [{name: a, publish: everyone}]\n"
 	if code, _, stderr := slicesOf(t, n, bad); code != exitcode.Usage ||
-		!strings.Contains(stderr, `read configuration "-": line 3: rules[0].publish: want none, exclusive`) {
+		!strings.Contains(stderr, `read policy "-": line 3: rules[0].publish: want none, exclusive`) {
 		t.Errorf("a bad file: exit code %d, %s", code, stderr)
 	}
 	if code, _, stderr := slicesOf(t, n, strings.Repeat("#", 1<<20)); code != exitcode.Usage ||
