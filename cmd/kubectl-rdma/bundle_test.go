@@ -56,8 +56,9 @@ func TestBundle(t *testing.T) {
 			t.Errorf("%s is missing in the archive or in its list:\n%s", name, r.stderr)
 		}
 	}
-	if said := files["status.txt"]; strings.Contains(strings.ToLower(said), "globex") || !strings.Contains(said, "(hidden)") {
-		t.Errorf("the status says who drained a node, and why:\n%s", said)
+	status := strings.ToLower(files["status.txt"])
+	if strings.Contains(status, "globex") || !strings.Contains(status, "(hidden)") {
+		t.Errorf("the status says who drained a node, and why:\n%s", status)
 	}
 	if files["README"] != r.stderr || strings.Contains(r.stderr, "missing: ") {
 		t.Errorf("README %q, said %q", files["README"], r.stderr)

@@ -110,8 +110,7 @@ func (s *Source) scrubber() *support.Scrubber {
 	return scrub
 }
 
-// HideDrains returns the cluster without who drained what, and why. A table cuts such a text, so that a scrubber does not
-// find it.
+// HideDrains returns the cluster without who drained what, and why. A table cuts such a text, so no scrubber finds it.
 func HideDrains(c *model.Cluster) *model.Cluster {
 	out := *c
 	out.Rules = slices.Clone(c.Rules)
