@@ -46,7 +46,7 @@ func TestUsage(t *testing.T) {
 			`--on-denied: want clamp, fail or ignore, not "explode"`},
 		"explain, bad format": {[]string{"explain", "-o", "xml"}, `--output "xml": want one of [table json yaml]`},
 		"explain, bad file": {[]string{"explain", "--config", "testdata/bad.yaml"},
-			`read configuration "testdata/bad.yaml": `},
+			`read policy "testdata/bad.yaml": `},
 		"explain, argument":     {[]string{"explain", "mlx5_0"}, `unknown argument "mlx5_0"`},
 		"probe, unknown flag":   {[]string{"probe", "--nope"}, "see dra-driver probe --help"},
 		"probe, argument":       {[]string{"probe", "now"}, `unknown argument "now"`},

@@ -48,7 +48,7 @@ func TestMemoryLimit(t *testing.T) {
 	prepared := peak(t, p)
 	writeConfig(t, config, "env: {"+strings.Repeat("a, ", 18_000)+"}\n") // within its size
 	drivertest.Eventually(t, func() error {
-		if !strings.Contains(p.Output(), "Configuration not used") {
+		if !strings.Contains(p.Output(), "Policy not used") {
 			return fmt.Errorf("the driver has not read its configuration")
 		}
 		return nil

@@ -30,7 +30,7 @@ func TestRefusedBesideAnother(t *testing.T) {
 	other, err := claimstore.Enter(state, drivertest.TempDir(t), claimstore.Boot{ID: "b"})
 	must.NoError(t, err)
 	code, _, stderr := invoke(t, nil, args...)
-	if code != exitcode.Usage || !strings.Contains(stderr, `read configuration "testdata/bad.yaml": `) ||
+	if code != exitcode.Usage || !strings.Contains(stderr, `read policy "testdata/bad.yaml": `) ||
 		!strings.Contains(stderr, "another driver works on the node") {
 		t.Errorf("beside another driver: exit code %d, stderr %q", code, stderr)
 	}
@@ -52,7 +52,7 @@ func TestExplainStdin(t *testing.T) {
 		return string(text), cmd.ProcessState.ExitCode()
 	}
 	if out, code := explain("{name: a, publish: everyone}"); code != exitcode.Usage ||
-		!strings.Contains(out, `read configuration "-": line 3: rules[0].publish: want none, exclusive`) {
+		!strings.Contains(out, `read policy "-": line 3: rules[0].publish: want none, exclusive`) {
 		t.Errorf("a bad file: exit code %d: %s", code, out)
 	}
 	if out, code := explain("{name: lent, publish: shared}"); code != exitcode.OK || !strings.Contains(out, "lent") {

@@ -224,9 +224,9 @@ func (s *serve) readPolicy(ctx context.Context) (*policy.Config, error) {
 		return nil, errors.Join(err, lockErr)
 	}
 	if !alone {
-		return nil, fmt.Errorf("%w; another driver works on the node, with an earlier configuration, and goes on", err)
+		return nil, fmt.Errorf("%w; another driver works on the node, with an earlier policy, and goes on", err)
 	}
-	klog.FromContext(ctx).Error(err, "Configuration not used, nothing is offered to new claims until it is corrected")
+	klog.FromContext(ctx).Error(err, "Policy not used, nothing is offered to new claims until it is corrected")
 	s.cfg.PolicyRefused = err
 	return nil, nil
 }

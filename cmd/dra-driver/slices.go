@@ -93,17 +93,17 @@ func unapplied(where string, reasons []string) error {
 		return nil
 	}
 	all := strings.Join(reasons, "; ")
-	return &cli.Coded{Code: exitUnapplied, Err: fmt.Errorf("the configuration does not apply on this %s: %s", where, all)}
+	return &cli.Coded{Code: exitUnapplied, Err: fmt.Errorf("the policy does not apply on this %s: %s", where, all)}
 }
 
 // tryFile asks the driver about a file.
 func tryFile(ctx context.Context, socket, config string, stdin io.Reader) (answer tried, err error) {
 	data, err := yamlread.Config.ReadArgument(config, stdin)
 	if err != nil {
-		return answer, cli.Usagef("read configuration: %w", err)
+		return answer, cli.Usagef("read policy: %w", err)
 	}
 	if _, err := policy.Parse(data); err != nil {
-		return answer, cli.Usagef("read configuration %q: %w", config, err)
+		return answer, cli.Usagef("read policy %q: %w", config, err)
 	}
 	body, err := askDriver(ctx, socket, "its slices", http.MethodPost, url.URL{Path: slicesPath}, bytes.NewReader(data))
 	if err != nil {

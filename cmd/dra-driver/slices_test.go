@@ -160,7 +160,7 @@ func TestMissingFeature(t *testing.T) {
 		"partitioning: true\nrules:\n- {name: all, publish: shared}\n- {name: rest}\n"), 0o644))
 	_, stdout, stderr = invoke(t, nil, append([]string{"slices", "-o", "json", "--config", file}, inPod...)...)
 	for _, want := range []string{
-		lacks, "not seen whether the API server has feature gate DRAPartitionableDevices",
+		lacks, "not seen whether the API server has feature gate DRADeviceTaints",
 		"rule rest decides on no HCA of this host: rules above it match them first",
 	} {
 		test.StrContains(t, stdout, want, test.Sprintf("slices: %s", stderr))
@@ -173,7 +173,7 @@ func TestSlicesRefused(t *testing.T) {
 	driver := n.Start(t, slicesUID)
 	const bad = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules: [{name: a, publish: everyone}]\n"
 	if code, _, stderr := slicesOf(t, n, bad); code != exitcode.Usage ||
-		!strings.Contains(stderr, `read configuration "-": line 3: rules[0].publish: want none, exclusive`) {
+		!strings.Contains(stderr, `read policy "-": line 3: rules[0].publish: want none, exclusive`) {
 		t.Errorf("a bad file: exit code %d, %s", code, stderr)
 	}
 	if code, _, stderr := slicesOf(t, n, strings.Repeat("#", 1<<20)); code != exitcode.Usage ||

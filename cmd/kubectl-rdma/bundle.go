@@ -112,7 +112,8 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, mod
 	var status bytes.Buffer
 	view := output{format: "wide"}
 	view.p = &plugin{ConfigFlags: b.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: &status, ErrOut: &status}}
-	if err := view.status(c, lists.Pods(ctx, c), nil, true, noResources); err != nil {
+	shown := bundle.HideDrains(c)
+	if err := view.status(shown, lists.Pods(ctx, shown), nil, true, noResources); err != nil {
 		source.Missing = append(source.Missing, fmt.Sprintf("the status: %v", err))
 	}
 	source.Status = status.String()

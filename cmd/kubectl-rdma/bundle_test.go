@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/shoenig/test/must"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
@@ -40,6 +41,10 @@ func TestBundle(t *testing.T) {
 	f := fleet.New(t)
 	f.Node("node1", "roce-sriov", "")
 	f.Node("node2", "roce-sriov", "")
+	drain := f.Rule("rdma-drain.node.node2", "rdma.dev", "rdma.dev/drain", resourceapi.DeviceTaintEffectNoSchedule)
+	drain.Labels, drain.Spec.DeviceSelector.Pool = map[string]string{"rdma.dev/drain": "node"}, new("node2")
+	drain.Annotations = map[string]string{"rdma.dev/drain-reason": "ticket 4711 of Globex",
+		"rdma.dev/drain-author": "https://sso.globex.example/realms/" + strings.Repeat("x", 100) + "#jane"}
 	s := newSession(t, f)
 	d.say("roce-sriov", "", 0, "")
 	r := s.run("bundle")
@@ -50,6 +55,10 @@ func TestBundle(t *testing.T) {
 		if _, has := files[name]; !has || name != "README" && !strings.Contains(r.stderr, name) {
 			t.Errorf("%s is missing in the archive or in its list:\n%s", name, r.stderr)
 		}
+	}
+	status := strings.ToLower(files["status.txt"])
+	if strings.Contains(status, "globex") || !strings.Contains(status, "(hidden)") {
+		t.Errorf("the status says who drained a node, and why:\n%s", status)
 	}
 	if files["README"] != r.stderr || strings.Contains(r.stderr, "missing: ") {
 		t.Errorf("README %q, said %q", files["README"], r.stderr)

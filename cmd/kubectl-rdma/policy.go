@@ -81,7 +81,7 @@ the right to create pods/exec in their namespace, which is as good as root on no
 func (t *policyTest) run(ctx context.Context, names []string) error {
 	file, err := yamlread.Config.ReadArgument(t.file, t.In)
 	if err != nil {
-		return cli.Usagef("read the configuration: %w", err)
+		return cli.Usagef("read the policy: %w", err)
 	}
 	c, chosen, err := t.nodes.read(ctx, t.plugin, names, collect.Pods, collect.Classes, collect.Claims)
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 	}
 	if refused {
 		return &cli.Coded{Code: exitWrong, Err: fmt.Errorf(
-			"the driver of node %s refuses the configuration, and no other driver was asked", tests[0].Node)}
+			"the driver of node %s refuses the policy, and no other driver was asked", tests[0].Node)}
 	}
 	wrong := 0
 	for _, test := range tests {
@@ -111,7 +111,7 @@ func (t *policyTest) run(ctx context.Context, names []string) error {
 	}
 	if wrong > 0 {
 		return &cli.Coded{Code: exitWrong, Err: fmt.Errorf(
-			"the configuration is not right for %d of %s, or nobody can tell", wrong, text.Count(len(tests), "node"))}
+			"the policy is not right for %d of %s, or nobody can tell", wrong, text.Count(len(tests), "node"))}
 	}
 	return nil
 }

@@ -144,19 +144,19 @@ func TestPolicyTest(t *testing.T) {
 	r = c("", "node2", "-o", fields)
 	test.Eq(t, result{exitcode.OK, `PolicyTestList node2 4 ["default/vf"]`, warned}, r,
 		test.Sprint("one node, for programs"))
-	d.say("", "", driverRefuses, "dra-driver: read configuration \"-\": line 3: rules[0].publish: want none\n")
+	d.say("", "", driverRefuses, "dra-driver: read policy \"-\": line 3: rules[0].publish: want none\n")
 	if r := c(""); r.code != exitWrong ||
-		r.stdout != "Node node1: read configuration \"-\": line 3: rules[0].publish: want none\n" ||
-		r.stderr != warned+"error: the driver of node node1 refuses the configuration, and no other driver was asked\n" ||
+		r.stdout != "Node node1: read policy \"-\": line 3: rules[0].publish: want none\n" ||
+		r.stderr != warned+"error: the driver of node node1 refuses the policy, and no other driver was asked\n" ||
 		strings.Count(d.read("asked"), "\n") != 1 {
 		t.Errorf("a bad file: %+v after %s", r, d.read("asked"))
 	}
 	d.say("roce-sriov", "", driverUnapplied,
-		"dra-driver: the configuration does not apply on this node: rule all numbers 3 cards\n")
+		"dra-driver: the policy does not apply on this node: rule all numbers 3 cards\n")
 	test.Eq(t, result{
-		exitWrong, "Nodes node1, node2: the configuration does not apply on this node: rule all numbers 3 cards\n" +
+		exitWrong, "Nodes node1, node2: the policy does not apply on this node: rule all numbers 3 cards\n" +
 			"  With it, the node publishes 10 devices, now 10: nothing changes\n",
-		warned + "error: the configuration is not right for 2 of 2 nodes, or nobody can tell\n",
+		warned + "error: the policy is not right for 2 of 2 nodes, or nobody can tell\n",
 	}, c(""), test.Sprint("rails that do not apply"))
 	d.say("roce-sriov", "", 0, "")
 	r = c("", "node1", "--driver-namespace=tenant")
@@ -182,14 +182,14 @@ func TestPolicyTestErrors(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for args, want := range map[string]result{
 		"policy test":              {exitcode.Usage, "", `error: required flag(s) "filename" not set`},
-		"policy test -f none.yaml": {exitcode.Usage, "", "error: read the configuration: "},
+		"policy test -f none.yaml": {exitcode.Usage, "", "error: read the policy: "},
 		"policy test -f " + file + " node2": {exitcode.Failed, "", "error: find the driver of node node2: it has no pod " +
 			"there; kubectl rdma nodes node2 says more"},
 		"policy test -f " + file + " none": {exitcode.Failed, "", `Error from server (NotFound): nodes "none" not found`},
 		"policy test -f " + file + " -l a=b": {exitcode.Failed, "",
 			"error: find the drivers: no chosen node has a pod of the driver"},
 		"policy test -f " + file: {
-			exitWrong, "", "error: the configuration is not right for 2 of 2 nodes, or nobody can tell",
+			exitWrong, "", "error: the policy is not right for 2 of 2 nodes, or nobody can tell",
 		},
 	} {
 		if r := s.run(strings.Fields(args)...); r.code != want.code || !strings.Contains(r.stderr, want.stderr) {

@@ -129,7 +129,7 @@ func (t *tester) run(ctx context.Context, names []string) (err error) {
 	if t.Namespace, err = t.plugin.namespace(); err != nil {
 		return err
 	}
-	if err := t.mayTest(ctx); err != nil {
+	if err := traffic.CheckRights(ctx, t.Client, t.Namespace); err != nil { // nothing is created without them
 		return err
 	}
 	hcas, err := t.choose(ctx, names)
@@ -141,11 +141,6 @@ func (t *tester) run(ctx context.Context, names []string) (err error) {
 		return err
 	}
 	return t.conclude(ctx, report)
-}
-
-// mayTest checks the rights, so that nothing is created without them.
-func (t *tester) mayTest(ctx context.Context) error {
-	return traffic.CheckRights(ctx, t.Client, t.Namespace)
 }
 
 // choose returns the HCAs to test, in the order in which the nodes were named.

@@ -139,7 +139,7 @@ func TestPolicyReload(t *testing.T) {
 	others := func() int { return n.Writes() - n.Count(drivertest.CreateEvent) - n.Count(drivertest.PatchEvent) }
 	writes := others()
 	m.set(t, publish("everyone")...)
-	d.says("Configuration not used, the one before stays in force")
+	d.says("Policy not used, the one before stays in force")
 	d.says("want none, exclusive, shared or both")
 	must.NoError(t, os.Remove(filepath.Join(m.dir, "..data")))
 	d.says("no such file or directory")
@@ -148,7 +148,7 @@ func TestPolicyReload(t *testing.T) {
 	test.Eq(t, writes, others(), test.Sprint("writes beside events for bad files"))
 	m.set(t, publish("shared")...)
 	waitFor(t, n, "shared-"+hca0)
-	test.Eq(t, 2, strings.Count(d.Log.String(), "Configuration not used"), test.Sprint("bad files were told"))
+	test.Eq(t, 2, strings.Count(d.Log.String(), "Policy not used"), test.Sprint("bad files were told"))
 }
 
 // TestStartRefused: a driver that starts with a bad file restores and unprepares claims, keeps what they hold published,
@@ -176,7 +176,7 @@ func TestStartRefused(t *testing.T) {
 		test.Sprintf("%d devices are published, want the one that a claim holds: %v", len(got), got))
 	test.Eq(t, before, readSpec(t, n, held), test.Sprint("the spec is restored"))
 	prepare(t, n, held)
-	refused(t, n, fresh, "no valid configuration since its start", "want none, exclusive, shared or both")
+	refused(t, n, fresh, "no valid policy since its start", "want none, exclusive, shared or both")
 	d.says("nothing is offered to new claims until it is corrected")
 	test.True(t, d.Status(drivertest.Context(t)).ConfigRefused,
 		test.Sprint("the status does not say that the file is refused"))
@@ -269,7 +269,7 @@ func TestSiteSettings(t *testing.T) {
 	}
 	drivertest.WaitPublished(t, n)
 	m.set(t, "memlock: unlimited")
-	d.says("Configuration in force")
+	d.says("Policy in force")
 	drivertest.Eventually(t, func() error {
 		prepare(t, n, two)
 		if spec := readSpec(t, n, two); !strings.Contains(spec, `"unlimited"`) || strings.Contains(spec, "NCCL") {

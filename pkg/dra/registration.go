@@ -71,7 +71,7 @@ const NRIHeader = "rdma-dev-nri-trouble"
 
 // UnpublishedHeader is a header of the same answers. The driver sets it, with the reason, until the API server has the
 // node's slices for the first time, while it has lacked them for so long that people are told, and as long as the
-// driver has had no valid configuration.
+// driver has had no valid policy.
 const UnpublishedHeader = "rdma-dev-unpublished"
 
 const (

@@ -81,7 +81,7 @@ func TestWrongFiles(t *testing.T) {
 	for name, wrong := range wrongFiles {
 		t.Run(name, func(t *testing.T) {
 			m.set(t, wrong.lines...)
-			d.says("Configuration not used, the one before stays in force")
+			d.says("Policy not used, the one before stays in force")
 			d.says(strings.ReplaceAll(wrong.says, `"`, `\"`))
 			number++
 			pod, ns := inside(t, fmt.Sprint("p", number))

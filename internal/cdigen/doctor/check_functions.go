@@ -19,6 +19,19 @@ var (
 	noHCA         = catalogue.Kind("no-hca", classInfiniband)
 )
 
+// checkFunctions finds functions that lost their RDMA device, and hosts without any RDMA device.
+func checkFunctions(f *facts, out *findings) {
+	losses := f.losses()
+	out.add(lossFindings(losses)...)
+	f.host.sysList("class/infiniband")
+	if len(losses) == 0 && len(f.snap.HCAs) == 0 && !f.host.blind(classInfiniband) {
+		out.add(f.noHCA())
+	}
+	if f.modules.unknown != nil {
+		f.host.addUnseen("PCI functions without an RDMA device", f.modules.unknown)
+	}
+}
+
 // loss is a function that lacks its RDMA device.
 type loss struct {
 	subject string // PCI address, or the name of an SF
@@ -274,4 +287,14 @@ func (f *facts) maybeHCA() (address, module string) {
 		}
 	}
 	return "", ""
+}
+
+// anyNetdev returns a network interface of real hardware, or a placeholder.
+func (f *facts) anyNetdev() string {
+	for _, e := range f.host.sysList("class/net") {
+		if f.host.sysHas("class/net/" + e.Name() + "/device") {
+			return e.Name()
+		}
+	}
+	return "NETDEV"
 }

@@ -29,29 +29,6 @@ var (
 	rdmaCgroupOK      = catalogue.Kind("rdma-cgroup-ok", "/sys/fs/cgroup")
 )
 
-// checkDrivers finds functions that lost their RDMA device, and hosts without any RDMA device.
-func checkDrivers(f *facts, out *findings) {
-	losses := f.losses()
-	out.add(lossFindings(losses)...)
-	f.host.sysList("class/infiniband")
-	if len(losses) == 0 && len(f.snap.HCAs) == 0 && !f.host.blind(classInfiniband) {
-		out.add(f.noHCA())
-	}
-	if f.modules.unknown != nil {
-		f.host.addUnseen("PCI functions without an RDMA device", f.modules.unknown)
-	}
-}
-
-// anyNetdev returns a network interface of real hardware, or a placeholder.
-func (f *facts) anyNetdev() string {
-	for _, e := range f.host.sysList("class/net") {
-		if f.host.sysHas("class/net/" + e.Name() + "/device") {
-			return e.Name()
-		}
-	}
-	return "NETDEV"
-}
-
 // checkModules checks the kernel's interfaces to user space. It looks for their directories in sysfs, because a module
 // may be built in.
 func checkModules(f *facts, out *findings) {

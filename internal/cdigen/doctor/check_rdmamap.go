@@ -20,9 +20,9 @@ var (
 // rdmamap reads every node of the host for each lookup, so comparing a thousand devices would take a minute.
 func toCompare(n int) int { return min(n, max(8, 64*64/max(n, 1))) }
 
-// checkSecondOpinion compares the snapshot with the devices that rdmamap finds. Other device plugins and CNI plugins
+// checkRdmamap compares the snapshot with the devices that rdmamap finds. Other device plugins and CNI plugins
 // rely on rdmamap.
-func checkSecondOpinion(f *facts, out *findings) {
+func checkRdmamap(f *facts, out *findings) {
 	var theirs []string
 	err := f.host.NoSecondOpinion
 	if f.host.SecondOpinion != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -49,17 +50,21 @@ type facts struct {
 	looks   looks
 }
 
-// checks run in this order. Each adds its findings to an empty list.
+// checks run in this order. Each adds its findings to an empty list. The checks of a line are in one file check_*.go.
 var checks = []func(*facts, *findings){
-	checkDrivers, checkModules, checkDevices, checkNetns, checkRDMACgroup,
+	checkFunctions,
+	checkModules, checkDevices, checkNetns, checkRDMACgroup,
 	checkNodes, checkPSM,
 	checkPorts, checkGUIDs, checkRoCEGIDs,
 	checkMemlock,
-	checkHooks, checkUsable,
+	checkHooks,
+	checkUsable,
 	checkSpecs,
 	checkMADNodes,
-	checkEngines, checkSELinux, checkBoot,
-	checkSecondOpinion,
+	checkEngines,
+	checkSELinux,
+	checkBoot,
+	checkRdmamap,
 	checkGPUs,
 }
 
@@ -76,7 +81,7 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 		engines: findEngines(ctx, host),
 	}
 	f.dirs = dirsOf(f.engines)
-	f.specs = readSpecs(host, f.dirs)
+	f.specs = host.specFiles(cdi.ReadDirs(h.Root, f.dirs...))
 	f.looks = lookIntoContainers(ctx, host, snap, f.specs)
 	var all findings
 	for _, check := range checks {

@@ -60,11 +60,6 @@ func (specs specFiles) rdma() []specFile {
 	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !s.valid() || !s.rdma })
 }
 
-// readSpecs reads the spec directories.
-func readSpecs(host *reader, dirs []string) specFiles {
-	return host.specFiles(cdi.ReadDirs(host.Root, dirs...))
-}
-
 // specFiles records the files that could not be read as not seen, and returns the others.
 func (r *reader) specFiles(read []cdi.SpecFile) (files specFiles) {
 	for _, f := range read {

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,20 +110,29 @@ func (s *Source) scrubber() *support.Scrubber {
 	return scrub
 }
 
+// HideDrains returns the cluster without who drained what, and why. A table cuts such a text, so no scrubber finds it.
+func HideDrains(c *model.Cluster) *model.Cluster {
+	out := *c
+	out.Rules = slices.Clone(c.Rules)
+	for i := range out.Rules {
+		said := maps.Clone(out.Rules[i].Annotations)
+		for _, key := range []string{model.DrainAuthor, model.DrainReason} {
+			if said[key] != "" {
+				said[key] = support.Hidden
+			}
+		}
+		out.Rules[i].Annotations = said
+	}
+	return &out
+}
+
 // Redact prepares a page (kubectl rdma report) with the results of tests of a namespace, "" for none. It hides who
 // drained what, and why, in the cluster. It returns what names leaf switches, and what takes out of a text what
 // identifies and what others wrote: text.Foreign has put that in quotes.
 func (s *Source) Redact(tests string) (leafName, hide func(string) string) {
 	scrub := s.scrubber()
 	scrub.Name("namespace", tests)
-	for i := range s.Cluster.Rules {
-		said := s.Cluster.Rules[i].Annotations
-		for _, key := range []string{model.DrainAuthor, model.DrainReason} {
-			if said[key] != "" {
-				said[key] = support.Hidden
-			}
-		}
-	}
+	*s.Cluster = *HideDrains(s.Cluster)
 	return scrub.NameOf, func(text string) string {
 		text = quoted.ReplaceAllString(text, support.Hidden)
 		return scrub.Text(nodeTaint.ReplaceAllString(text, "="+support.Hidden+"${1}"))
@@ -281,7 +291,7 @@ func isForeign(name string) bool {
 	} else if domain != rdma.Domain {
 		return domain != "resource.kubernetes.io" && domain != "k8s.cni.cncf.io"
 	}
-	return !slices.Contains(rdma.HCAAttributes, short)
+	return !slices.Contains(rdma.ShownInArchives, short)
 }
 
 // claims are the outlines of claims of the driver's devices: who has what, and how it is. What users write in claims,

@@ -92,10 +92,10 @@ func (j *Job) Nodes() int { return len(j.nodes) }
 // builder makes a picture.
 type builder struct {
 	*Picture
-	view    *model.View
-	jobs    map[string]*Job     // by name
-	holders map[string][]string // names of jobs by claims
-	rows    map[string]*Row
+	view   *model.View
+	jobs   map[string]*Job     // by name
+	owners map[string][]string // of the pods of a claim: names of jobs
+	rows   map[string]*Row
 }
 
 // New makes the picture of a cluster.
@@ -107,10 +107,10 @@ func New(ctx context.Context, s *Source) (*Picture, error) {
 			Source: &own, Fleet: lists.FleetOf(c, pods), Pods: lists.PodTable(pods, true, false),
 			Rails: lists.RailTable(lists.Rails(c, model.NodeChoice{})), Drains: lists.DrainTable(lists.Drains(c), c.Now),
 		},
-		view: c.View(), jobs: map[string]*Job{}, holders: map[string][]string{},
+		view: c.View(), jobs: map[string]*Job{}, owners: map[string][]string{},
 		rows: map[string]*Row{},
 	}
-	b.findHolders(pods)
+	b.findOwners(pods)
 	if err := b.addHCAs(ctx); err != nil {
 		return nil, err
 	}
@@ -132,8 +132,8 @@ func New(ctx context.Context, s *Source) (*Picture, error) {
 	return b.Picture, nil
 }
 
-// findHolders finds the jobs for whose pods claims are reserved. Other pods that name a claim wait for it.
-func (b *builder) findHolders(pods []lists.Pod) {
+// findOwners finds the jobs for whose pods claims are reserved. Other pods that name a claim wait for it.
+func (b *builder) findOwners(pods []lists.Pod) {
 	for i := range pods {
 		p := &pods[i]
 		for _, name := range p.Claims {
@@ -143,7 +143,7 @@ func (b *builder) findHolders(pods []lists.Pod) {
 				continue
 			}
 			key := model.ClaimName(claim)
-			b.holders[key] = model.AppendNew(b.holders[key], p.Owner())
+			b.owners[key] = model.AppendNew(b.owners[key], p.Owner())
 		}
 	}
 }

@@ -166,7 +166,7 @@ func (b *builder) newHCA(p *model.Published) *HCA {
 		h.Test, h.Tested = r.Of(p.Name), r.Time
 	}
 	for _, d := range p.Devices {
-		for _, claim := range b.view.Holders.Names(d.ID) {
+		for _, claim := range b.view.Holdings.Names(d.ID) {
 			h.Claims = model.AppendNew(h.Claims, claim)
 			for _, j := range b.jobsOf(claim) {
 				h.Jobs = model.AppendNew(h.Jobs, j)
@@ -223,9 +223,9 @@ func stateOf(devices []model.DeviceState) State {
 	return NotSeen // the allocator gives it to no claim, and nobody has it
 }
 
-// jobsOf returns the holders of a claim.
+// jobsOf returns the jobs that hold a claim.
 func (b *builder) jobsOf(claim string) (out []*Job) {
-	names := b.holders[claim]
+	names := b.owners[claim]
 	if names == nil {
 		names = []string{"claim " + claim}
 	}

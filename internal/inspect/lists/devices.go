@@ -65,11 +65,11 @@ func Devices(ctx context.Context, c *model.Cluster, f DeviceFilter) ([]Device, e
 		if i >= 0 {
 			continue
 		}
-		reported, err := report(ctx, v, d)
+		listed, err := newDevice(ctx, v, d)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, reported)
+		out = append(out, listed)
 	}
 	return out, nil
 }
@@ -92,8 +92,9 @@ func selectorsOf(v *model.View, f DeviceFilter) ([]resourceapi.DeviceSelector, e
 	return out, nil
 }
 
-func report(ctx context.Context, v *model.View, d *model.Device) (Device, error) {
-	out := Device{Node: d.Node(), Name: d.Name, Attributes: attributesOf(d), Capacity: capacitiesUsed(v.Holders, d)}
+// newDevice returns a published device with its taints, its claims and its state.
+func newDevice(ctx context.Context, v *model.View, d *model.Device) (Device, error) {
+	out := Device{Node: d.Node(), Name: d.Name, Attributes: attributesOf(d), Capacity: capacitiesUsed(v.Holdings, d)}
 	for _, t := range d.AllTaints() {
 		name := fmt.Sprintf("%s:%s", t.Key, t.Effect)
 		if t.Rule != "" {
@@ -104,7 +105,7 @@ func report(ctx context.Context, v *model.View, d *model.Device) (Device, error)
 		out.tainted = out.tainted || t.KeepsAway()
 	}
 	slices.Sort(out.Taints)
-	for _, h := range v.Holders[d.ID] {
+	for _, h := range v.Holdings[d.ID] {
 		name := model.ClaimName(h.Claim)
 		if h.Admin() {
 			name += " (admin)"
@@ -126,7 +127,7 @@ func attributesOf(d *model.Device) map[string]any {
 	return out
 }
 
-// text returns an attribute of a reported device as text, "" if it is absent.
+// text returns an attribute as text, "" if it is absent.
 func (d *Device) text(name resourceapi.QualifiedName) string {
 	if v, ok := d.Attributes[string(name)]; ok {
 		return fmt.Sprint(v)

@@ -72,12 +72,12 @@ func History(ctx context.Context, c *model.Cluster, node, name string) (*DeviceH
 			names = append(names, d.Name)
 			continue
 		}
-		reported, err := report(ctx, v, d)
+		listed, err := newDevice(ctx, v, d)
 		if err != nil {
 			return nil, err
 		}
 		out := &DeviceHistory{
-			Device: reported, Since: map[string]time.Time{}, Events: []PastEvent{}, now: c.Now,
+			Device: listed, Since: map[string]time.Time{}, Events: []PastEvent{}, now: c.Now,
 			rulesUnread: c.Unread.Has(model.Rules), eventsUnread: c.Unread.Has(model.NodeEvents),
 		}
 		for _, t := range d.AllTaints() {
@@ -85,7 +85,7 @@ func History(ctx context.Context, c *model.Cluster, node, name string) (*DeviceH
 				out.Since[t.Key] = t.TimeAdded.Time
 			}
 		}
-		for _, h := range v.Holders[d.ID] {
+		for _, h := range v.Holdings[d.ID] {
 			out.Health = append(out.Health, healthIn(h.Claim, d)...)
 		}
 		out.Events = eventsAbout(c.Events, node, model.HCAOf(d.Name))
@@ -119,9 +119,8 @@ func eventsAbout(events []corev1.Event, node, hca string) []PastEvent {
 	sorted := slices.Clone(events)
 	model.SortEvents(sorted)
 	for _, e := range slices.Backward(sorted) {
-		by := e.Source.Component == rdma.Domain || e.ReportingController == rdma.Domain
 		of := e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == node
-		if !by || !of || !strings.Contains(" "+e.Message, " "+hca+" (") {
+		if model.Reporter(&e) != rdma.Domain || !of || !strings.Contains(" "+e.Message, " "+hca+" (") {
 			continue
 		}
 		one := PastEvent{e.FirstTimestamp.Time, model.LastTime(&e), int(max(1, e.Count)), e.Type, e.Reason, e.Message}

@@ -95,7 +95,7 @@ func PolicyTests(c *model.Cluster, answers []PolicyAnswer) (out []PolicyTest) {
 		test := PolicyTest{Node: a.Node, Problem: a.Problem, Devices: len(after), Published: len(published[a.Node]),
 			Notes: a.Notes}
 		if a.Problem == "" || len(after) > 0 {
-			test.compare(v.Holders, published[a.Node], after)
+			test.compare(v.Holdings, published[a.Node], after)
 		}
 		out = append(out, test)
 	}

@@ -187,7 +187,7 @@ func bridgesOf(d *model.Device, address string) []string {
 
 // note returns the claims and the taints of a device.
 func note(ctx context.Context, v *model.View, d *model.Device) (string, error) {
-	r, err := report(ctx, v, d)
+	r, err := newDevice(ctx, v, d)
 	if err != nil {
 		return "", err
 	}

@@ -36,7 +36,7 @@ func (m *Manifest) SetRails(ctx context.Context, v *model.View, only []int64) ([
 	for _, d := range v.Devices {
 		rail := d.Attributes[rdma.AttributeRail].IntValue
 		if d.Slice.Spec.Driver == rdma.Domain && rail != nil && (len(only) == 0 || slices.Contains(only, *rail)) {
-			held[*rail] += len(v.Holders.Names(d.ID))
+			held[*rail] += len(v.Holdings.Names(d.ID))
 		}
 	}
 	rails := slices.Sorted(maps.Keys(held))

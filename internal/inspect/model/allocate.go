@@ -49,7 +49,7 @@ func (v *View) Fits(
 ) (string, error) {
 	taken := v.taken
 	if ended != nil {
-		taken = v.Holders.allocated(ended)
+		taken = v.Holdings.allocated(ended)
 	}
 	allocator, err := structured.NewAllocator(ctx, v.Features, taken, v.Classes, v.Slices, v.CEL.Cache)
 	if err != nil {
@@ -131,7 +131,7 @@ func (v *View) pinned(s *resourceapi.ResourceSlice, pin *Device) *resourceapi.Re
 				d.Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 			}
 			d.Attributes[pinDomain+"/"+pinName] = resourceapi.DeviceAttribute{BoolValue: new(true)}
-		case len(v.Holders[id]) == 0:
+		case len(v.Holdings[id]) == 0:
 			continue
 		}
 		out.Spec.Devices = append(slices.Clip(out.Spec.Devices), d)

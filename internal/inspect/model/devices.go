@@ -28,7 +28,7 @@ var DeviceStates = []DeviceState{
 
 // State calls the allocator where the claims of the device do not determine the state.
 func (v *View) State(ctx context.Context, d *Device) (DeviceState, error) {
-	if slices.ContainsFunc(v.Holders[d.ID], holder.exclusive) {
+	if slices.ContainsFunc(v.Holdings[d.ID], holder.exclusive) {
 		return DeviceAllocated, nil
 	}
 	if v.Cluster.Unread.Has(Claims) {
@@ -46,7 +46,7 @@ func (v *View) State(ctx context.Context, d *Device) (DeviceState, error) {
 		return DeviceExcluded, nil
 	case ruling.Reason != "":
 		return DeviceFull, nil
-	case slices.ContainsFunc(v.Holders[d.ID], holder.takes):
+	case slices.ContainsFunc(v.Holdings[d.ID], holder.takes):
 		return DeviceShared, nil
 	}
 	return DeviceFree, nil

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -22,6 +23,10 @@ func LastTime(e *corev1.Event) time.Time {
 	}
 	return e.EventTime.Time
 }
+
+// Reporter returns the component that an event names as its writer. The API server does not check it: who may create
+// events in a namespace can name any.
+func Reporter(e *corev1.Event) string { return cmp.Or(e.Source.Component, e.ReportingController) }
 
 // NothingPublished is the reason of the event of a driver that publishes nothing: such a node has no ResourceSlice.
 const NothingPublished = "NoRDMADevices"

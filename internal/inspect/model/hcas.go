@@ -133,11 +133,7 @@ func busyBecause(ctx context.Context, v *View, d *Device) (string, error) {
 		return "", err
 	}
 	if state != DeviceFree {
-		var claims []string
-		for _, h := range v.Holders[d.ID] {
-			claims = AppendNew(claims, ClaimName(h.Claim))
-		}
-		if len(claims) > 0 {
+		if claims := v.Holdings.Names(d.ID); len(claims) > 0 {
 			return "claim " + Few(claims, 2) + " has it", nil
 		}
 		return "claims have a part of it, or its pool has an error: it is " + string(state), nil

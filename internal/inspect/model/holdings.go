@@ -69,11 +69,9 @@ func (all Holdings) on(id structured.DeviceID, how func(holder) bool) map[*resou
 }
 
 // Names returns the claims that hold a device.
-func (h Holdings) Names(id structured.DeviceID) (out []string) {
-	for _, holder := range h[id] {
-		if !holder.Admin() {
-			out = AppendNew(out, ClaimName(holder.Claim))
-		}
+func (all Holdings) Names(id structured.DeviceID) (out []string) {
+	for claim := range all.on(id, holder.takes) {
+		out = append(out, ClaimName(claim))
 	}
 	slices.Sort(out)
 	return out

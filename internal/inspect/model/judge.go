@@ -203,7 +203,7 @@ func (v *View) rule(ctx context.Context, r Request, d *Device, shut map[string]s
 	if r.Admin {
 		return &Ruling{}, nil
 	}
-	if claims := v.Holders.on(d.ID, holder.exclusive); len(claims) > 0 {
+	if claims := v.Holdings.on(d.ID, holder.exclusive); len(claims) > 0 {
 		return &Ruling{Reason: RuledClaim, Held: claims}, nil
 	}
 	return v.ruleByAmount(ctx, *r.Capacity, d)
@@ -232,7 +232,7 @@ func (v *View) ruleByAmount(
 			return &Ruling{Reason: RuledCounters, Detail: "of " + counterSets(d), Held: v.counterHolders(d)}, nil
 		}
 	}
-	return &Ruling{Reason: RuledCapacity, Detail: capacities(capacity, d), Held: v.Holders.on(d.ID, holder.takes)}, nil
+	return &Ruling{Reason: RuledCapacity, Detail: capacities(capacity, d), Held: v.Holdings.on(d.ID, holder.takes)}, nil
 }
 
 // capacities returns the requested and the total capacities of a device.
@@ -273,11 +273,8 @@ func (v *View) counterHolders(d *Device) map[*resourceapi.ResourceClaim]int {
 	own := d.counters()
 	out := map[*resourceapi.ResourceClaim]int{}
 	for _, other := range v.pool[idOf(d.Slice)].devices {
-		if other.counters().Intersection(own).Len() == 0 {
-			continue
-		}
-		for _, h := range v.Holders[other.ID] {
-			out[h.Claim] = 1
+		if other.counters().Intersection(own).Len() > 0 {
+			maps.Copy(out, v.Holdings.on(other.ID, holder.takes))
 		}
 	}
 	return out

@@ -26,14 +26,14 @@ type View struct {
 	Slices   []*resourceapi.ResourceSlice // of the current generations, with the taints of rules
 	Devices  []*Device                    // of complete pools, by node, in the order of allocation
 	// Known has the devices by their names, also those of incomplete pools.
-	Known   map[structured.DeviceID]*Device
-	pool    map[poolID]*pool
-	taken   structured.AllocatedState // by all claims
-	Partial []string                  // pools with missing slices: the scheduler allocates nothing from them
-	Invalid []string                  // pools that contradict themselves: nor from these
-	Holders Holdings
-	Classes ClassLister
-	Claims  map[types.NamespacedName]*resourceapi.ResourceClaim
+	Known    map[structured.DeviceID]*Device
+	pool     map[poolID]*pool
+	taken    structured.AllocatedState // by all claims
+	Partial  []string                  // pools with missing slices: the scheduler allocates nothing from them
+	Invalid  []string                  // pools that contradict themselves: nor from these
+	Holdings Holdings
+	Classes  ClassLister
+	Claims   map[types.NamespacedName]*resourceapi.ResourceClaim
 	// extended is made by ExtendedClasses.
 	extended *extendedresourcecache.ExtendedResourceCache
 	Nodes    map[string]*corev1.Node
@@ -62,7 +62,7 @@ type Device struct {
 // View indexes the cluster.
 func (c *Cluster) View() *View {
 	v := &View{
-		Cluster: c, Features: featuresOf(c), Holders: Holdings{},
+		Cluster: c, Features: featuresOf(c), Holdings: Holdings{},
 		Classes: ClassLister{}, Claims: map[types.NamespacedName]*resourceapi.ResourceClaim{},
 		Nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
 		Known: map[structured.DeviceID]*Device{},
@@ -75,10 +75,10 @@ func (c *Cluster) View() *View {
 		v.Classes[c.Classes[i].Name] = &c.Classes[i]
 	}
 	for i := range c.Claims {
-		v.Holders.add(&c.Claims[i])
+		v.Holdings.add(&c.Claims[i])
 		v.Claims[NameOf(&c.Claims[i])] = &c.Claims[i]
 	}
-	v.taken = v.Holders.allocated(nil)
+	v.taken = v.Holdings.allocated(nil)
 	v.pools()
 	v.knowNodes()
 	v.Invalid = invalidPools(v)

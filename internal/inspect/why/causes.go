@@ -210,8 +210,7 @@ func (c *Causes) nodeAway() []finding.Finding {
 	case node != nil && node.Status.Conditions != nil && !model.NodeReady(node):
 		return []finding.Finding{problem(nodeNotReady, "node "+name+" is not ready", "look at its kubelet", "node/"+name)}
 	case c.view.Guessed && !model.PodReady(pod):
-		// pkg/controller/nodelifecycle of Kubernetes: the controller signs its events so.
-		return c.q.lastEventAs("NodeNotReady", "node-controller", nodeReported,
+		return c.q.lastEventAs("NodeNotReady", nodeReported,
 			"the node controller says of node "+name+c.view.Cluster.Unread.Unseen(nodesRead), "look at its kubelet")
 	}
 	return nil
@@ -264,7 +263,7 @@ func (c *Causes) causesOfEnding() (found []finding.Finding) {
 	if !model.Ended(pod) {
 		found = append(c.nodeAway(), c.driverAway()...)
 		found = append(found, c.q.unprepareFailures()...)
-		found = append(found, c.q.lastEventAs("FailedKillPod", "", killFailed,
+		found = append(found, c.q.lastEventAs("FailedKillPod", killFailed,
 			"the kubelet cannot end its containers", "look at the container runtime of node "+pod.Spec.NodeName)...)
 	}
 	if len(pod.Finalizers) > 0 && (model.Ended(pod) || pod.Spec.NodeName == "") {
@@ -279,6 +278,6 @@ func (c *Causes) causesOfEnding() (found []finding.Finding) {
 }
 
 func (q *Question) unprepareFailures() []finding.Finding {
-	return q.lastEventAs("RDMAUnprepareFailed", "", unprepareFailed, "the driver cannot release its devices",
+	return q.lastEventAs("RDMAUnprepareFailed", unprepareFailed, "the driver cannot release its devices",
 		"the kubelet tries again; the driver's log on that node says more")
 }

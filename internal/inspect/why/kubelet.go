@@ -44,20 +44,31 @@ var explainedBeside = []string{
 	"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedPostStartHook",
 }
 
-// lastEvent returns the message of the newest event with a reason, "" if there is none. source is the component that
-// writes it, "" for any.
-func (q *Question) lastEvent(reason, source string) string {
+// signatures are the components that write events, by their reasons. Events with other reasons are the kubelet's.
+var signatures = map[string]string{
+	"FailedAttachVolume": "attachdetach-controller", "FailedResourceClaimCreation": "resource_claim",
+	"NodeNotReady": "node-controller", "RDMAUnprepareFailed": rdma.Domain,
+}
+
+// isSigned reports whether an event names the component that writes events with its reason. One of somebody else with
+// that reason is shown as it is.
+func isSigned(e *corev1.Event) bool {
+	return model.Reporter(e) == cmp.Or(signatures[e.Reason], "kubelet")
+}
+
+// lastEvent returns the message of the newest signed event with a reason, "" if there is none.
+func (q *Question) lastEvent(reason string) string {
 	for _, e := range slices.Backward(q.Events) {
-		if e.Reason == reason && (source == "" || e.Source.Component == source) {
+		if e.Reason == reason && isSigned(&e) {
 			return e.Message
 		}
 	}
 	return ""
 }
 
-// lastEventAs returns a finding with the message of the newest event with a reason, nothing if there is none.
-func (q *Question) lastEventAs(reason, source string, k *finding.Kind, found, remedy string) []finding.Finding {
-	message := q.lastEvent(reason, source)
+// lastEventAs returns a finding with the message of the newest signed event with a reason, nothing if there is none.
+func (q *Question) lastEventAs(reason string, k *finding.Kind, found, remedy string) []finding.Finding {
+	message := q.lastEvent(reason)
 	if message == "" {
 		return nil
 	}
@@ -74,10 +85,10 @@ func (c *Causes) preparationFailures() (found []finding.Finding) {
 	for i := range c.q.Events {
 		e := &c.q.Events[i]
 		step := preparation[e.Reason].step
-		if step == 0 || slices.ContainsFunc(c.q.Events[i+1:], func(l corev1.Event) bool {
+		if step == 0 || !isSigned(e) || slices.ContainsFunc(c.q.Events[i+1:], func(l corev1.Event) bool {
 			// Of a reason, the newest event counts; the times of events are seconds.
-			return l.Reason == e.Reason && overall(&l) == overall(e) ||
-				preparation[l.Reason].step > step && model.LastTime(&l).After(model.LastTime(e))
+			return isSigned(&l) && (l.Reason == e.Reason && overall(&l) == overall(e) ||
+				preparation[l.Reason].step > step && model.LastTime(&l).After(model.LastTime(e)))
 		}) {
 			continue
 		}
@@ -169,16 +180,15 @@ func unknownWarnings(q *Question, found []finding.Finding) (out []finding.Findin
 		_, known := preparation[e.Reason]
 		passed := e.Reason == "FailedScheduling" || e.Reason == "FailedResourceClaimCreation" || known && sandboxReady(pod)
 		if e.Type != corev1.EventTypeWarning || shown[e.Reason] || passed ||
-			!any && (known || slices.Contains(explainedBeside, e.Reason)) ||
+			!any && isSigned(&e) && (known || slices.Contains(explainedBeside, e.Reason)) ||
 			e.Reason == "RDMAPrepareFailed" && has(found, prepareFailed) {
 			continue
 		}
 		if shown[e.Reason] = true; len(shown) > mostWarnings {
 			break
 		}
-		by := cmp.Or(e.Source.Component, e.ReportingController)
 		out = append(out, warning(warningEvent,
-			"event "+text.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, by, e.Message)), ""))
+			"event "+text.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, model.Reporter(&e), e.Message)), ""))
 	}
 	return out
 }

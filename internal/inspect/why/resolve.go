@@ -86,7 +86,7 @@ func (w *resolver) resolveClaim(ref *corev1.PodResourceClaim) {
 // notCreated explains why a template has no claim.
 func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 	template, namespace := *ref.ResourceClaimTemplateName, w.q.Pod.Namespace
-	refused := w.q.lastEvent("FailedResourceClaimCreation", "")
+	refused := w.q.lastEvent("FailedResourceClaimCreation")
 	said := fmt.Sprintf("claim %s could not be created from ResourceClaimTemplate %s: %s",
 		ref.Name, template, text.Foreign(refused))
 	policy := policyRemedy(refused)

@@ -23,7 +23,7 @@ func (l Limits) Get(name string) int64 {
 	if q == nil {
 		return 0
 	}
-	return q.Value()
+	return q.Value.Value()
 }
 
 func (l Limits) validate(path *field.Path) field.ErrorList {
@@ -34,8 +34,8 @@ func validateLimit(q *Quantity, path *field.Path) field.ErrorList {
 	if q == nil {
 		return nil
 	}
-	if n, ok := whole(q.Quantity); !ok || n > MaxLimit {
-		return field.ErrorList{field.Invalid(path, q.String(),
+	if n, ok := whole(q.Value); !ok || n > MaxLimit {
+		return field.ErrorList{field.Invalid(path, q.Value.String(),
 			fmt.Sprintf("want a whole number from 1 to %d; leave the field out for no limit", MaxLimit))}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // Quantity is a Kubernetes quantity from a user.
-type Quantity struct{ resource.Quantity }
+type Quantity struct{ Value resource.Quantity }
 
 // The bounds of a quantity's text. Leading zeros mean nothing, but the parser keeps them.
 const (
@@ -30,19 +30,14 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
+// MarshalJSON implements json.Marshaler.
+func (q Quantity) MarshalJSON() ([]byte, error) { return q.Value.MarshalJSON() }
+
 // UnmarshalJSON implements json.Unmarshaler.
 func (q *Quantity) UnmarshalJSON(value []byte) error {
-	text := bytes.Trim(value, `"`)
-	if bytes.Equal(value, []byte("null")) {
-		q.Quantity = resource.Quantity{}
-		return nil
-	}
-	parsed, err := ParseQuantity(strings.TrimSpace(string(text)))
-	if err != nil {
-		return err
-	}
-	q.Quantity = parsed
-	return nil
+	var err error
+	q.Value, err = ParseQuantity(strings.TrimSpace(string(bytes.Trim(value, `"`))))
+	return err
 }
 
 // whole returns a quantity that is a positive whole number below math.MaxInt64, which stands for

@@ -36,17 +36,17 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 	}
 	data, err := s.encode(p)
 	if err == nil {
-		err = p.CheckNode(s.held.others(p.UID), p.Bytes+len(data))
+		err = p.CheckNode(s.holdings.others(p.UID), p.Bytes+len(data))
 	}
 	if err != nil {
 		return err
 	}
-	held, err := s.devices.lockAll(ctx, p)
-	defer held.release()
+	locks, err := s.devices.lockAll(ctx, p)
+	defer locks.release()
 	if err != nil {
 		return err
 	}
-	for _, l := range held {
+	for _, l := range locks {
 		if err := s.admit(p, l); err != nil {
 			return fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
@@ -69,8 +69,8 @@ func (s *Store) Update(ctx context.Context, uid types.UID, change func(*plan.Pla
 	if err != nil || p == nil || change(p) == p {
 		return err
 	}
-	held, err := s.devices.lockAll(ctx, p)
-	defer held.release()
+	locks, err := s.devices.lockAll(ctx, p)
+	defer locks.release()
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (s *Store) Release(
 	if err != nil || p == nil {
 		return p == nil, err
 	}
-	held, err := s.devices.lockAll(ctx, p)
-	defer held.release()
+	locks, err := s.devices.lockAll(ctx, p)
+	defer locks.release()
 	if err != nil {
 		return false, err
 	}
@@ -126,15 +126,15 @@ type devices struct {
 }
 
 // lockAll takes the locks of a plan in order. After an error, it returns the locks that it has taken.
-func (d *devices) lockAll(ctx context.Context, p *plan.Plan) (held deviceLocks, err error) {
+func (d *devices) lockAll(ctx context.Context, p *plan.Plan) (taken deviceLocks, err error) {
 	for _, lock := range p.Locks() {
 		l, err := d.lock(ctx, lock)
 		if err != nil {
-			return held, fmt.Errorf("claim %s: %w", p.Claim(), err)
+			return taken, fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
-		held = append(held, l)
+		taken = append(taken, l)
 	}
-	return held, nil
+	return taken, nil
 }
 
 // admit checks a plan against the other holders of an HCA and adds its claim to the holders. It

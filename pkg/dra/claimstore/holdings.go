@@ -89,7 +89,7 @@ func (h *holdings) others(uid types.UID) int {
 // complete adds missing claims to the holders of a locked HCA, and restores their names. A holder counts as shared
 // only if the claim's record also says so.
 func (s *Store) complete(l *deviceLock, named []holder) ([]holder, error) {
-	for _, h := range s.held.holdersOf(l.HCA) {
+	for _, h := range s.holdings.holdersOf(l.HCA) {
 		if i := slices.IndexFunc(named, func(n holder) bool { return n.uid == h.uid }); i >= 0 {
 			named[i].shared = named[i].shared && h.shared
 			continue

@@ -59,12 +59,12 @@ type record struct {
 
 // Store is a directory of records and device locks.
 type Store struct {
-	dir     string
-	boot    Boot
-	cache   cache
-	locks   claimLocks
-	devices devices
-	held    holdings
+	dir      string
+	boot     Boot
+	cache    cache
+	locks    claimLocks
+	devices  devices
+	holdings holdings
 }
 
 func newStore(dir string, boot Boot) *Store {
@@ -102,14 +102,14 @@ func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 		return nil, fmt.Errorf("read record of claim %s from %q: %w", uid, path, err)
 	}
 	if r == nil || r.BootID != s.boot.ID {
-		s.held.drop(uid)
+		s.holdings.drop(uid)
 		return nil, nil
 	}
 	if r.Version > formatVersion || r.Plan.UID != uid {
 		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: %w",
 			uid, path, r.Version, r.Plan.UID, errForeign)
 	}
-	s.held.set(&r.Plan, r.size)
+	s.holdings.set(&r.Plan, r.size)
 	return &r.Plan, nil
 }
 
@@ -177,7 +177,7 @@ func (s *Store) write(p *plan.Plan, data []byte, opt atomicfile.Options) error {
 	if _, err := atomicfile.Write(s.RecordPath(p.UID), data, opt); err != nil {
 		return fmt.Errorf("write record of claim %s: %w", p.UID, err)
 	}
-	s.held.set(p, len(data))
+	s.holdings.set(p, len(data))
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (s *Store) Remove(uid types.UID) error {
 		return fmt.Errorf("remove record of claim %s: %w", uid, err)
 	}
 	s.cache.records.Delete(uid)
-	s.held.drop(uid)
+	s.holdings.drop(uid)
 	return nil
 }
 

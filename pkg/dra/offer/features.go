@@ -30,13 +30,13 @@ func (m *missing) has(gate string) bool {
 	return ok
 }
 
-// Features returns the states of the optional features of the API server that the decision needs, and of those that
-// turned out to be missing.
+// Features returns the states of the optional features of the API server that the slices of the decision use, and of
+// those that turned out to be missing.
 func (d *Decision) Features(o *Offer) policy.Features {
 	out, published := policy.Features{}, o.last.Load()
-	for _, name := range d.Needs {
+	for name := range d.Uses() {
 		out[name] = policy.FeatureNotSeen
-		if published != nil && slices.Contains(published.Needs, name) && o.publisher.Loss() == nil {
+		if published != nil && published.Uses()[name] && o.publisher.Loss() == nil {
 			out[name] = policy.FeatureUsed
 		}
 	}

@@ -26,7 +26,7 @@ import (
 func ReadPolicy(path string) (*policy.Config, error) {
 	data, err := yamlread.Config.Read(path)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fmt.Errorf("read policy: %w", err)
 	}
 	return parsePolicy(path, data)
 }
@@ -35,7 +35,7 @@ func ReadPolicy(path string) (*policy.Config, error) {
 func ReadPolicyArgument(path string, stdin io.Reader) (*policy.Config, error) {
 	data, err := yamlread.Config.ReadArgument(path, stdin)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fmt.Errorf("read policy: %w", err)
 	}
 	return parsePolicy(path, data)
 }
@@ -43,7 +43,7 @@ func ReadPolicyArgument(path string, stdin io.Reader) (*policy.Config, error) {
 func parsePolicy(path string, data []byte) (*policy.Config, error) {
 	c, err := policy.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration %q: %w", path, err)
+		return nil, fmt.Errorf("read policy %q: %w", path, err)
 	}
 	return c, nil
 }
@@ -81,7 +81,7 @@ func (f *PolicyFile) Start() (err error) {
 	}
 	if err != nil {
 		f.Close()
-		return fmt.Errorf("watch configuration %q: %w", path, err)
+		return fmt.Errorf("watch policy %q: %w", path, err)
 	}
 	return nil
 }
@@ -139,12 +139,12 @@ func (f *PolicyFile) reload(ctx context.Context) {
 		return
 	}
 	if f.refused.Swap(nil) != nil {
-		f.cfg.Report.Record(event.Event{Reason: event.ConfigurationUsed, Message: "configuration " + path + " is in force"})
+		f.cfg.Report.Record(event.Event{Reason: event.ConfigurationUsed, Message: "policy " + path + " is in force"})
 	}
 	f.inForce.Store(c)
 	f.apply()
 	f.changed.Set()
-	logger.Info("Configuration in force", "file", path)
+	logger.Info("Policy in force", "file", path)
 	f.cfg.Report.Note("ConfigurationInForce", path, "what is published follows it")
 }
 
@@ -166,14 +166,14 @@ func (r *Refusal) new() error {
 	if r == nil || !r.First {
 		return nil
 	}
-	return fmt.Errorf("this node's driver has had no valid configuration since its start, "+
+	return fmt.Errorf("this node's driver has had no valid policy since its start, "+
 		"so it prepares no new claim: %w", r.Err)
 }
 
 // Message says what is wrong, what follows, and what to do.
 func (r *Refusal) Message() string {
 	if r.First {
-		return fmt.Sprintf("%v. The driver has had no valid configuration since its start: it offers nothing to new "+
+		return fmt.Sprintf("%v. The driver has had no valid policy since its start: it offers nothing to new "+
 			"claims, and those that are prepared stay. Correct the file (chart value config)", r.Err)
 	}
 	return fmt.Sprintf("%v. The one before stays in force until the driver ends. "+
@@ -191,13 +191,13 @@ func (f *PolicyFile) refuse(logger klog.Logger, path string, err error) {
 	f.cfg.Report.Warn("ConfigurationNotUsed", path, err)
 	f.cfg.Report.Record(event.Event{Reason: event.ConfigurationRefused, Message: now.Message()})
 	if now.First {
-		logger.Error(err, "Configuration not used, nothing is offered to new claims until it is corrected")
+		logger.Error(err, "Policy not used, nothing is offered to new claims until it is corrected")
 		return
 	}
-	logger.Error(err, "Configuration not used, the one before stays in force")
+	logger.Error(err, "Policy not used, the one before stays in force")
 }
 
-// siteOf returns what every newly prepared claim of the node gets: the flags, overridden by the configuration.
+// siteOf returns what every newly prepared claim of the node gets: the flags, overridden by the policy.
 func siteOf(flags plan.Site, c *policy.Config) plan.Site {
 	container := c.Container()
 	edits := container.Edits()

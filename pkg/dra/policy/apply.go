@@ -40,7 +40,6 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	a.separateHeld()
 	a.group()
 	a.offer()
-	a.result.Needs = needsOf(a.result, c.partitioning, len(state.Taints) > 0)
 	return a.result
 }
 

@@ -28,7 +28,7 @@ func Without(feature string) string { return without[feature] }
 // Features are optional features of an API server, each with one of the states.
 type Features map[string]string
 
-// The states of a feature: the API server lacks it, it stores slices that use it, or nobody has tried.
+// The states of a feature: the API server lacks it, it stores slices that use it, or it has no such slice yet.
 const (
 	FeatureMissing = "missing"
 	FeatureUsed    = "used"
@@ -61,17 +61,21 @@ func (s *State) Lack(has func(feature string) bool) {
 	s.NoTaints, s.FewTaints = has(featuregate.DeviceTaints), has(TaintEffectNone)
 }
 
-// needsOf returns Needs of a result, by a policy with partitioning or not, and of HCAs with taints or not.
-func needsOf(r Result, partitioning, tainted bool) (out []string) {
-	shared := func(d Decision) bool { return d.Form.Shared() }
-	if slices.ContainsFunc(r.Decisions, shared) || len(r.PublishedGroups()) > 0 {
-		out = append(out, featuregate.ConsumableCapacity)
-	}
-	if partitioning {
-		out = append(out, featuregate.PartitionableDevices)
-	}
-	if tainted {
-		out = append(out, featuregate.DeviceTaints)
+// Uses returns the optional features with a gate that the slices use. A policy may ask for others in vain on this host.
+func (r Result) Uses() map[string]bool {
+	out := map[string]bool{}
+	for _, s := range r.Slices() {
+		for _, d := range s.Devices {
+			if d.AllowMultipleAllocations != nil {
+				out[featuregate.ConsumableCapacity] = true
+			}
+			if d.ConsumesCounters != nil {
+				out[featuregate.PartitionableDevices] = true
+			}
+			if d.Taints != nil {
+				out[featuregate.DeviceTaints] = true
+			}
+		}
 	}
 	return out
 }

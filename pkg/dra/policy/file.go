@@ -148,7 +148,7 @@ type FileAttribute struct {
 }
 
 // Quantity is a Kubernetes quantity: 4096, 400G.
-type Quantity struct{ resource.Quantity }
+type Quantity struct{ value resource.Quantity }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (q *Quantity) UnmarshalYAML(node *yaml.Node) error {
@@ -158,7 +158,7 @@ func (q *Quantity) UnmarshalYAML(node *yaml.Node) error {
 		return &yaml.TypeError{Errors: []string{
 			fmt.Sprintf("line %d: cannot unmarshal %s `%s` into quantity", node.Line, node.ShortTag(), node.Value)}}
 	}
-	q.Quantity = parsed
+	q.value = parsed
 	return nil
 }
 

@@ -62,7 +62,7 @@ func None() *Config {
 		taints[c] = health.EffectOff
 	}
 	c, err := Parse([]byte("apiVersion: " + APIVersion + "\nkind: " + Kind +
-		"\nrules: [{name: no valid configuration, publish: none}]\n"))
+		"\nrules: [{name: no valid policy, publish: none}]\n"))
 	if err != nil {
 		panic(err) // the file is a constant
 	}

@@ -92,8 +92,6 @@ type Result struct {
 	Groups []GroupDecision
 	// Unapplied is what the policy says of rails and ipam without effect on this host, with the reasons.
 	Unapplied []string
-	// Needs are the optional features of the API server that the policy uses on this host.
-	Needs []string
 	// NetnsMode is that of the snapshot.
 	NetnsMode rdma.NetnsMode
 	// Options are the features that the slices use.

@@ -6,7 +6,9 @@ import (
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -37,5 +39,16 @@ func TestExpected(t *testing.T) {
 		for name, got := range expected {
 			test.EqOp(t, want, got, test.Sprintf("%s: of %s is expected", rule, name))
 		}
+	}
+}
+
+// TestUses: a feature is used only if a slice has a field of it, such as counters where devices exclude each other.
+func TestUses(t *testing.T) {
+	state := policy.State{Taints: map[string][]resourceapi.DeviceTaint{"gone": {{Key: "rdma.dev/x"}}}}
+	for machine, want := range map[string]map[string]bool{
+		"azure-ndv5-ib": {}, "roce-sriov": {featuregate.PartitionableDevices: true},
+	} {
+		r := parse(t, "partitioning: true").Apply(snapshot(t, machine), state)
+		test.Eq(t, want, r.Uses(), test.Sprint(machine))
 	}
 }

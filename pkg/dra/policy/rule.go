@@ -150,11 +150,12 @@ func (p *problems) capacity(path string, e *FileRule, r *rule) {
 	r.capacity.DefaultShares = between(p, path+".defaultShares", e.DefaultShares, 1, r.capacity.Shares, 1)
 	r.capacity.Handles = p.total(path+".handles", e.Handles, r.capacity.Shares)
 	r.capacity.Objects = p.total(path+".objects", e.Objects, r.capacity.Shares)
-	if b := e.Bandwidth; b != nil {
+	if e.Bandwidth != nil {
+		b := &e.Bandwidth.value
 		if b.CmpInt64(resources.BandwidthStep) < 0 || b.CmpInt64(math.MaxInt64) > 0 {
 			p.add(path+".bandwidth", "want bits per second, at least 1M, not %s", b)
 		}
-		r.capacity.Bandwidth = &b.Quantity
+		r.capacity.Bandwidth = b
 	}
 }
 
@@ -172,10 +173,11 @@ func between[N int | int64](p *problems, path string, n *N, least, most, byDefau
 
 // total validates a total for the rdma cgroup controller, which counts in 32 bits. It must
 // be enough for each share.
-func (p *problems) total(path string, q *Quantity, shares int64) int64 {
-	if q == nil {
+func (p *problems) total(path string, optional *Quantity, shares int64) int64 {
+	if optional == nil {
 		return 0
 	}
+	q := &optional.value
 	if q.CmpInt64(shares) < 0 || q.CmpInt64(math.MaxInt32) > 0 || q.MilliValue()%1000 != 0 {
 		p.add(path, "want a whole number from %d, one for each share, to %d, not %s", shares, math.MaxInt32, q)
 		return 0

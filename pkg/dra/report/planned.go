@@ -36,11 +36,13 @@ func Planned(
 		Now: now, View: view, Decision: &result, Published: map[string][]*rdma.HCA{}, Taints: taints,
 		Effect: effects.Effect, Features: policy.Features{}, Unmatched: c.Unmatched(result),
 	}
-	if known.Missing(policy.TaintEffectNone) {
-		in.Features[policy.TaintEffectNone] = policy.FeatureMissing
-	}
-	for _, feature := range result.Needs {
+	for feature := range result.Uses() {
 		in.Features[feature] = cmp.Or(known[feature], policy.FeatureNotSeen)
+	}
+	for feature := range known {
+		if known.Missing(feature) {
+			in.Features[feature] = policy.FeatureMissing
+		}
 	}
 	for _, s := range result.Slices() {
 		for _, d := range s.Devices {

@@ -150,11 +150,11 @@ func TestPolicyTest(t *testing.T) {
 		},
 		"rules: [{name: all, attributes: {tier: {string: gold}}}]\n": {"1 new, 1 gone, 8 changed\n", "tier: none -> gold\n"},
 		"rules: [{name: all, rails: 99}]\n": {
-			"the configuration does not apply on this node: rule all numbers 99 cards, and it matches ",
-			"error: the configuration is not right for 1 of 1 node",
+			"the policy does not apply on this node: rule all numbers 99 cards, and it matches ",
+			"error: the policy is not right for 1 of 1 node",
 		},
 		"rules: [{name: all, publish: everyone}]\n": {
-			`read configuration "-": line 3: rules[0].publish: want none`, "refuses the configuration",
+			`read policy "-": line 3: rules[0].publish: want none`, "refuses the policy",
 		},
 	} {
 		out, err := test(rules)

@@ -27,9 +27,9 @@ const (
 	AttributeLeafSwitch   = "leafSwitch"
 )
 
-// HCAAttributes are the attributes whose text the HCA or its driver gives, and no site: archives of bug reports show
+// ShownInArchives are the attributes whose text the HCA or its driver gives, and no site: archives of bug reports show
 // their values.
-var HCAAttributes = []string{
+var ShownInArchives = []string{
 	AttributeIBDev, AttributeProtocol, AttributeFunction, AttributeParentPCI, AttributeDriver, AttributeModel,
 	AttributeBoardID, AttributeFirmware, AttributeNetnsMode, AttributeNodeGUID, AttributeSysImageGUID,
 	AttributeLinkLayer, AttributeNetdev, AttributeSubnetPrefix, AttributeVendor, AttributePCIeSwitch,

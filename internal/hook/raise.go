@@ -31,8 +31,7 @@ var ErrDenied = errors.New("not permitted")
 
 // Raise raises the locked-memory limit of p to want. It is idempotent: it never lowers the soft or the hard limit. It
 // returns an error only if the policy is Fail, or if it fails for another reason than missing permission. The result is
-// valid even with an error. What keeps the hook from calling it stands in run.go (Run, act, setAll), state.go (check)
-// and process.go (OpenProcess).
+// valid even with an error. act (run.go) does not call it for a state without a process.
 func Raise(p Process, want args.Size, policy args.OnDenied) (Result, error) {
 	before, err := p.Limit()
 	if err != nil {

@@ -9,35 +9,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimeconf"
-	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// The kinds of findings, with their looks.
-var (
-	selinuxDevices = catalogue.Kind("selinux-devices", "/sys/fs/selinux")
-	unitOrder      = catalogue.Kind("unit-order", "/etc/systemd/system", "/etc/containers/systemd", specsRead)
-)
-
-// checkSELinux finds a policy that keeps containers from devices that are bound into them. A runtime that may not
-// create nodes binds those of the host: rootless podman, and every runtime in a user namespace. They keep the type of
-// the host, infiniband_device_t, which container domains may open only with the boolean (container.te of
-// container-selinux; no test host of ours enforces a policy).
-func checkSELinux(f *facts, out *findings) {
-	const boolean = "container_use_devices"
-	value := strings.Fields(f.host.sysRead("fs/selinux/booleans/" + boolean)) // now, and after a commit
-	if f.host.sysRead("fs/selinux/enforce") != "1" || len(value) == 0 || value[0] != "0" || len(f.snap.Usable()) == 0 {
-		return
-	}
-	if f.host.Local && !f.installed(runtimes.Podman) && !f.installed(runtimes.CRIO) {
-		return
-	}
-	out.add(selinuxDevices.Found(finding.Warning, "SELinux denies RDMA devices to rootless containers").
-		About("/sys/fs/selinux/booleans/" + boolean).
-		Because("rootless podman, and pods with a user namespace, get the node of the host with its SELinux type; " +
-			"opening it fails with EACCES while the boolean is off").
-		Do("setsebool -P " + boolean + " on"))
-}
+// unitOrder is the kind of the finding, with its looks.
+var unitOrder = catalogue.Kind("unit-order", "/etc/systemd/system", "/etc/containers/systemd", specsRead)
 
 // quadletDirs have the containers that systemd starts for root (podman-systemd.unit(5)).
 var quadletDirs = []string{"/etc/containers/systemd", "/run/containers/systemd", "/usr/share/containers/systemd"}
