@@ -19,17 +19,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 )
 
-// isIn waits until the HCA is in a pod.
-func (k *kernel) isIn(pod nri.Pod) {
-	k.t.Helper()
-	drivertest.Eventually(k.t, func() error {
-		if where, _ := k.at(); where != pod.Netns {
-			return fmt.Errorf("the device is in %q, want pod %s", where, pod.Name)
-		}
-		return nil
-	})
-}
-
 // TestPodGroupFollowed: the pods of a PodGroup have the HCA of its claim, one at a time, also with a driver that comes
 // back. A pod that the kubelet lists without the claim has nothing of it.
 func TestPodGroupFollowed(t *testing.T) {
@@ -41,26 +30,26 @@ func TestPodGroupFollowed(t *testing.T) {
 	ids := prepare(t, n, claim)
 	n.AddPod(outside.Name)
 	d.starts(outside)
-	test.True(t, k.moves == 0 && len(d.Pending()) == 0,
-		test.Sprintf("%d moves for a pod that is not in the group, pending are %v", k.moves, d.Pending()))
+	test.True(t, k.Moves() == 0 && len(d.Pending()) == 0,
+		test.Sprintf("%d moves for a pod that is not in the group, pending are %v", k.Moves(), d.Pending()))
 	for _, pod := range []nri.Pod{a, b} {
 		n.AddUsingPod(pod.Name, claim, ids...)
 	}
 	d.starts(a)
-	k.isIn(a)
+	k.IsIn(a.Netns)
 	d.waits(b, "RDMA device mlx5_0 is in pod team-a/a")
 	d.stop()
-	d = startHearing(t, n, make(chan watch.Signal), k.moving, quick, withEvents)
+	d = startHearing(t, n, make(chan watch.Signal), moving(n, k), quick, withEvents)
 	d.Sandboxes().Running(t.Context(), []nri.Pod{a, outside})
-	k.isIn(a)
+	k.IsIn(a.Netns)
 	d.waits(b, "RDMA device mlx5_0 is in pod team-a/a")
 
 	claim.Status.ReservedFor = nil // the PodGroup is deleted, and its pods still run
 	n.AddClaim(claim)
 	d.starts(outside)
-	k.isIn(a)
+	k.IsIn(a.Netns)
 	d.Sandboxes().Stopped(t.Context(), a)
-	where, _ := k.at()
+	where, _ := k.At()
 	test.Eq(t, "", where, test.Sprint("the device"))
 	unprepare(t, n, claim)
 	wantFiles(t, n)
@@ -111,13 +100,13 @@ func TestPodGroupUnknown(t *testing.T) {
 				n.SetPods(errors.New(fault.says))
 			}
 			d.starts(pod)
-			test.True(t, k.moves == 0 && slices.Equal(d.Pending(), []nri.Pod{pod}),
-				test.Sprintf("%d moves, pending are %v", k.moves, d.Pending()))
+			test.True(t, k.Moves() == 0 && slices.Equal(d.Pending(), []nri.Pod{pod}),
+				test.Sprintf("%d moves, pending are %v", k.Moves(), d.Pending()))
 			if fault.says != "" {
 				claimSays(t, n, fault.says, "PodGroup workers")
 			}
 			end()
-			k.isIn(pod)
+			k.IsIn(pod.Netns)
 		})
 	}
 }
@@ -155,9 +144,9 @@ func TestPodGroupOtherClaim(t *testing.T) {
 	n.AddUsingPod(next.Name, claim, ids...)
 	d.starts(pod)
 	d.starts(unprepared)
-	test.LessEq(t, 0, k.moves, test.Sprintf("%d moves for pods without a device of the claim", k.moves))
+	test.LessEq(t, 0, k.Moves(), test.Sprintf("%d moves for pods without a device of the claim", k.Moves()))
 	d.starts(next)
-	k.isIn(next)
+	k.IsIn(next.Netns)
 }
 
 // TestPodGroupInterfaces: each pod of the group has an interface of its own, with a name that no other claim of the pod
@@ -170,8 +159,8 @@ func TestPodGroupInterfaces(t *testing.T) {
 			d := start(t, n, attach)
 			a, inA := inside(t, "a")
 			b, inB := inside(t, "b")
-			group := wanting(drivertest.ForPodGroup(drivertest.Claim(1, vf), "workers"), `{"mode": "macvlan"}`)
-			own := ofPod(wanting(reserved(2, a, "pci-0000-3b-00-0"), `{"mode": "macvlan"}`), a)
+			group := drivertest.WithNetwork(drivertest.ForPodGroup(drivertest.Claim(1, vf), "workers"), `{"mode": "macvlan"}`)
+			own := ofPod(drivertest.WithNetwork(reserved(2, a, "pci-0000-3b-00-0"), `{"mode": "macvlan"}`), a)
 			n.AddClaim(group)
 			n.AddClaim(own)
 			n.AddPod(a.Name, group, own) // as while the kubelet prepares them: without CDI devices
@@ -209,7 +198,7 @@ func TestPodGroupNameUnknown(t *testing.T) {
 	_, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	start(t, n, attach)
-	claim := wanting(drivertest.ForPodGroup(drivertest.Claim(1, vf), "workers"), `{"mode": "macvlan"}`)
+	claim := drivertest.WithNetwork(drivertest.ForPodGroup(drivertest.Claim(1, vf), "workers"), `{"mode": "macvlan"}`)
 	n.AddClaim(claim)
 	n.SetPods(errors.New("too many requests"))
 	refused(t, n, claim, "name its network interfaces", "too many requests")
