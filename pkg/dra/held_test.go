@@ -39,7 +39,7 @@ func told(n *drivertest.Node, c *resourceapi.ResourceClaim, reason, text string)
 // runs stays known: it holds the HCA. One that has ended does not.
 func TestReservedPodsStay(t *testing.T) {
 	n, _, d := follow(t, make(chan watch.Signal))
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	a := nri.Pod{UID: podA, Namespace: "team-a", Name: "a", Netns: "/run/netns/a"}
 	b := nri.Pod{UID: podB, Namespace: "team-a", Name: "b", Netns: "/run/netns/b"}
 	c := reservedOn(n, 1, a)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/shoenig/test"
 )
 
@@ -23,7 +24,7 @@ func TestOnHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, k, d := follow(t, make(chan watch.Signal), withEvents)
-			waitTaints(t, n, onlyHCA, "")
+			drivertest.WaitTaints(t, n, onlyHCA, "")
 			h, b := onHost("h"), podNamed("b")
 			c := reservedOn(n, 1, b)
 			switch name {

@@ -23,7 +23,7 @@ import (
 // back. A pod that the kubelet lists without the claim has nothing of it.
 func TestPodGroupFollowed(t *testing.T) {
 	n, k, d := follow(t, make(chan watch.Signal), withEvents)
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	a, b, outside := podNamed("a"), podNamed("b"), podNamed("outside")
 	claim := drivertest.ForPodGroup(drivertest.Claim(1, onlyHCA), "workers")
 	n.AddClaim(claim)
@@ -83,7 +83,7 @@ func TestPodGroupUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, k, d := follow(t, make(chan watch.Signal), withEvents)
-			waitTaints(t, n, onlyHCA, "")
+			drivertest.WaitTaints(t, n, onlyHCA, "")
 			pod := podNamed("a")
 			claim := drivertest.ForPodGroup(drivertest.Claim(1, onlyHCA), "workers")
 			n.AddClaim(claim)
@@ -130,7 +130,7 @@ func claimSays(t *testing.T, n *drivertest.Node, parts ...string) {
 // present one.
 func TestPodGroupOtherClaim(t *testing.T) {
 	n, k, d := follow(t, make(chan watch.Signal))
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	earlier := drivertest.ForPodGroup(drivertest.Claim(1, onlyHCA), "workers")
 	n.AddClaim(earlier)
 	old := prepare(t, n, earlier)
@@ -210,7 +210,7 @@ func TestPodGroupNameUnknown(t *testing.T) {
 // again. Without a claim of a PodGroup the kubelet is not asked.
 func TestPodGroupCost(t *testing.T) {
 	n, _, d := follow(t, make(chan watch.Signal))
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	a := podNamed("a")
 	costs := func(what string, pod nri.Pod, requests, lists int) {
 		t.Helper()

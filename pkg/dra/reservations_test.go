@@ -81,7 +81,7 @@ func (d *driver) waits(pod nri.Pod, parts ...string) {
 // TestLaterPodCost: the API server is asked once for each claim that the pod may share, and for no other.
 func TestLaterPodCost(t *testing.T) {
 	n, _, d := follow(t, make(chan watch.Signal))
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	a := podNamed("a")
 	costs := func(what string, pod nri.Pod, want int) {
 		t.Helper()

@@ -63,7 +63,7 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	events := make(chan watch.Signal)
 	n, k, d := follow(t, events)
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	test.StrNotContains(t, d.Log.String(), "No RDMA device is offered",
 		test.Sprint("the log says that nothing is offered"))
 	pod := podNamed("a")
@@ -80,7 +80,7 @@ func TestFollow(t *testing.T) {
 	events <- of("mlx5_0")
 	prepare(t, n, claim) // as a restarted kubelet does
 	test.Eq(t, spec, specSays(t, n, claim), test.Sprint("prepared again, the spec"))
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	refused(t, n, reservedOn(n, 2, podNamed("b")), "it is still in the network namespace of another pod")
 	for range 2 { // StopPodSandbox and RemovePodSandbox
 		d.Sandboxes().Stopped(t.Context(), pod)
@@ -108,7 +108,7 @@ func reservedOn(n *drivertest.Node, i int, pod nri.Pod) *resourceapi.ResourceCla
 func TestFollowAfterRestart(t *testing.T) {
 	events := make(chan watch.Signal)
 	n, k, d := follow(t, events)
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	pod := podNamed("a")
 	claim := reservedOn(n, 1, pod)
 	prepare(t, n, claim)
@@ -116,7 +116,7 @@ func TestFollowAfterRestart(t *testing.T) {
 	spec := specSays(t, n, claim)
 	d.stop()
 	d = startHearing(t, n, events, moving(n, k), quick)
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	test.Eq(t, spec, specSays(t, n, claim), test.Sprint("after a restart the spec"))
 	if _, err := k.Out("mlx5_0", pod.Netns); err != nil { // as when the sandbox was created again
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestFixed(t *testing.T) {
 	k.Fixed = fmt.Errorf("its kernel driver is too old: %w", rdmanetns.ErrFixed)
 	d := startHearing(t, n, make(chan watch.Signal), moving(n, k), quick)
 	d.says("and the HCA cannot follow a pod: its kernel driver is too old")
-	test.MapEmpty(t, publishedDevices(n), test.Sprint("published"))
+	test.MapEmpty(t, drivertest.PublishedDevices(n), test.Sprint("published"))
 	refused(t, n, reservedOn(n, 1, podNamed("a")), "its kernel driver is too old")
 }
 

@@ -152,7 +152,7 @@ func TestStatusFollowsHealth(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick, withStatus)
-	waitTaints(t, n, dev0, "")
+	drivertest.WaitTaints(t, n, dev0, "")
 	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(c, other)
 	prepare(t, n, c)
