@@ -107,7 +107,7 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	d.pods = pods.New(pods.Config{
 		Node: d.node, Claims: d.claims, Reservations: d.claims.Reservations,
 		NRISocket: cfg.NRISocket, NodeName: cfg.NodeName, PodUID: cfg.PodUID,
-		Attacher: attacher, Host: cfg.Interfaces, Metrics: cfg.Metrics, Report: d.report, Sysfs: cfg.podSys,
+		Attacher: attacher, Host: cfg.Interfaces, Metrics: cfg.Metrics, Report: d.report,
 	})
 	if cfg.NRISocket != "" {
 		d.claims.Use(d.pods)
