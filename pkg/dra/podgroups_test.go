@@ -3,20 +3,13 @@ package dra_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/shoenig/test"
-	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 )
 
 // TestPodGroupFollowed: the pods of a PodGroup have the HCA of its claim, one at a time, also with a driver that comes
@@ -53,77 +46,6 @@ func TestPodGroupFollowed(t *testing.T) {
 	test.Eq(t, "", where, test.Sprint("the device"))
 	unprepare(t, n, claim)
 	wantFiles(t, n)
-}
-
-// TestPodGroupUnknown: while the kubelet does not say which claims a pod has, the pod has nothing of a claim of a
-// PodGroup, and people are told why. It gets the HCA when the kubelet answers.
-func TestPodGroupUnknown(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]struct {
-		begin func(*testing.T, *drivertest.Node) (end func())
-		says  string // in an event of the claim
-	}{
-		"no kubelet": {func(t *testing.T, n *drivertest.Node) func() {
-			socket := filepath.Join(n.Dir, "pod-resources", "kubelet.sock")
-			move := func(from, to string) {
-				must.NoError(t, os.Rename(from, to))
-			}
-			move(socket, socket+".away")
-			return func() { move(socket+".away", socket) }
-		}, "kubelet.sock"},
-		"slow": {func(_ *testing.T, n *drivertest.Node) func() {
-			return n.HoldPodLists()
-		}, "DeadlineExceeded"},
-		"always slow": {func(_ *testing.T, n *drivertest.Node) func() {
-			n.SlowPodLists(700 * time.Millisecond) // more than the driver waits while a pod starts
-			return func() {}
-		}, "DeadlineExceeded"},
-		"error":                 {nil, "too many requests"},
-		"the pod is not listed": {nil, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n, k, d := follow(t, make(chan watch.Signal), withEvents)
-			drivertest.WaitTaints(t, n, onlyHCA, "")
-			pod := podNamed("a")
-			claim := drivertest.ForPodGroup(drivertest.Claim(1, onlyHCA), "workers")
-			n.AddClaim(claim)
-			ids := prepare(t, n, claim)
-			end := func() {
-				n.SetPods(nil)
-				n.AddUsingPod(pod.Name, claim, ids...)
-			}
-			switch {
-			case fault.begin != nil:
-				n.AddUsingPod(pod.Name, claim, ids...)
-				end = fault.begin(t, n)
-			case fault.says != "":
-				n.SetPods(errors.New(fault.says))
-			}
-			d.starts(pod)
-			test.True(t, k.Moves() == 0 && slices.Equal(d.Pending(), []nri.Pod{pod}),
-				test.Sprintf("%d moves, pending are %v", k.Moves(), d.Pending()))
-			if fault.says != "" {
-				claimSays(t, n, fault.says, "PodGroup workers")
-			}
-			end()
-			k.IsIn(pod.Netns)
-		})
-	}
-}
-
-// claimSays waits for an event of a claim that nothing could be moved, with all parts.
-func claimSays(t *testing.T, n *drivertest.Node, parts ...string) {
-	t.Helper()
-	drivertest.Eventually(t, func() error {
-		for _, e := range n.Events() {
-			lacks := func(part string) bool { return !strings.Contains(e.Message, part) }
-			about := e.InvolvedObject.Kind == "ResourceClaim" && e.Reason == event.MoveFailed.Reason
-			if about && !slices.ContainsFunc(parts, lacks) {
-				return nil
-			}
-		}
-		return fmt.Errorf("no event of a claim says %q", parts)
-	})
 }
 
 // TestPodGroupOtherClaim: the kubelet lists claims by name. A pod with an earlier claim of that name has nothing of the
