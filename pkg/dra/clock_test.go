@@ -28,7 +28,7 @@ func TestClockIsSet(t *testing.T) {
 	driven, err := dra.New(cfg, n.Client(t))
 	must.NoError(t, err)
 	run(t, n, driven)
-	waitTaints(t, n, dev0, "")
+	drivertest.WaitTaints(t, n, dev0, "")
 	look := func() {
 		for range 2 { // the second is taken when the first has been judged
 			events <- watch.Signal{Changes: rdma.Changes{All: true}}
@@ -36,13 +36,13 @@ func TestClockIsSet(t *testing.T) {
 	}
 	down := func(ibdev string) { portDown(t, n, ibdev); events <- of(ibdev) }
 	down("mlx5_0")
-	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
+	drivertest.WaitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
 	waitHealth(t, n, dev0, "mlx5_0: port 1 is DOWN")
 	since, writes := n.LastSliceWrite(), n.Count(drivertest.UpdateSlice)
 	for _, by := range []time.Duration{time.Hour, -2 * time.Hour, 24 * time.Hour, -23 * time.Hour} {
 		clock.Jump(by)
 		look()
-		test.Eq(t, "rdma.dev/port-down:NoSchedule", taints(n, dev0),
+		test.Eq(t, "rdma.dev/port-down:NoSchedule", drivertest.Taints(n, dev0),
 			test.Sprintf("after a jump by %v the taints", by))
 		waitHealth(t, n, dev0, "mlx5_0: port 1 is DOWN") // and not that it was long ago
 		waitHealth(t, n, dev1, "")
@@ -52,12 +52,12 @@ func TestClockIsSet(t *testing.T) {
 		test.Sprintf("%d slices were written because of the clock", got))
 	clock.Jump(-time.Hour)
 	down("mlx5_1")
-	waitTaints(t, n, dev1, "rdma.dev/port-down:NoSchedule")
+	drivertest.WaitTaints(t, n, dev1, "rdma.dev/port-down:NoSchedule")
 	clock.Jump(2 * time.Hour)
 	portUp(t, n, "mlx5_1")
 	events <- of("mlx5_1")
-	waitTaints(t, n, dev1, "")
-	test.Eq(t, "rdma.dev/port-down:NoSchedule", taints(n, dev0), test.Sprint("the other taints"))
+	drivertest.WaitTaints(t, n, dev1, "")
+	test.Eq(t, "rdma.dev/port-down:NoSchedule", drivertest.Taints(n, dev0), test.Sprint("the other taints"))
 }
 
 // waitHealth waits until the kubelet is told a message, or that all is well.

@@ -93,13 +93,12 @@ type Config struct {
 	RuntimeCDI bool
 
 	// Only tests set these fields. The zero values select the real ones.
-	now    func() time.Time                              // changes of the host's clock do not change differences
-	clock  clock.WithTicker                              // of background requests
-	limits *budget.Limits                                // of background requests
-	source node.Source                                   // announces changes of the host
-	sys    fs.ReadLinkFS                                 // of the host
-	budget *budget.Budget                                // made from the limits
-	podSys func(netns string, f func(fs.FS) error) error // the sysfs of a pod
+	now    func() time.Time // changes of the host's clock do not change differences
+	clock  clock.WithTicker // of background requests
+	limits *budget.Limits   // of background requests
+	source node.Source      // announces changes of the host
+	sys    fs.ReadLinkFS    // of the host
+	budget *budget.Budget   // made from the limits
 }
 
 // setDefaults replaces the fields without a value by their defaults.

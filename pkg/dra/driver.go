@@ -105,8 +105,9 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 		Fail: func(err error) { d.fail(err) },
 	})
 	d.pods = pods.New(pods.Config{
-		Node: d.node, Claims: d.claims, NRISocket: cfg.NRISocket, NodeName: cfg.NodeName, PodUID: cfg.PodUID,
-		Attacher: attacher, Host: cfg.Interfaces, Metrics: cfg.Metrics, Report: d.report, Sysfs: cfg.podSys,
+		Node: d.node, Claims: d.claims, Reservations: d.claims.Reservations,
+		NRISocket: cfg.NRISocket, NodeName: cfg.NodeName, PodUID: cfg.PodUID,
+		Attacher: attacher, Host: cfg.Interfaces, Metrics: cfg.Metrics, Report: d.report,
 	})
 	if cfg.NRISocket != "" {
 		d.claims.Use(d.pods)

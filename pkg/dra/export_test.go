@@ -31,11 +31,6 @@ func (c *Config) Spend(limits budget.Limits, clock clock.WithTicker) {
 // SetSys has a driver read the sysfs of a test.
 func (c *Config) SetSys(sys fs.ReadLinkFS) { c.sys = sys }
 
-// SetPodSys has a driver read the sysfs of a test for that of each pod.
-func (c *Config) SetPodSys(sys func() fs.FS) {
-	c.podSys = func(_ string, f func(fs.FS) error) error { return f(sys()) }
-}
-
 // Sandboxes is what the container runtime tells of pods.
 func (d *Driver) Sandboxes() nri.Handler { return d.pods }
 

@@ -2,7 +2,6 @@ package dra_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
@@ -115,12 +113,6 @@ func (d *driver) stop() {
 		}
 		return nil
 	})
-}
-
-// logging returns a context with a log of its own, for calls that the container runtime makes.
-func logging(t testing.TB) (context.Context, *drivertest.Log) {
-	logged := &drivertest.Log{}
-	return klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logged)))), logged
 }
 
 // says waits until the log has a text.

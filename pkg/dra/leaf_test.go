@@ -37,7 +37,7 @@ func TestLeafOfHost(t *testing.T) {
 		c.NodeFeatureDir, c.LeafFiles.Host = features, "/run/links.json"
 	})
 	drivertest.Eventually(t, func() error {
-		for _, d := range publishedDevices(n) {
+		for _, d := range drivertest.PublishedDevices(n) {
 			if leaf := d.Attributes["leafSwitch"].StringValue; leaf != nil && *leaf == "leaf-7" {
 				return nil
 			}

@@ -44,7 +44,7 @@ func load(t *testing.T, template bool, site *policy.Config) *loaded {
 	l := &loaded{signals: make(chan watch.Signal), reports: t.TempDir(), policy: site}
 	l.run(t, n)
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
-	l.names = slices.Sorted(maps.Keys(publishedDevices(n)))
+	l.names = slices.Sorted(maps.Keys(drivertest.PublishedDevices(n)))
 	must.Eq(t, 9, len(l.names), must.Sprintf("the node has %v", l.names))
 	for i, name := range l.names {
 		pod := nri.Pod{Name: fmt.Sprintf("pod-%d", i), UID: fmt.Sprintf("uid-pod-%d", i)}
@@ -178,7 +178,7 @@ func (l *loaded) fail() {
 	}
 	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
 	for _, name := range l.names {
-		waitTaints(l.t, l.node, name, "rdma.dev/port-down:NoSchedule")
+		drivertest.WaitTaints(l.t, l.node, name, "rdma.dev/port-down:NoSchedule")
 	}
 }
 
@@ -228,7 +228,7 @@ func TestLoadOfOneLink(t *testing.T) {
 	for i := range 2 {
 		portDown(t, l.node, fmt.Sprintf("mlx5_%d", i))
 		l.signals <- of(fmt.Sprintf("mlx5_%d", i))
-		waitTaints(t, l.node, l.names[i], "rdma.dev/port-down:NoSchedule")
+		drivertest.WaitTaints(t, l.node, l.names[i], "rdma.dev/port-down:NoSchedule")
 		l.sends(map[string]int{drivertest.GetClaim: i + 1, drivertest.CreateEvent: 3 * (i + 1)})
 	}
 	l.untilSent(2*3, 2)
@@ -381,13 +381,13 @@ func TestLoadOfHardware(t *testing.T) {
 	l := load(t, false, evicting)
 	l.node.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_0", "uverbs0", "umad0", "issm0"))
 	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
-	waitTaints(t, l.node, l.names[0], "rdma.dev/driver-unbound:NoExecute")
+	drivertest.WaitTaints(t, l.node, l.names[0], "rdma.dev/driver-unbound:NoExecute")
 	l.sends(map[string]int{drivertest.ApplyStatus: 1, drivertest.GetClaim: 1, drivertest.CreateEvent: 3})
 	l.clock.Step(time.Hour)
 	l.asked = l.node.Requests()
 	l.node.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_", "uverbs", "umad", "issm"))
 	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
-	waitTaints(t, l.node, l.names[8], "rdma.dev/driver-unbound:NoExecute")
+	drivertest.WaitTaints(t, l.node, l.names[8], "rdma.dev/driver-unbound:NoExecute")
 	got := l.atOnce()
 	test.Eq(t, 0, got[drivertest.ApplyStatus]+got[drivertest.GetClaim]+got[drivertest.CreateEvent],
 		test.Sprintf("at once there are %v", got))

@@ -27,8 +27,8 @@ func TestNetnsModeChanges(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)
-	waitTaints(t, n, dev0, "")
-	all := len(publishedDevices(n))
+	drivertest.WaitTaints(t, n, dev0, "")
+	all := len(drivertest.PublishedDevices(n))
 	held, late := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(held, late)
 	prepare(t, n, held)
@@ -36,8 +36,8 @@ func TestNetnsModeChanges(t *testing.T) {
 	setNetnsMode(t, n, "N")
 	refused(t, n, late, "exclusive RDMA network namespace mode") // before anybody has told the driver
 	events <- watch.Signal{Changes: rdma.Changes{Host: true}}
-	waitTaints(t, n, dev0, "rdma.dev/draining:NoSchedule")
-	got := publishedDevices(n)
+	drivertest.WaitTaints(t, n, dev0, "rdma.dev/draining:NoSchedule")
+	got := drivertest.PublishedDevices(n)
 	test.True(t, len(got) == 1 && *got[dev0].Attributes["netnsMode"].StringValue == "exclusive",
 		test.Sprintf("published is %v, want the device of the claim", got))
 	d.says("No RDMA device is offered to new claims")
@@ -47,9 +47,9 @@ func TestNetnsModeChanges(t *testing.T) {
 	setNetnsMode(t, n, "Y")
 	prepare(t, n, late)
 	events <- watch.Signal{Changes: rdma.Changes{Host: true}}
-	waitTaints(t, n, dev0, "")
+	drivertest.WaitTaints(t, n, dev0, "")
 	drivertest.Eventually(t, func() error {
-		if got := publishedDevices(n); len(got) != all || *got[dev0].Attributes["netnsMode"].StringValue != "shared" {
+		if got := drivertest.PublishedDevices(n); len(got) != all || *got[dev0].Attributes["netnsMode"].StringValue != "shared" {
 			return fmt.Errorf("%d devices are published, want %d", len(got), all)
 		}
 		return nil
@@ -63,12 +63,12 @@ func TestTimesOfPolicy(t *testing.T) {
 	events := make(chan watch.Signal)
 	m := newConfigMap(t, "health: {downAfter: 10m}", "publishInterval: 0s")
 	startHearing(t, n, events, quick, m.with(t))
-	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule") // bad at the first look counts at once
+	drivertest.WaitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule") // bad at the first look counts at once
 	portDown(t, n, "mlx5_1")
 	events <- of("mlx5_1")
 	m.set(t, "health: {downAfter: 0s, upAfter: 0s}", "publishInterval: 0s")
-	waitTaints(t, n, dev1, "rdma.dev/port-down:NoSchedule")
+	drivertest.WaitTaints(t, n, dev1, "rdma.dev/port-down:NoSchedule")
 	portUp(t, n, "mlx5_1")
 	events <- of("mlx5_1")
-	waitTaints(t, n, dev1, "")
+	drivertest.WaitTaints(t, n, dev1, "")
 }

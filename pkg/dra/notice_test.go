@@ -66,7 +66,7 @@ func TestEventsOfHealth(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	startHearing(t, n, events, quick, withEvents)
-	waitTaints(t, n, dev0, "")
+	drivertest.WaitTaints(t, n, dev0, "")
 	c, other := drivertest.UsedBy(drivertest.Claim(1, dev0), "a"), drivertest.UsedBy(drivertest.Claim(2, dev1), "b")
 	n.AddClaim(c, other)
 	prepare(t, n, c)

@@ -1,8 +1,6 @@
 package dra_test
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
@@ -26,7 +24,7 @@ func TestOnHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, k, d := follow(t, make(chan watch.Signal), withEvents)
-			waitTaints(t, n, onlyHCA, "")
+			drivertest.WaitTaints(t, n, onlyHCA, "")
 			h, b := onHost("h"), podNamed("b")
 			c := reservedOn(n, 1, b)
 			switch name {
@@ -49,43 +47,23 @@ func TestOnHost(t *testing.T) {
 				reserve(n, c, b)
 			case "driver restarted":
 				d.stop()
-				d = startHearing(t, n, make(chan watch.Signal), k.moving, quick, withEvents)
+				d = startHearing(t, n, make(chan watch.Signal), moving(n, k), quick, withEvents)
 				d.Sandboxes().OnHost([]nri.Pod{h})
 			}
 			for range 2 {
 				d.waits(b, "RDMA device mlx5_0 is used on the host by pod team-a/h (uid-h)", "it is free when that pod has ended")
 			}
-			where, _ := k.at()
-			test.True(t, where == "" && k.moves == 0,
-				test.Sprintf("the device is in %q after %d moves", where, k.moves))
+			where, _ := k.At()
+			test.True(t, where == "" && k.Moves() == 0,
+				test.Sprintf("the device is in %q after %d moves", where, k.Moves()))
 			d.Sandboxes().Stopped(t.Context(), h)
 			d.starts(b)
-			where, _ = k.at()
+			where, _ = k.At()
 			test.Eq(t, b.Netns, where, test.Sprint("the device"))
 			d.starts(h) // its containers wait for the HCA, by the hook, and it takes nothing
 			d.starts(b)
-			where, _ = k.at()
+			where, _ = k.At()
 			test.Eq(t, b.Netns, where, test.Sprint("the device"))
 		})
 	}
-}
-
-// TestOnHostUnsure: as long as nobody says whether a pod with the host's network shares a claim, the HCA stays.
-func TestOnHostUnsure(t *testing.T) {
-	t.Parallel()
-	n, k, d := follow(t, make(chan watch.Signal), withEvents)
-	waitTaints(t, n, onlyHCA, "")
-	h, b := onHost("h"), podNamed("b")
-	c := reservedOn(n, 1, b)
-	prepare(t, n, c)
-	n.Fail(drivertest.GetClaim, http.StatusServiceUnavailable)
-	d.starts(h)
-	err := d.Sandboxes().Started(t.Context(), b)
-	test.True(t, err != nil &&
-		strings.Contains(err.Error(), "RDMA device mlx5_0 may be used on the host by pod team-a/h (uid-h)") &&
-		strings.Contains(err.Error(), "the driver asks again"), test.Sprintf("error %v", err))
-	n.Fail(drivertest.GetClaim, 0)
-	d.starts(b) // it is not for the other one
-	where, _ := k.at()
-	test.Eq(t, b.Netns, where, test.Sprint("the device"))
 }

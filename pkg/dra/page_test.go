@@ -66,6 +66,11 @@ func TestPage(t *testing.T) {
 func TestPageExclusive(t *testing.T) {
 	d := start(t, drivertest.NewNode(t, "exclusive-netns"))
 	waitProblems(t, d, 1)
+	_, _, d = follow(t, nil)
+	waitProblems(t, d, 1)
+	page := d.Status(t.Context())
+	test.Eq(t, "not connected", page.NRI)
+	test.StrContains(t, page.Problems[0], "pods with claims do not start")
 }
 
 // waitProblems waits until a page has so many problems: one goes when the driver knows that the API server has of the

@@ -3,145 +3,56 @@ package dra_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/shoenig/test"
-	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 )
-
-// isIn waits until the HCA is in a pod.
-func (k *kernel) isIn(pod nri.Pod) {
-	k.t.Helper()
-	drivertest.Eventually(k.t, func() error {
-		if where, _ := k.at(); where != pod.Netns {
-			return fmt.Errorf("the device is in %q, want pod %s", where, pod.Name)
-		}
-		return nil
-	})
-}
 
 // TestPodGroupFollowed: the pods of a PodGroup have the HCA of its claim, one at a time, also with a driver that comes
 // back. A pod that the kubelet lists without the claim has nothing of it.
 func TestPodGroupFollowed(t *testing.T) {
 	n, k, d := follow(t, make(chan watch.Signal), withEvents)
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	a, b, outside := podNamed("a"), podNamed("b"), podNamed("outside")
 	claim := drivertest.ForPodGroup(drivertest.Claim(1, onlyHCA), "workers")
 	n.AddClaim(claim)
 	ids := prepare(t, n, claim)
 	n.AddPod(outside.Name)
 	d.starts(outside)
-	test.True(t, k.moves == 0 && len(d.Pending()) == 0,
-		test.Sprintf("%d moves for a pod that is not in the group, pending are %v", k.moves, d.Pending()))
+	test.True(t, k.Moves() == 0 && len(d.Pending()) == 0,
+		test.Sprintf("%d moves for a pod that is not in the group, pending are %v", k.Moves(), d.Pending()))
 	for _, pod := range []nri.Pod{a, b} {
 		n.AddUsingPod(pod.Name, claim, ids...)
 	}
 	d.starts(a)
-	k.isIn(a)
+	k.IsIn(a.Netns)
 	d.waits(b, "RDMA device mlx5_0 is in pod team-a/a")
 	d.stop()
-	d = startHearing(t, n, make(chan watch.Signal), k.moving, quick, withEvents)
+	d = startHearing(t, n, make(chan watch.Signal), moving(n, k), quick, withEvents)
 	d.Sandboxes().Running(t.Context(), []nri.Pod{a, outside})
-	k.isIn(a)
+	k.IsIn(a.Netns)
 	d.waits(b, "RDMA device mlx5_0 is in pod team-a/a")
 
 	claim.Status.ReservedFor = nil // the PodGroup is deleted, and its pods still run
 	n.AddClaim(claim)
 	d.starts(outside)
-	k.isIn(a)
+	k.IsIn(a.Netns)
 	d.Sandboxes().Stopped(t.Context(), a)
-	where, _ := k.at()
+	where, _ := k.At()
 	test.Eq(t, "", where, test.Sprint("the device"))
 	unprepare(t, n, claim)
 	wantFiles(t, n)
-}
-
-// TestPodGroupUnknown: while the kubelet does not say which claims a pod has, the pod has nothing of a claim of a
-// PodGroup, and people are told why. It gets the HCA when the kubelet answers.
-func TestPodGroupUnknown(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]struct {
-		begin func(*testing.T, *drivertest.Node) (end func())
-		says  string // in an event of the claim
-	}{
-		"no kubelet": {func(t *testing.T, n *drivertest.Node) func() {
-			socket := filepath.Join(n.Dir, "pod-resources", "kubelet.sock")
-			move := func(from, to string) {
-				must.NoError(t, os.Rename(from, to))
-			}
-			move(socket, socket+".away")
-			return func() { move(socket+".away", socket) }
-		}, "kubelet.sock"},
-		"slow": {func(_ *testing.T, n *drivertest.Node) func() {
-			return n.HoldPodLists()
-		}, "DeadlineExceeded"},
-		"always slow": {func(_ *testing.T, n *drivertest.Node) func() {
-			n.SlowPodLists(700 * time.Millisecond) // more than the driver waits while a pod starts
-			return func() {}
-		}, "DeadlineExceeded"},
-		"error":                 {nil, "too many requests"},
-		"the pod is not listed": {nil, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n, k, d := follow(t, make(chan watch.Signal), withEvents)
-			waitTaints(t, n, onlyHCA, "")
-			pod := podNamed("a")
-			claim := drivertest.ForPodGroup(drivertest.Claim(1, onlyHCA), "workers")
-			n.AddClaim(claim)
-			ids := prepare(t, n, claim)
-			end := func() {
-				n.SetPods(nil)
-				n.AddUsingPod(pod.Name, claim, ids...)
-			}
-			switch {
-			case fault.begin != nil:
-				n.AddUsingPod(pod.Name, claim, ids...)
-				end = fault.begin(t, n)
-			case fault.says != "":
-				n.SetPods(errors.New(fault.says))
-			}
-			d.starts(pod)
-			test.True(t, k.moves == 0 && slices.Equal(d.Pending(), []nri.Pod{pod}),
-				test.Sprintf("%d moves, pending are %v", k.moves, d.Pending()))
-			if fault.says != "" {
-				claimSays(t, n, fault.says, "PodGroup workers")
-			}
-			end()
-			k.isIn(pod)
-		})
-	}
-}
-
-// claimSays waits for an event of a claim that nothing could be moved, with all parts.
-func claimSays(t *testing.T, n *drivertest.Node, parts ...string) {
-	t.Helper()
-	drivertest.Eventually(t, func() error {
-		for _, e := range n.Events() {
-			lacks := func(part string) bool { return !strings.Contains(e.Message, part) }
-			about := e.InvolvedObject.Kind == "ResourceClaim" && e.Reason == event.MoveFailed.Reason
-			if about && !slices.ContainsFunc(parts, lacks) {
-				return nil
-			}
-		}
-		return fmt.Errorf("no event of a claim says %q", parts)
-	})
 }
 
 // TestPodGroupOtherClaim: the kubelet lists claims by name. A pod with an earlier claim of that name has nothing of the
 // present one.
 func TestPodGroupOtherClaim(t *testing.T) {
 	n, k, d := follow(t, make(chan watch.Signal))
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	earlier := drivertest.ForPodGroup(drivertest.Claim(1, onlyHCA), "workers")
 	n.AddClaim(earlier)
 	old := prepare(t, n, earlier)
@@ -155,9 +66,9 @@ func TestPodGroupOtherClaim(t *testing.T) {
 	n.AddUsingPod(next.Name, claim, ids...)
 	d.starts(pod)
 	d.starts(unprepared)
-	test.LessEq(t, 0, k.moves, test.Sprintf("%d moves for pods without a device of the claim", k.moves))
+	test.LessEq(t, 0, k.Moves(), test.Sprintf("%d moves for pods without a device of the claim", k.Moves()))
 	d.starts(next)
-	k.isIn(next)
+	k.IsIn(next.Netns)
 }
 
 // TestPodGroupInterfaces: each pod of the group has an interface of its own, with a name that no other claim of the pod
@@ -170,8 +81,8 @@ func TestPodGroupInterfaces(t *testing.T) {
 			d := start(t, n, attach)
 			a, inA := inside(t, "a")
 			b, inB := inside(t, "b")
-			group := wanting(drivertest.ForPodGroup(drivertest.Claim(1, vf), "workers"), `{"mode": "macvlan"}`)
-			own := ofPod(wanting(reserved(2, a, "pci-0000-3b-00-0"), `{"mode": "macvlan"}`), a)
+			group := drivertest.WithNetwork(drivertest.ForPodGroup(drivertest.Claim(1, vf), "workers"), `{"mode": "macvlan"}`)
+			own := ofPod(drivertest.WithNetwork(reserved(2, a, "pci-0000-3b-00-0"), `{"mode": "macvlan"}`), a)
 			n.AddClaim(group)
 			n.AddClaim(own)
 			n.AddPod(a.Name, group, own) // as while the kubelet prepares them: without CDI devices
@@ -209,7 +120,7 @@ func TestPodGroupNameUnknown(t *testing.T) {
 	_, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")
 	start(t, n, attach)
-	claim := wanting(drivertest.ForPodGroup(drivertest.Claim(1, vf), "workers"), `{"mode": "macvlan"}`)
+	claim := drivertest.WithNetwork(drivertest.ForPodGroup(drivertest.Claim(1, vf), "workers"), `{"mode": "macvlan"}`)
 	n.AddClaim(claim)
 	n.SetPods(errors.New("too many requests"))
 	refused(t, n, claim, "name its network interfaces", "too many requests")
@@ -221,7 +132,7 @@ func TestPodGroupNameUnknown(t *testing.T) {
 // again. Without a claim of a PodGroup the kubelet is not asked.
 func TestPodGroupCost(t *testing.T) {
 	n, _, d := follow(t, make(chan watch.Signal))
-	waitTaints(t, n, onlyHCA, "")
+	drivertest.WaitTaints(t, n, onlyHCA, "")
 	a := podNamed("a")
 	costs := func(what string, pod nri.Pod, requests, lists int) {
 		t.Helper()

@@ -90,17 +90,6 @@ func publish(view string, more ...string) []string {
 	}, more...)
 }
 
-// publishedDevices lists the devices that are published, by name.
-func publishedDevices(n *drivertest.Node) map[string]resourceapi.Device {
-	out := map[string]resourceapi.Device{}
-	for _, s := range n.Slices() {
-		for _, d := range s.Spec.Devices {
-			out[d.Name] = d
-		}
-	}
-	return out
-}
-
 // waitFor waits until the devices of hca0 that are published are just those.
 func waitFor(t *testing.T, n *drivertest.Node, want ...string) {
 	t.Helper()
@@ -109,7 +98,7 @@ func waitFor(t *testing.T, n *drivertest.Node, want ...string) {
 			return err
 		}
 		var got []string
-		for name := range publishedDevices(n) {
+		for name := range drivertest.PublishedDevices(n) {
 			if strings.HasSuffix(name, hca0) || strings.HasPrefix(name, "group-") {
 				got = append(got, name)
 			}
@@ -130,7 +119,7 @@ func TestPolicyReload(t *testing.T) {
 	m := newConfigMap(t, publish("shared", "  shares: 8")...)
 	d := start(t, n, m.with(t))
 	waitFor(t, n, "shared-"+hca0)
-	shares := publishedDevices(n)["shared-"+hca0].Capacity["shares"].Value
+	shares := drivertest.PublishedDevices(n)["shared-"+hca0].Capacity["shares"].Value
 	test.Eq(t, 8, shares.Value(), test.Sprintf("%v shares are published, want 8", &shares))
 	m.set(t, publish("none")...)
 	waitFor(t, n)
@@ -171,7 +160,7 @@ func TestStartRefused(t *testing.T) {
 		c.PolicyFile = m.file()
 	})
 	drivertest.Eventually(t, func() error { return draining(n, "shared-"+hca0) })
-	got := publishedDevices(n)
+	got := drivertest.PublishedDevices(n)
 	test.MapLen(t, 1, got,
 		test.Sprintf("%d devices are published, want the one that a claim holds: %v", len(got), got))
 	test.Eq(t, before, readSpec(t, n, held), test.Sprint("the spec is restored"))
@@ -240,7 +229,7 @@ func TestHeldViewStays(t *testing.T) {
 // draining returns nil when the device is published alone of its HCA's, and with a
 // taint that keeps new claims away.
 func draining(n *drivertest.Node, device string) error {
-	devices := publishedDevices(n)
+	devices := drivertest.PublishedDevices(n)
 	for _, d := range devices {
 		if strings.HasSuffix(d.Name, hca0) && d.Name != device {
 			return fmt.Errorf("%s is published beside %s", d.Name, device)

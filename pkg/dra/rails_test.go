@@ -37,7 +37,7 @@ func onRails(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	for i := range c.Status.Allocation.Devices.Results {
 		c.Status.Allocation.Devices.Results[i].Request = "nics"
 	}
-	c = wanting(c, `{"mode": "macvlan", "ipam": "rail"}`)
+	c = drivertest.WithNetwork(c, `{"mode": "macvlan", "ipam": "rail"}`)
 	for _, config := range c.Status.Allocation.Devices.Config {
 		raw := &config.Opaque.Parameters.Raw
 		config.Opaque.Parameters.Raw = []byte(strings.Replace(string(*raw), `"ipam": ["roce"]`, `"ipam": ["rail"]`, 1))
@@ -107,7 +107,7 @@ func TestReservedByPool(t *testing.T) {
 	number := 1
 	naming := func(address string) *resourceapi.ResourceClaim {
 		number++
-		claim := wanting(reserved(number, pod, vf), `{"mode": "macvlan", "addresses": ["`+address+`"]}`)
+		claim := drivertest.WithNetwork(reserved(number, pod, vf), `{"mode": "macvlan", "addresses": ["`+address+`"]}`)
 		n.AddClaim(claim)
 		return claim
 	}
@@ -135,7 +135,7 @@ func TestNoBlock(t *testing.T) {
 	drivertest.WaitPublished(t, n)
 	pod, ns := inside(t, "a")
 	claim := onRails(reserved(1, pod, "pci-0000-3b-00-0"))
-	other := wanting(reserved(2, pod, vf), `{"mode": "macvlan", "addresses": ["10.9.0.2/24"]}`)
+	other := drivertest.WithNetwork(reserved(2, pod, vf), `{"mode": "macvlan", "addresses": ["10.9.0.2/24"]}`)
 	n.AddClaim(claim, other)
 	const says = "node node1 has no pod CIDR (spec.podCIDRs)"
 	refused(t, n, claim, "network: ipam rail0: "+says, "use label if the network of this cluster assigns none")

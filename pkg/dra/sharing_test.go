@@ -58,10 +58,10 @@ func TestGroup(t *testing.T) {
 	}
 	m.set(t, publish("exclusive")...)
 	drivertest.Eventually(t, func() error {
-		if _, ok := publishedDevices(n)["group-all"]; !ok || len(publishedDevices(n)["group-all"].Taints) == 0 {
+		if _, ok := drivertest.PublishedDevices(n)["group-all"]; !ok || len(drivertest.PublishedDevices(n)["group-all"].Taints) == 0 {
 			return fmt.Errorf("the group that a claim holds is not draining")
 		}
-		if _, ok := publishedDevices(n)[hca0]; ok {
+		if _, ok := drivertest.PublishedDevices(n)[hca0]; ok {
 			return fmt.Errorf("%s is published beside a group that holds it", hca0)
 		}
 		return nil

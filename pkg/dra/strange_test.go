@@ -39,7 +39,7 @@ func TestShareIsNotGone(t *testing.T) {
 	proxy := apifault.New(t, n.Config())
 	d := through(t, n, proxy, attach)
 	first, _ := inside(t, "first")
-	claim := wanting(reserved(1, first, vf), `{"mode": "macvlan"}`)
+	claim := drivertest.WithNetwork(reserved(1, first, vf), `{"mode": "macvlan"}`)
 	n.AddClaim(claim)
 	prepare(t, n, claim)
 	d.starts(first)

@@ -40,32 +40,6 @@ func of(ibdev string) watch.Signal {
 	return watch.Signal{Changes: rdma.Changes{IBDevs: rdma.NamesOf(ibdev)}}
 }
 
-// taints lists the taints of a published device: "rdma.dev/port-down:NoSchedule".
-func taints(n *drivertest.Node, device string) string {
-	d, ok := publishedDevices(n)[device]
-	if !ok {
-		return "not published"
-	}
-	var out []string
-	for _, t := range d.Taints {
-		out = append(out, t.Key+":"+string(t.Effect))
-	}
-	return strings.Join(out, " ")
-}
-
-func waitTaints(t testing.TB, n *drivertest.Node, device, want string) {
-	t.Helper()
-	drivertest.Eventually(t, func() error {
-		if err := drivertest.Published(n); err != nil {
-			return err
-		}
-		if got := taints(n, device); got != want {
-			return fmt.Errorf("taints of %s are %q, want %q", device, got, want)
-		}
-		return nil
-	})
-}
-
 // reported returns nil when the kubelet is told a health of a device.
 func reported(t testing.TB, n *drivertest.Node, device string, want healthpb.HealthStatus, message string) error {
 	t.Helper()
@@ -88,16 +62,16 @@ func TestTaint(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	start := startHearing(t, n, events, quick)
-	waitTaints(t, n, dev0, "")
+	drivertest.WaitTaints(t, n, dev0, "")
 	writes := n.Count(drivertest.UpdateSlice)
 	portDown(t, n, "mlx5_0")
 	events <- of("mlx5_0")
-	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
+	drivertest.WaitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
 	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "mlx5_0: port 1 is DOWN (Disabled)"))
 	test.NoError(t, reported(t, n, dev1, healthpb.HealthStatus_HEALTHY, ""))
 	portUp(t, n, "mlx5_0")
 	events <- of("mlx5_0")
-	waitTaints(t, n, dev0, "")
+	drivertest.WaitTaints(t, n, dev0, "")
 	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_HEALTHY, ""))
 	drivertest.Eventually(t, func() error {
 		return recorded(n.Events(), corev1.EventTypeWarning+" RDMAPortDown", corev1.EventTypeNormal+" RDMAPortActive")
@@ -123,49 +97,6 @@ func recorded(events []corev1.Event, want ...string) error {
 	return nil
 }
 
-// TestTaintPolicy: the effect of a taint is the site's, and follows its file.
-func TestTaintPolicy(t *testing.T) {
-	t.Parallel()
-	n := drivertest.NewNode(t, "hgx-h100")
-	portDown(t, n, "mlx5_0")
-	m := newConfigMap(t, "taints: {port-down: NoExecute}")
-	startHearing(t, n, make(chan watch.Signal), quick, m.with(t))
-	waitTaints(t, n, dev0, "rdma.dev/port-down:NoExecute")
-	m.set(t, "taints:", "  rdma.dev/port-down: Off")
-	waitTaints(t, n, dev0, "")
-}
-
-// TestTaintsDropped: where the API server drops taints, a device with a fault that no
-// claim holds is left out, one that a claim holds stays, and it is said once.
-func TestTaintsDropped(t *testing.T) {
-	t.Parallel()
-	n := drivertest.NewNode(t, "hgx-h100")
-	n.GatesOff(drivertest.GateTaints)
-	events := make(chan watch.Signal)
-	d := startHearing(t, n, events, quick)
-	waitTaints(t, n, dev0, "")
-	c := drivertest.Claim(1, dev1)
-	n.AddClaim(c)
-	prepare(t, n, c)
-	for _, ibdev := range []string{"mlx5_0", "mlx5_1"} {
-		portDown(t, n, ibdev)
-		events <- of(ibdev)
-	}
-	waitTaints(t, n, dev0, "not published")
-	d.says(`featureGate="DRADeviceTaints"`)
-	waitTaints(t, n, dev1, "")
-	unprepare(t, n, c)
-	waitTaints(t, n, dev1, "not published")
-	for _, ibdev := range []string{"mlx5_0", "mlx5_1"} {
-		portUp(t, n, ibdev)
-		events <- of(ibdev)
-	}
-	waitTaints(t, n, dev0, "")
-	waitTaints(t, n, dev1, "")
-	test.Eq(t, 1, strings.Count(d.Log.String(), "The API server does not have an optional feature"),
-		test.Sprint("it"))
-}
-
 // TestAwayAtStart: a device that a claim holds and that is away when the driver starts
 // stays in its slice, with the reason in a taint, and is the same device when it is
 // back under other names.
@@ -174,22 +105,22 @@ func TestAwayAtStart(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)
-	waitTaints(t, n, dev0, "")
+	drivertest.WaitTaints(t, n, dev0, "")
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
 	prepare(t, n, c)
-	before := publishedDevices(n)
+	before := drivertest.PublishedDevices(n)
 	d.stop()
 
 	n.Become(t, drivertest.Without(t, "hgx-h100", "infiniband/mlx5_0", "uverbs0", "umad0", "issm0"))
 	d = startHearing(t, n, events, quick)
-	waitTaints(t, n, dev0, "rdma.dev/driver-unbound:NoSchedule")
-	test.Eq(t, len(before), len(publishedDevices(n)), test.Sprint("devices are published"))
+	drivertest.WaitTaints(t, n, dev0, "rdma.dev/driver-unbound:NoSchedule")
+	test.Eq(t, len(before), len(drivertest.PublishedDevices(n)), test.Sprint("devices are published"))
 	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "no driver makes an RDMA device of it"))
 
 	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_0", "mlx5_7", "uverbs0", "uverbs7"))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
-	waitTaints(t, n, dev0, "")
+	drivertest.WaitTaints(t, n, dev0, "")
 	ids := prepare(t, n, c)
 	test.Len(t, 1, ids, test.Sprintf("the claim has %v", ids))
 	d.stop()
@@ -202,26 +133,11 @@ func TestFlapsAreRemembered(t *testing.T) {
 	events := make(chan watch.Signal)
 	portDown(t, n, "mlx5_0")
 	d := startHearing(t, n, events, slow)
-	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
+	drivertest.WaitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
 	d.stop()
 	portUp(t, n, "mlx5_0")
 	d = startHearing(t, n, events, slow)
 	d.says("Publishing ResourceSlices")
-	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
+	drivertest.WaitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
 	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "good again"))
-}
-
-// TestNoneRefused: an API server that does not know the effect None is given the other
-// taints.
-func TestNoneRefused(t *testing.T) {
-	t.Parallel()
-	n := drivertest.NewNode(t, "hgx-h100")
-	n.GatesOff(drivertest.NoneEffect)
-	m := newConfigMap(t, "taints: {port-down: None}")
-	portDown(t, n, "mlx5_0")
-	d := startHearing(t, n, make(chan watch.Signal), quick, m.with(t))
-	d.says("device taints of effect None")
-	waitTaints(t, n, dev0, "")
-	m.set(t, "taints: {port-down: NoSchedule}")
-	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
 }

@@ -117,9 +117,23 @@ func Elsewhere(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 // WithParameters adds parameters that the user wrote into the claim, for all its
 // requests. Fields is the inside of a JSON object.
 func WithParameters(c *resourceapi.ResourceClaim, fields string) *resourceapi.ResourceClaim {
-	raw := fmt.Sprintf(`{"apiVersion": "rdma.dev/v1alpha1", "kind": "HCAConfig", %s}`, fields)
+	return withOpaque(c, resourceapi.AllocationConfigSourceClaim, "HCAConfig", fields)
+}
+
+// WithNetwork adds parameters with a network, a JSON object, and a class that allows all such networks.
+func WithNetwork(c *resourceapi.ResourceClaim, network string) *resourceapi.ResourceClaim {
+	c = WithParameters(c, `"network": `+network)
+	return withOpaque(c, resourceapi.AllocationConfigSourceClass, "HCAClassConfig", `"allow": {"network": {`+
+		`"modes": ["move", "macvlan", "ipvlan"], "vlans": [200], "addresses": ["10.0.0.0/8"], `+
+		`"ipam": ["roce"], "routes": ["10.0.0.0/8"], "mtuMax": 9000}}`)
+}
+
+func withOpaque(
+	c *resourceapi.ResourceClaim, source resourceapi.AllocationConfigSource, kind, fields string,
+) *resourceapi.ResourceClaim {
+	raw := fmt.Sprintf(`{"apiVersion": "rdma.dev/v1alpha1", "kind": %q, %s}`, kind, fields)
 	c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
-		Source: resourceapi.AllocationConfigSourceClaim,
+		Source: source,
 		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
 			Driver: driverName, Parameters: runtime.RawExtension{Raw: []byte(raw)},
 		}},

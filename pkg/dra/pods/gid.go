@@ -119,7 +119,7 @@ func (g *gids) usedBy(ctx context.Context, pod nri.Pod, c nri.Container) (all []
 	if !hasPrefix(c, plan.DeviceVariable("")) {
 		return nil // most containers: without a look at the records
 	}
-	for _, p := range g.cfg.Claims.Reservations.PlansOf(ctx, types.UID(pod.UID)) {
+	for _, p := range g.cfg.Reservations.PlansOf(ctx, types.UID(pod.UID)) {
 		for _, dev := range p.Devices {
 			for _, hca := range dev.HCAs() {
 				if hasVariable(c, plan.DeviceVariable(hca)) {

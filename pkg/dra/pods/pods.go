@@ -42,8 +42,9 @@ import (
 
 // Config configures Pods.
 type Config struct {
-	Node   *node.Node
-	Claims *claims.Claims
+	Node         *node.Node
+	Claims       Claims
+	Reservations Reservations
 	// NRISocket is the socket on which the container runtime announces pods, "" for none.
 	NRISocket string
 	NodeName  string
@@ -56,6 +57,21 @@ type Config struct {
 	Report   Reporter
 	// Sysfs calls a function with the sysfs of a network namespace. Only tests set it: nil is the kernel's.
 	Sysfs func(netns string, f func(fs.FS) error) error
+}
+
+// Claims is the part of claims that pods need.
+type Claims interface {
+	// Renew writes the specs of claims again, after their HCAs have got new nodes.
+	Renew(context.Context, []*plan.Plan) error
+}
+
+// Reservations is the part of the reservations of claims that pods need.
+type Reservations interface {
+	// PlansOf returns the plans of the claims that are reserved for one of the pods, according to the records.
+	PlansOf(context.Context, ...types.UID) []*plan.Plan
+	// Learn records which of the claims that concern the caller are reserved for the pods. It returns the pods without a
+	// complete answer, and the reason.
+	Learn(_ context.Context, _ []claims.Pod, concerns func(*plan.Plan) bool) (unanswered []claims.Pod, err error)
 }
 
 // Reporter takes reports for people.
@@ -304,7 +320,7 @@ func (s *Pods) needs(ctx context.Context, pod nri.Pod) bool {
 
 // plansOf returns the plans of the claims that are reserved for a pod, according to the records.
 func (s *Pods) plansOf(ctx context.Context, pod nri.Pod) []*plan.Plan {
-	return s.cfg.Claims.Reservations.PlansOf(ctx, types.UID(pod.UID))
+	return s.cfg.Reservations.PlansOf(ctx, types.UID(pod.UID))
 }
 
 // learnClaims asks the API server which claims are reserved for pods, and records the answers. It asks only about
@@ -318,7 +334,7 @@ func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unanswered []n
 	for i, pod := range pods {
 		refs[i] = refOf(pod)
 	}
-	unknown, err := s.cfg.Claims.Reservations.Learn(ctx, refs, func(p *plan.Plan) bool {
+	unknown, err := s.cfg.Reservations.Learn(ctx, refs, func(p *plan.Plan) bool {
 		return attaches && p.HasNetwork() || moves && slices.ContainsFunc(p.Devices, canMove)
 	})
 	for _, pod := range pods {

@@ -1,20 +1,20 @@
-package dra_test
+package offer
 
 import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/shoenig/test"
 )
 
 // countersOn asks for counters, which keep the exclusive HCA, its shares and its VFs
 // apart.
 func countersOn(view string) []string {
-	return append([]string{"partitioning: true"}, publish(view)...)
+	return append([]string{"partitioning: true"}, pfs(view)...)
 }
 
 // TestWithoutFeatures: an API server that drops what it does not know is given what
@@ -42,7 +42,7 @@ func TestWithoutFeatures(t *testing.T) {
 			[]string{hca0, "shared-" + hca0}, []string{"shared-" + hca0}, []string{drivertest.GateCounters},
 		},
 		{
-			"no consumable capacity", func(a *drivertest.API) { a.GatesOff(drivertest.GateConsumable) }, publish("shared"),
+			"no consumable capacity", func(a *drivertest.API) { a.GatesOff(drivertest.GateConsumable) }, pfs("shared"),
 			[]string{"shared-" + hca0}, []string{"shared-" + hca0}, []string{drivertest.GateConsumable},
 		},
 		{
@@ -53,23 +53,19 @@ func TestWithoutFeatures(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			n := drivertest.NewNode(t, "roce-sriov")
 			tc.off(n.API)
-			m := newConfigMap(t, tc.file...)
-			d := start(t, n, m.with(t))
+			o := offers(t, n, policyOf(t, tc.file...))
 			for _, gate := range tc.gates {
-				d.says("featureGate=\"" + gate + "\"")
+				o.logs("featureGate=\"" + gate + "\"")
 			}
-			waitFor(t, n, tc.less...)
+			o.publishes(tc.less...)
 			drivertest.Eventually(t, func() error { return plain(n, tc.gates) })
 			// Another change is published without the feature from the start.
-			m.set(t, append(tc.file, "  rail: 3")...)
+			o.uses(policyOf(t, append(tc.file, "  rail: 3")...))
 			drivertest.Eventually(t, func() error { return railed(n, tc.less) })
-			count := strings.Count(d.Log.String(), "The API server does not have an optional feature")
-			test.Eq(t, len(tc.gates), count,
-				test.Sprintf("it was said %d times, want once for each of %v", count, tc.gates))
-			d.stop()
+			test.Eq(t, len(tc.gates), o.lacks(), test.Sprintf("it was said, want once for each of %v", tc.gates))
 			n.GatesOff()
-			start(t, n, m.with(t))
-			waitFor(t, n, tc.with...)
+			o.restart(policyOf(t, tc.file...))
+			o.publishes(tc.with...)
 			drivertest.Eventually(t, func() error {
 				if plain(n, tc.gates) == nil {
 					return fmt.Errorf("no field of %v is published", tc.gates)
@@ -78,6 +74,20 @@ func TestWithoutFeatures(t *testing.T) {
 			})
 		})
 	}
+}
+
+// publishes waits until the published devices of hca0 are just these.
+func (o *offering) publishes(want ...string) {
+	o.t.Helper()
+	drivertest.Eventually(o.t, func() error {
+		if err := drivertest.Published(o.Node); err != nil && len(want) > 0 {
+			return err
+		}
+		if got := o.devices(hca0); !slices.Equal(got, want) {
+			return fmt.Errorf("devices of %s are %v, want %v", hca0, got, want)
+		}
+		return nil
+	})
 }
 
 // plain returns nil when no published slice has a field of the features.
@@ -101,7 +111,7 @@ func plain(n *drivertest.Node, gates []string) error {
 
 // railed returns nil when the devices have the attribute of the second file.
 func railed(n *drivertest.Node, names []string) error {
-	devices := publishedDevices(n)
+	devices := drivertest.PublishedDevices(n)
 	for _, name := range names {
 		if _, ok := devices[name].Attributes["rail"]; !ok {
 			return fmt.Errorf("%s has no rail, of %v", name, slices.Sorted(maps.Keys(devices)))
@@ -110,21 +120,71 @@ func railed(n *drivertest.Node, names []string) error {
 	return nil
 }
 
-// Without taints, what is draining cannot keep claims away. It is said, and the rest
-// is published as before.
+// TestWithoutTaints: without taints, what is draining cannot keep claims away. It is said, and the rest is published as
+// before.
 func TestWithoutTaints(t *testing.T) {
 	t.Parallel()
 	n := drivertest.NewNode(t, "roce-sriov")
 	n.GatesOff(drivertest.GateTaints)
-	m := newConfigMap(t, publish("shared")...)
-	d := start(t, n, m.with(t))
+	o := offers(t, n, policyOf(t, pfs("shared")...))
 	shared := drivertest.Share(1, nil, "shared-"+hca0)
-	n.AddClaim(shared)
-	prepare(t, n, shared)
-	waitFor(t, n, "shared-"+hca0)
-	m.set(t, publish("exclusive")...)
-	d.says(`featureGate="DRADeviceTaints"`)
-	waitFor(t, n, "shared-"+hca0)
-	unprepare(t, n, shared)
-	waitFor(t, n, hca0)
+	o.holds(shared)
+	o.publishes("shared-" + hca0)
+	o.uses(policyOf(t, pfs("exclusive")...))
+	o.logs(`featureGate="DRADeviceTaints"`)
+	o.publishes("shared-" + hca0)
+	o.ends(shared)
+	o.publishes(hca0)
+}
+
+// TestTaintPolicy: the effect of a taint is the site's, and follows its policy.
+func TestTaintPolicy(t *testing.T) {
+	t.Parallel()
+	n := drivertest.NewNode(t, "hgx-h100")
+	rdmatest.SetPort(t, n.Root, "mlx5_0", "1: DOWN", "3: Disabled")
+	o := offers(t, n, policyOf(t, "taints: {port-down: NoExecute}"))
+	o.taints(dev0, "rdma.dev/port-down:NoExecute")
+	o.uses(policyOf(t, "taints:", "  rdma.dev/port-down: Off"))
+	o.taints(dev0, "")
+}
+
+// TestTaintsDropped: where the API server drops taints, a device with a fault that no claim holds is left out, one that
+// a claim holds stays, and it is said once.
+func TestTaintsDropped(t *testing.T) {
+	t.Parallel()
+	n := drivertest.NewNode(t, "hgx-h100")
+	n.GatesOff(drivertest.GateTaints)
+	o := offers(t, n, policyOf(t))
+	o.taints(dev0, "")
+	c := drivertest.Claim(1, dev1)
+	o.holds(c)
+	for _, ibdev := range []string{"mlx5_0", "mlx5_1"} {
+		rdmatest.SetPort(t, n.Root, ibdev, "1: DOWN", "3: Disabled")
+		o.looks(ibdev)
+	}
+	o.taints(dev0, "not published")
+	o.logs(`featureGate="DRADeviceTaints"`)
+	o.taints(dev1, "")
+	o.ends(c)
+	o.taints(dev1, "not published")
+	for _, ibdev := range []string{"mlx5_0", "mlx5_1"} {
+		rdmatest.SetPort(t, n.Root, ibdev, "4: ACTIVE", "5: LinkUp")
+		o.looks(ibdev)
+	}
+	o.taints(dev0, "")
+	o.taints(dev1, "")
+	test.Eq(t, 1, o.lacks(), test.Sprint("it was said"))
+}
+
+// TestNoneRefused: an API server that does not know the effect None is given the other taints.
+func TestNoneRefused(t *testing.T) {
+	t.Parallel()
+	n := drivertest.NewNode(t, "hgx-h100")
+	n.GatesOff(drivertest.NoneEffect)
+	rdmatest.SetPort(t, n.Root, "mlx5_0", "1: DOWN", "3: Disabled")
+	o := offers(t, n, policyOf(t, "taints: {port-down: None}"))
+	o.logs("device taints of effect None")
+	o.taints(dev0, "")
+	o.uses(policyOf(t, "taints: {port-down: NoSchedule}"))
+	o.taints(dev0, "rdma.dev/port-down:NoSchedule")
 }

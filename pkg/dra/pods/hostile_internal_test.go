@@ -1,4 +1,4 @@
-package dra_test
+package pods
 
 import (
 	"context"
@@ -27,9 +27,7 @@ import (
 // innocents is a node with a pod that has NET_ADMIN in its network namespace, and other pods on another HCA.
 type innocents struct {
 	*testing.T
-	n       *drivertest.Node
-	d       *driver
-	host    *podnettest.Namespace
+	*served
 	hostile nri.Pod
 	ns      *podnettest.Namespace // of the hostile pod
 	other   nri.Pod
@@ -43,27 +41,26 @@ const runtimeTime = 2 * time.Second
 
 func newInnocents(t *testing.T, mode string) *innocents {
 	t.Helper()
-	host, attach := attaching(t, "")
-	i := &innocents{T: t, n: drivertest.NewNode(t, "roce-sriov"), host: host}
-	i.d = start(t, i.n, attach)
+	i := &innocents{T: t, served: serve(t, "roce-sriov", attaching(vfNetdev, "ens1f0v1"))}
+	i.net.IP("addr add 10.1.0.1/24 dev " + vfNetdev)
+	i.runs(t)
 	i.hostile, i.ns = inside(t, "hostile")
 	i.other, i.otherNS = inside(t, "other")
-	c1 := wanting(reserved(1, i.hostile, vf), `{"mode": "`+mode+`", "addresses": ["10.9.0.2/24"]}`)
-	c2 := wanting(reserved(2, i.other, "pci-0000-3b-00-3"), `{"mode": "macvlan", "addresses": ["10.9.1.2/24"]}`)
-	i.n.AddClaim(c1, c2)
-	prepare(t, i.n, c1)
-	prepare(t, i.n, c2)
+	c1 := drivertest.WithNetwork(claimOf(1, i.hostile, vf), `{"mode": "`+mode+`", "addresses": ["10.9.0.2/24"]}`)
+	c2 := drivertest.WithNetwork(claimOf(2, i.other, vf2), `{"mode": "macvlan", "addresses": ["10.9.1.2/24"]}`)
+	i.prepares(t, c1)
+	i.prepares(t, c2)
 	i.claim = string(c1.UID)
 	i.onHost = i.picture()
-	must.NoError(t, i.d.Sandboxes().Started(t.Context(), i.hostile))
+	must.NoError(t, i.Started(t.Context(), i.hostile))
 	return i
 }
 
 // picture is the host's interface of the hostile pod, without counters, flags that follow its wire, and "tentative", which
 // an address is until the kernel has looked for another owner.
 func (i *innocents) picture() string {
-	out, _ := i.host.Try("-o -d addr show dev " + vfNetdev)
-	link, _ := i.host.Try("-o -d link show dev " + vfNetdev)
+	out, _ := i.net.Try("-o -d addr show dev " + vfNetdev)
+	link, _ := i.net.Try("-o -d link show dev " + vfNetdev)
 	_, link, _ = strings.Cut(link, " mtu ")
 	return strings.ReplaceAll(out, " tentative", "") + link
 }
@@ -74,13 +71,13 @@ func (i *innocents) cycle() time.Duration {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(i.Context(), 30*time.Second)
 	defer cancel()
-	if err := i.d.Sandboxes().Started(ctx, i.other); err != nil {
+	if err := i.Started(ctx, i.other); err != nil {
 		i.Error(err)
 	}
 	if out, err := i.otherNS.Try("link show dev rdma0"); err != nil {
 		i.Errorf("another pod has no interface when it starts: %s", out)
 	}
-	i.d.Sandboxes().Stopped(ctx, i.other)
+	i.Stopped(ctx, i.other)
 	if out, err := i.otherNS.Try("link show dev rdma0"); err == nil {
 		i.Errorf("another pod has its interface after its end: %s", out)
 	}
@@ -94,7 +91,7 @@ func (i *innocents) stop() <-chan struct{} {
 		defer close(answered)
 		ctx, cancel := context.WithTimeout(i.Context(), runtimeTime)
 		defer cancel()
-		i.d.Sandboxes().Stopped(ctx, i.hostile)
+		i.Stopped(ctx, i.hostile)
 		if err := ctx.Err(); err != nil {
 			i.Errorf("Stopped answers after the runtime's %v: %v", runtimeTime, err)
 		}
@@ -106,7 +103,7 @@ func (i *innocents) stop() <-chan struct{} {
 func (i *innocents) whole() {
 	i.Helper()
 	drivertest.Eventually(i.T, func() error {
-		left, err := filepath.Glob(filepath.Join(i.n.PluginDir(), "interfaces", "*"))
+		left, err := filepath.Glob(filepath.Join(i.interfaceDir(), "*"))
 		if err == nil && len(left) > 0 {
 			err = errors.New("records are left: " + strings.Join(left, ", "))
 		}
@@ -118,11 +115,11 @@ func (i *innocents) whole() {
 	next := podNamed("hostile") // its next sandbox
 	ns := podnettest.New(i.T)
 	next.Netns = ns.Path()
-	if err := i.d.Sandboxes().Started(i.Context(), next); err != nil {
+	if err := i.Started(i.Context(), next); err != nil {
 		i.Error(err)
 	}
 	ns.IP("link show dev rdma0")
-	i.d.Sandboxes().Stopped(i.Context(), next)
+	i.Stopped(i.Context(), next)
 }
 
 // TestHungPod: the driver works for one pod without an end, as a kernel may need minutes for what the pod has made. The
@@ -130,7 +127,7 @@ func (i *innocents) whole() {
 func TestHungPod(t *testing.T) {
 	t.Parallel()
 	i := newInnocents(t, "move")
-	lock, err := os.OpenFile(filepath.Join(i.n.PluginDir(), "interfaces", strings.Join([]string{
+	lock, err := os.OpenFile(filepath.Join(i.interfaceDir(), strings.Join([]string{
 		i.claim, vf, i.hostile.UID}, ".")+".json.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
@@ -140,11 +137,11 @@ func TestHungPod(t *testing.T) {
 	i.cycle()
 	ctx, cancel := context.WithTimeout(t.Context(), runtimeTime)
 	defer cancel()
-	err = i.d.Sandboxes().Started(ctx, i.hostile)
+	err = i.Started(ctx, i.hostile)
 	test.True(t, err == nil && ctx.Err() == nil,
 		test.Sprintf("Started for the same pod: %v, and the runtime waits: %v", err, ctx.Err()))
-	test.True(t, slices.Contains(i.d.Pending(), i.hostile), test.Sprint("pending"))
-	i.d.Sandboxes().Stopped(ctx, i.hostile)
+	test.True(t, slices.Contains(i.Pending(), i.hostile), test.Sprint("pending"))
+	i.Stopped(ctx, i.hostile)
 	i.cycle()
 	must.NoError(t, errors.Join(os.Remove(lock.Name()), lock.Close()))
 	i.whole()
@@ -196,7 +193,7 @@ func TestHostilePod(t *testing.T) {
 			tc.flood(i.ns)
 			t.Logf("the pod took %v", time.Since(began))
 			most := peak(func() {
-				if err := i.d.Sandboxes().Started(t.Context(), i.hostile); err != nil { // as after a restart of the driver
+				if err := i.Started(t.Context(), i.hostile); err != nil { // as after a restart of the driver
 					t.Error(err)
 				}
 				began := time.Now()
@@ -240,7 +237,7 @@ func (i *innocents) back(answered <-chan struct{}) <-chan struct{} {
 	go func() {
 		defer close(back)
 		<-answered
-		record := filepath.Join(i.n.PluginDir(), "interfaces", i.claim+"*")
+		record := filepath.Join(i.interfaceDir(), i.claim+"*")
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for range tick.C {
