@@ -407,4 +407,8 @@ func TestReportOfAThousandNodes(t *testing.T) {
 	test.Eq(t, 9000, len(cells(t, page)))
 	test.Less(t, 10<<20, len(page))
 	test.Eq(t, 0, strings.Count(page, "<details class=\"group\" open"))
+	t.Run("browser", func(t *testing.T) {
+		needs.Long(t, "TestReportInBrowser has 16 nodes")
+		fabrictest.Check(t, page, slices.Collect(maps.Keys(published(c))))
+	})
 }

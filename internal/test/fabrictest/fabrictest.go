@@ -42,7 +42,10 @@ type look struct {
 // observe is the look of the page with all folds open.
 const observe = `(() => {
   const loaded = performance.getEntriesByType('navigation')[0].loadEventEnd;
-  for (const d of document.querySelectorAll('details')) d.open = true;
+  for (const d of document.querySelectorAll('details')) {
+    d.open = true;
+    d.style.contentVisibility = 'visible'; // or each question lays the page out again
+  }
   const cells = [...document.querySelectorAll('[data-hca]')], name = e => e.dataset.hca;
   const width = document.documentElement.clientWidth, place = e => e.getBoundingClientRect();
   const scrolls = e => e && (getComputedStyle(e).overflowX != 'visible' || scrolls(e.parentElement));
