@@ -30,9 +30,9 @@ type look struct {
 	HCAs []string // names, in order
 	// Hidden are HCAs that nobody sees: without a place or a sign, or beside the window.
 	Hidden []string
-	// Pale are HCAs whose sign has too little contrast to its colour.
+	// Pale are HCAs whose sign has too little contrast to its colour. Drained ones have stripes, and are left out.
 	Pale []string
-	// Beside are elements that reach out of the window, and of no box that scrolls.
+	// Beside are elements that reach out of the window and are in no box that scrolls.
 	Beside []string
 	// Width is that of the page. Elements and Loaded say how large it is and when it was there, in milliseconds.
 	Width, Elements int
