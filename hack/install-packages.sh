@@ -47,6 +47,13 @@ proof npm                     the same
 "
 fi
 
+# Google's browser serves as well. Ubuntu has Chromium as a snap only.
+if ! command -v google-chrome >/dev/null 2>&1 && ! grep -q '^ID=ubuntu' /etc/os-release; then
+	list="$list
+proof chromium                the page of kubectl rdma report in a browser
+"
+fi
+
 check=
 if [ "${1:-}" = --check ]; then
 	check=yes

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -21,7 +22,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/traffic"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fabrictest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -118,6 +121,13 @@ func TestReport(t *testing.T) {
 		test.StrContains(t, page, want)
 	}
 	test.Eq(t, health.Miswired.Key(), "rdma.dev/miswired", test.Sprint("the key that the page knows"))
+}
+
+// TestReportInBrowser: whoever opens the page sees each HCA of the API server once, and the page asks for nothing else.
+func TestReportInBrowser(t *testing.T) {
+	needs.Proof(t, "a browser")
+	s := modelled(t)
+	fabrictest.Check(t, written(t, s, same), slices.Collect(maps.Keys(published(s.Cluster))))
 }
 
 // TestReportMixed: VFs, shares, groups and devices of both forms are in the page once, too.
@@ -397,4 +407,8 @@ func TestReportOfAThousandNodes(t *testing.T) {
 	test.Eq(t, 9000, len(cells(t, page)))
 	test.Less(t, 10<<20, len(page))
 	test.Eq(t, 0, strings.Count(page, "<details class=\"group\" open"))
+	t.Run("browser", func(t *testing.T) {
+		needs.Long(t, "TestReportInBrowser has 16 nodes")
+		fabrictest.Check(t, page, slices.Collect(maps.Keys(published(c))))
+	})
 }
