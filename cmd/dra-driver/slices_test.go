@@ -157,7 +157,7 @@ func TestMissingFeature(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	must.NoError(t, os.WriteFile(file, []byte(header+
-		"partitioning: true\nrules:\n- {name: all, publish: shared}\n- {name: rest}\n"), 0o644))
+		"partitioning: true\nrules:\n- {name: all, publish: both}\n- {name: rest}\n"), 0o644))
 	_, stdout, stderr = invoke(t, nil, append([]string{"slices", "-o", "json", "--config", file}, inPod...)...)
 	for _, want := range []string{
 		lacks, "not seen whether the API server has feature gate DRADeviceTaints",
