@@ -3,14 +3,14 @@
 # sentence more or less (0BSD, MIT-0, BSD-4-Clause) are not told apart.
 #
 #   packaging/license.sh FILE...
-set -euf -o pipefail
+set -euo pipefail
 declare -A is
 # has ID PHRASE PHRASE: reports whether the text has both, the second after the first.
 has() { if [[ $text == *$2*$3* ]]; then is[$1]=; else return 1; fi; }
 forms='redistribution and use in source and binary forms'
 for file in "$@"; do
 	text=$(<"$file")
-	words=(${text,,})
+	read -rd '' -a words <<<"${text,,}" || : # it reads to the end
 	text=${words[*]}
 	has Apache-2.0 'apache license' 'version 2.0' || :
 	has MIT 'permission is hereby granted, free of charge, to any person obtaining a copy' '' || :

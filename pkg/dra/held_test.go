@@ -1,13 +1,10 @@
 package dra_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
@@ -17,16 +14,6 @@ import (
 )
 
 const podA = "aaaaaaaa-0000-4000-8000-000000000000"
-
-// told returns an error unless an event of the claim has a reason and a text.
-func told(n *drivertest.Node, c *resourceapi.ResourceClaim, reason, text string) error {
-	for _, e := range n.Events() {
-		if e.Reason == reason && e.InvolvedObject.UID == c.UID && strings.Contains(e.Message, text) {
-			return nil
-		}
-	}
-	return fmt.Errorf("claim %s has no event %s with %q", c.Name, reason, text)
-}
 
 // TestHeldWithoutCgroups: where no cgroup of a pod can be seen, the container runtime's list decides. A list without the
 // driver's own pod is not complete: the runtime may be starting.
