@@ -160,7 +160,7 @@ func TestMissingFeature(t *testing.T) {
 		"partitioning: true\nrules:\n- {name: all, publish: both}\n- {name: rest}\n"), 0o644))
 	_, stdout, stderr = invoke(t, nil, append([]string{"slices", "-o", "json", "--config", file}, inPod...)...)
 	for _, want := range []string{
-		lacks, "not seen whether the API server has feature gate DRADeviceTaints",
+		lacks, "not seen whether the API server has feature gate DRAPartitionableDevices",
 		"rule rest decides on no HCA of this host: rules above it match them first",
 	} {
 		test.StrContains(t, stdout, want, test.Sprintf("slices: %s", stderr))
