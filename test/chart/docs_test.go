@@ -51,7 +51,12 @@ func TestSecurityDoc(t *testing.T) {
 	}
 }
 
-var yamlBlock = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
+var (
+	// yamlBlock may stand in a step of a list, and is indented then.
+	yamlBlock = regexp.MustCompile("(?s)\n( *)```yaml\n(.*?)```")
+	// otherPrograms begins a block that is neither a manifest nor the chart's values.
+	otherPrograms = regexp.MustCompile(`^(scrape_configs:|apiServer:|featureGates:|# /etc/rancher/|apiVersion: rdma\.dev/)`)
+)
 
 // TestExamplesInDocs: manifests in the documents are valid, with their parameters,
 // and so are values of the chart.
@@ -62,9 +67,9 @@ func TestExamplesInDocs(t *testing.T) {
 	}
 	for _, path := range append(platforms, securityDoc, installDoc, migrationDoc, hookDoc, metricsDoc, operateDoc) {
 		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
-			manifests := block[1]
-			if strings.HasPrefix(manifests, "scrape_configs:") {
-				continue // test/monitoring
+			manifests := strings.TrimPrefix(strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n"), "\n")
+			if otherPrograms.MatchString(manifests) {
+				continue // test/monitoring has the first
 			}
 			if strings.HasPrefix(manifests, "apiVersion: argoproj.io/") {
 				manifests = valuesOfApplication(t, manifests)

@@ -24,7 +24,7 @@ var versionsSaid = []string{
 	"Before {shares}, shares, groups, taints and old pods with `rdma/hca` need",
 	"Below Kubernetes {shares}, switch on two [feature gates](compatibility.md#feature-gates). Without `DRAConsumable",
 	"Below {shares}, switch on the [feature gates]", "Kubernetes before {shares}, or a feature gate is off",
-	"You need Kubernetes {old}, or two [feature gates](compatibility.md#feature-gates) in {old-2} or {old-1}: `DRAEx",
+	"You need Kubernetes {old}, or [feature gates](compatibility.md#feature-gates) in {old-2} or {old-1}: `DRAEx",
 	"Kubernetes {old-2} and {old-1} need the feature gate DRAExtendedResource",
 	"From Kubernetes {old} on, pods can keep `vpc.amazonaws.com/efa: 4`", `semverCompare "<{old}.0-0"`,
 	"Before Kubernetes {drain}, set the [gate](compatibility.md#feature-gates) `DRADeviceTaintRules`",
@@ -34,6 +34,8 @@ var versionsSaid = []string{
 	"partitioning needs [1.36.3]", "Partitioning needs Kubernetes 1.36.3 or newer", "[Kubernetes 1.36.3 or newer]",
 	"It needs Kubernetes 1.36.3 or newer", "`DRAPartitionableDevices`, Kubernetes 1.36.3",
 	"partitioning: true # Kubernetes 1.36.3 or newer",
+	// Before kubernetes#135068, in 1.35, the gate for taints made the scheduler list DeviceTaintRules.
+	"**On 1.34**, `DRADeviceTaints` also needs", "# for DRADeviceTaints on 1.34",
 	// PodGroups are in scheduling.k8s.io/v1beta1 since 1.37.
 	"claims of PodGroups [1.37]", "From Kubernetes 1.37 on, a PodGroup can have a claim",
 	// API servers know the effect None, and resourceclaims/driver, since 1.36: pkg/dra/policy/features.go.
