@@ -3,14 +3,14 @@
 #
 #   hack/demo-picture.sh [FILE]   # FILE has the output of make demo; without it, make demo runs
 set -euo pipefail
-cd "$(dirname "$0")/.."
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+demo=$(realpath "${1:-$dir/demo}")
+cd "$(dirname "$0")/.."
 columns=112
-demo=${1:-$dir/demo}
 [ $# -gt 0 ] || make --no-print-directory demo | tee "$demo"
 
-# Random names, times and ages differ between runs of one commit. They become the same ones, as wide as they were.
+# Random names, times and ages differ between runs of one commit. They become the same ones.
 sed -E 's/(-hca-)[a-z0-9]{5}\b/\1x7k2p/g; s/(dra-driver-rdma-)[a-z0-9]{5}\b/\1m4v9q/
 	s/[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2} /Nov 23 12:00 /; s/  [0-9]+s$/  9s/; s/^  //' "$demo" |
 	awk -v dir="$dir" -v columns=$columns '
@@ -49,7 +49,7 @@ picture() { # picture STEP LINES FILE
 for step in "${steps[@]}"; do
 	picture "$step" $most "$dir/$step.svg"
 done
-picture 5 "$(wc -l <"$dir/5.txt")" docs/why.svg
+picture 5 "$(wc -l <"$dir/5.txt")" "$dir/why.svg"
 
 {
 	# Where nothing moves, one sees the last step.
@@ -65,4 +65,5 @@ picture 5 "$(wc -l <"$dir/5.txt")" docs/why.svg
 		delay=$((delay + seconds))
 	done
 	echo "</svg>"
-} >docs/demo.svg
+} >"$dir/demo.svg"
+mv "$dir/demo.svg" "$dir/why.svg" docs

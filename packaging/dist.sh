@@ -10,7 +10,7 @@
 # The same commit gives the same bytes: programs are linked without paths and version control data, every date is that
 # of the commit or SOURCE_DATE_EPOCH, and nothing of the building host is read.
 set -euo pipefail
-shopt -s nullglob extglob nocaseglob
+shopt -s nullglob
 export LC_ALL=C TZ=UTC0
 umask 022
 unset TREE DESCRIPTION LICENSES # of packaging/image.sh
@@ -95,7 +95,8 @@ licenses() {
 		xargs go list -m -f '{{.Path}} {{.Dir}}' >"$work/dirs"
 	echo "std $(go env GOROOT)" >>"$work/dirs"
 	while read -r module dir; do
-		files=("$dir"/@(licen[cs]e|copying|notice)?([-.]*))
+		mapfile -t files < <(find "$dir" -maxdepth 1 -type f -regextype posix-extended \
+			-iregex '.*/(licen[cs]e|copying|notice)([-.][^/]*)?' | sort)
 		ids=$([ ${#files[@]} = 0 ] || packaging/license.sh "${files[@]}")
 		[ -n "$ids" ] || fail "find the license of $module in $dir: no file has a license that packaging/license.sh" \
 			"knows; add its phrase there"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Prints the SPDX expression (https://spdx.org/licenses) of the licenses in texts: "Apache-2.0 AND MIT". Look-alikes with one
-# sentence more or less (0BSD, MIT-0, BSD-4-Clause) are not told apart.
+# Prints the SPDX expression (https://spdx.org/licenses) of the licenses in texts: "Apache-2.0 AND MIT". Look-alikes with
+# one sentence more or less (0BSD, MIT-0, BSD-4-Clause) are not told apart.
 #
 #   packaging/license.sh FILE...
 set -euo pipefail
-declare -A is
-# has ID PHRASE PHRASE: reports whether the text has both, the second after the first.
-has() { if [[ $text == *$2*$3* ]]; then is[$1]=; else return 1; fi; }
+declare -A found
+# has ID PHRASE PHRASE: records ID if the text has both phrases, the second after the first, and reports whether.
+has() { if [[ $text == *$2*$3* ]]; then found[$1]=; else return 1; fi; }
 forms='redistribution and use in source and binary forms'
 for file in "$@"; do
 	text=$(<"$file")
@@ -20,6 +20,6 @@ for file in "$@"; do
 done
 expression=
 for id in Apache-2.0 BSD-2-Clause BSD-3-Clause ISC MIT MPL-2.0; do # in order
-	[ -z "${is[$id]+yes}" ] || expression+=" AND $id"
+	[ -z "${found[$id]+yes}" ] || expression+=" AND $id"
 done
 [ -z "$expression" ] || echo "${expression# AND }"

@@ -53,7 +53,7 @@ func (s *Source) Files() ([]support.File, error) {
 		return nil, err
 	}
 	scrub := s.scrubber()
-	files := []support.File{{Name: "status.txt", Data: []byte(scrub.Text(s.Status))}}
+	files := []support.File{{Name: "status.txt", Data: []byte(redacted(scrub, s.Status))}}
 	for _, object := range []struct {
 		name  string
 		value any
@@ -110,7 +110,8 @@ func (s *Source) scrubber() *support.Scrubber {
 	return scrub
 }
 
-// HideDrains returns the cluster without who drained what, and why. A table cuts such a text, so no scrubber finds it.
+// HideDrains returns a copy of a cluster in which authors and reasons of drains are hidden. A table cuts such a text, so
+// no scrubber finds it.
 func HideDrains(c *model.Cluster) *model.Cluster {
 	out := *c
 	out.Rules = slices.Clone(c.Rules)
@@ -133,10 +134,13 @@ func (s *Source) Redact(tests string) (leafName, hide func(string) string) {
 	scrub := s.scrubber()
 	scrub.Name("namespace", tests)
 	*s.Cluster = *HideDrains(s.Cluster)
-	return scrub.NameOf, func(text string) string {
-		text = quoted.ReplaceAllString(text, support.Hidden)
-		return scrub.Text(nodeTaint.ReplaceAllString(text, "="+support.Hidden+"${1}"))
-	}
+	return scrub.NameOf, func(text string) string { return redacted(scrub, text) }
+}
+
+// redacted takes out of a text what identifies, and what others wrote: text.Foreign has put that in quotes.
+func redacted(scrub *support.Scrubber, text string) string {
+	text = quoted.ReplaceAllString(text, support.Hidden)
+	return scrub.Text(nodeTaint.ReplaceAllString(text, "="+support.Hidden+"${1}"))
 }
 
 // quoted is a text in quotes, which may be cut. nodeTaint is the value of a node's taint, which a site chooses.

@@ -118,7 +118,7 @@ func (n *Node) empty(v *model.View) {
 	var newest corev1.Event
 	for _, e := range v.Cluster.Events {
 		if e.Reason == model.NothingPublished && e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == n.Name &&
-			e.Source.Component == rdma.Domain && e.Source.Host == n.Name && !e.LastTimestamp.Before(&newest.LastTimestamp) {
+			model.Reporter(&e) == rdma.Domain && e.Source.Host == n.Name && !e.LastTimestamp.Before(&newest.LastTimestamp) {
 			newest = e
 		}
 	}

@@ -18,7 +18,7 @@ type HCA struct {
 	// Name is the name of its device for one claim. IBDev is the kernel's name.
 	Name  string `json:"name"`
 	IBDev string `json:"ibdev,omitempty"`
-	// Rail and Leaf are the attributes rail and leafSwitch, "" without: both need the driver's configuration.
+	// Rail and Leaf are the attributes rail and leafSwitch, "" without: both need the driver's policy.
 	Rail string `json:"rail,omitempty"`
 	Leaf string `json:"leaf,omitempty"`
 	// Protocol is ib, roce, efa or another one. Subnet is the prefix of an InfiniBand subnet.

@@ -68,7 +68,7 @@ func (all Holdings) on(id structured.DeviceID, how func(holder) bool) map[*resou
 	return out
 }
 
-// Names returns the claims that hold a device.
+// Names returns the names of the claims that take a device, sorted. An administrator's claim takes none.
 func (all Holdings) Names(id structured.DeviceID) (out []string) {
 	for claim := range all.on(id, holder.takes) {
 		out = append(out, ClaimName(claim))

@@ -134,7 +134,7 @@ func (c *container) restart(now time.Time) []finding.Finding {
 // their time.
 func (c *container) unready() finding.Finding {
 	for _, e := range slices.Backward(c.q.Events) {
-		if e.Reason == "Unhealthy" && isSigned(&e) && e.InvolvedObject.FieldPath == c.path {
+		if e.Reason == "Unhealthy" && isFromItsComponent(&e) && e.InvolvedObject.FieldPath == c.path {
 			return problem(containerNotReady, c.name+" runs, and is not ready: "+text.Foreign(e.Message),
 				"repair what the probe asks, or the probe: that is not about its devices")
 		}

@@ -44,29 +44,33 @@ var explainedBeside = []string{
 	"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedPostStartHook",
 }
 
-// signatures are the components that write events, by their reasons. Events with other reasons are the kubelet's.
-var signatures = map[string]string{
-	"FailedAttachVolume": "attachdetach-controller", "FailedResourceClaimCreation": "resource_claim",
-	"NodeNotReady": "node-controller", "RDMAUnprepareFailed": rdma.Domain,
+// componentOf are the components whose events the package takes for a cause, by reason. Of the other reasons that it
+// takes, they are the kubelet's.
+var componentOf = map[string]string{
+	"FailedResourceClaimCreation": "resource_claim", "NodeNotReady": "node-controller", "RDMAUnprepareFailed": rdma.Domain,
 }
 
-// isSigned reports whether an event names the component that writes events with its reason. One of somebody else with
-// that reason is shown as it is.
-func isSigned(e *corev1.Event) bool {
-	return model.Reporter(e) == cmp.Or(signatures[e.Reason], "kubelet")
+// isFromItsComponent reports whether an event names the component that writes events with its reason. Another event
+// with that reason is no cause, but a warning like one of an unknown reason.
+func isFromItsComponent(e *corev1.Event) bool {
+	writer := model.Reporter(e)
+	if e.Reason == "FailedAttachVolume" && writer == "attachdetach-controller" {
+		return true // the kubelet writes it, too, with enableControllerAttachDetach: false
+	}
+	return writer == cmp.Or(componentOf[e.Reason], "kubelet")
 }
 
-// lastEvent returns the message of the newest signed event with a reason, "" if there is none.
+// lastEvent returns the message of the newest event of its component with a reason, "" if there is none.
 func (q *Question) lastEvent(reason string) string {
 	for _, e := range slices.Backward(q.Events) {
-		if e.Reason == reason && isSigned(&e) {
+		if e.Reason == reason && isFromItsComponent(&e) {
 			return e.Message
 		}
 	}
 	return ""
 }
 
-// lastEventAs returns a finding with the message of the newest signed event with a reason, nothing if there is none.
+// lastEventAs returns a finding with the message of lastEvent, nothing if there is none.
 func (q *Question) lastEventAs(reason string, k *finding.Kind, found, remedy string) []finding.Finding {
 	message := q.lastEvent(reason)
 	if message == "" {
@@ -85,9 +89,9 @@ func (c *Causes) preparationFailures() (found []finding.Finding) {
 	for i := range c.q.Events {
 		e := &c.q.Events[i]
 		step := preparation[e.Reason].step
-		if step == 0 || !isSigned(e) || slices.ContainsFunc(c.q.Events[i+1:], func(l corev1.Event) bool {
+		if step == 0 || !isFromItsComponent(e) || slices.ContainsFunc(c.q.Events[i+1:], func(l corev1.Event) bool {
 			// Of a reason, the newest event counts; the times of events are seconds.
-			return isSigned(&l) && (l.Reason == e.Reason && overall(&l) == overall(e) ||
+			return isFromItsComponent(&l) && (l.Reason == e.Reason && overall(&l) == overall(e) ||
 				preparation[l.Reason].step > step && model.LastTime(&l).After(model.LastTime(e)))
 		}) {
 			continue
@@ -178,9 +182,10 @@ func unknownWarnings(q *Question, found []finding.Finding) (out []finding.Findin
 	shown := map[string]bool{}
 	for _, e := range slices.Backward(q.Events) {
 		_, known := preparation[e.Reason]
-		passed := e.Reason == "FailedScheduling" || e.Reason == "FailedResourceClaimCreation" || known && sandboxReady(pod)
+		passed := e.Reason == "FailedScheduling" || known && sandboxReady(pod) ||
+			e.Reason == "FailedResourceClaimCreation" && isFromItsComponent(&e)
 		if e.Type != corev1.EventTypeWarning || shown[e.Reason] || passed ||
-			!any && isSigned(&e) && (known || slices.Contains(explainedBeside, e.Reason)) ||
+			!any && isFromItsComponent(&e) && (known || slices.Contains(explainedBeside, e.Reason)) ||
 			e.Reason == "RDMAPrepareFailed" && has(found, prepareFailed) {
 			continue
 		}

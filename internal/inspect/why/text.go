@@ -127,11 +127,7 @@ func (t *textWriter) ruling(r *model.Ruling) {
 		words = fmt.Sprintf(rulingWords[r.Reason], r.Detail)
 	}
 	if r.Reason == model.RuledTaint && byRules(r) {
-		end := "remove the rule"
-		if drain := r.Taints[0].Drain; drain != nil {
-			end = "run " + undrain(drain) + " after the repair"
-		}
-		words = fmt.Sprintf("tainted %s: %s, or tolerate the taint", r.Detail, end)
+		words = fmt.Sprintf("tainted %s: %s, or tolerate the taint", r.Detail, rulesEnd(r.Taints))
 	}
 	t.printf("  %5d  %s\n", len(r.Devices), words)
 	if claims := t.claims(r); claims != "" {
@@ -213,6 +209,19 @@ func (t *textWriter) use(u *DeviceUse) {
 	if u.Usable == metav1.ConditionTrue {
 		t.printf("    %s\n", text.Foreign(u.Checks))
 	}
+}
+
+// rulesEnd says how rules end, each way once.
+func rulesEnd(taints []model.Taint) string {
+	var ways []string
+	for _, t := range taints {
+		way := "remove the rule"
+		if t.Drain != nil {
+			way = "run " + undrain(t.Drain) + " after the repair"
+		}
+		ways = model.AppendNew(ways, way)
+	}
+	return strings.Join(ways, " and ")
 }
 
 // byRules reports whether only rules set the taints of a ruling.

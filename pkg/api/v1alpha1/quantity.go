@@ -35,6 +35,9 @@ func (q Quantity) MarshalJSON() ([]byte, error) { return q.Value.MarshalJSON() }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (q *Quantity) UnmarshalJSON(value []byte) error {
+	if string(value) == "null" {
+		return nil // as json.Unmarshaler has it
+	}
 	var err error
 	q.Value, err = ParseQuantity(strings.TrimSpace(string(bytes.Trim(value, `"`))))
 	return err

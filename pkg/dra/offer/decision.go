@@ -3,6 +3,7 @@ package offer
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
@@ -23,6 +24,7 @@ type Decision struct {
 	networks map[string]plan.HCANetwork // by the name of the HCA
 	marks    map[string]v1alpha1.Marks  // of packets, by the name of the HCA
 	deviates bool                       // claims may be the reason for a deviation from the policy
+	uses     func() map[string]bool     // Result.Uses, which makes all slices, once
 }
 
 // Decision returns what is published. Before the first publication it returns what will be published, because the
@@ -62,7 +64,7 @@ func (o *Offer) decide(p *policy.Config, view node.View) *Decision {
 
 func newDecision(r policy.Result) *Decision {
 	out := &Decision{
-		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{},
+		Result: r, uses: sync.OnceValue(r.Uses), Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{},
 		networks: map[string]plan.HCANetwork{}, marks: map[string]v1alpha1.Marks{},
 	}
 	for _, one := range r.Decisions {

@@ -34,9 +34,9 @@ func (m *missing) has(gate string) bool {
 // those that turned out to be missing.
 func (d *Decision) Features(o *Offer) policy.Features {
 	out, published := policy.Features{}, o.last.Load()
-	for name := range d.Uses() {
+	for name := range d.uses() {
 		out[name] = policy.FeatureNotSeen
-		if published != nil && published.Uses()[name] && o.publisher.Loss() == nil {
+		if published != nil && published.uses()[name] && o.publisher.Loss() == nil {
 			out[name] = policy.FeatureUsed
 		}
 	}

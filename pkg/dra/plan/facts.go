@@ -98,7 +98,7 @@ func (f Facts) cards(d Device) []string {
 }
 
 var errNoGroup = errors.New("this node has no such group of HCAs now: " +
-	"the driver's configuration no longer names it, or its HCAs are given to claims of their own")
+	"the driver's policy no longer names it, or its HCAs are given to claims of their own")
 
 // members returns the names of the HCAs of a group, sorted. All drivers lock HCAs in this order. An existing plan keeps
 // its members.

@@ -39,7 +39,7 @@ func (w *words) marks(rules []v1alpha1.Marks, env []string) (out v1alpha1.Marks,
 		out = m
 	}
 	if err != nil {
-		return out, fmt.Errorf("the rules of the group's HCAs in the driver's configuration differ: %w", err)
+		return out, fmt.Errorf("the rules of the group's HCAs in the driver's policy differ: %w", err)
 	}
 	return out, nil
 }

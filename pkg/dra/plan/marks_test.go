@@ -51,7 +51,7 @@ func TestMarksOfRules(t *testing.T) {
 			"trafficClass is not set and 8, and ucx takes one value"},
 		"a group": {ruled(106, 106), group, configs{fromClaim(`"env": ["nvshmem"]`)}, "106"},
 		"a group of several rules": {ruled(106, 104), group, configs{fromClaim(`"env": ["nvshmem"]`)},
-			"request nics: the rules of the group's HCAs in the driver's configuration differ: trafficClass is 106 and 104"},
+			"request nics: the rules of the group's HCAs in the driver's policy differ: trafficClass is 106 and 104"},
 		"a group of several rules, and a claim": {ruled(106, 104), group, configs{allow,
 			fromClaim(`"env": ["nvshmem"], "trafficClass": 8`)}, "8"},
 	} {

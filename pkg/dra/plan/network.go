@@ -43,7 +43,7 @@ type Route struct {
 	Gateway netip.Addr `json:"gateway,omitzero"`
 }
 
-// HCANetwork is what the driver's configuration says of an HCA and its network interfaces.
+// HCANetwork is what the driver's policy says of an HCA and its network interfaces.
 type HCANetwork struct {
 	// ResourceName is the resource name under which CNI plugins get the HCA, "" if they do not get it.
 	ResourceName string
@@ -62,7 +62,7 @@ type Networks struct {
 	// Pools has all subnets that are divided among nodes, by the names of their configurations. Block is invalid where
 	// this node has none. What a pool reserves, no claim may name, whatever its class allows.
 	Pools map[string]blocks.Block
-	// HCAs has the settings of each HCA in the driver's configuration, by the name of the HCA.
+	// HCAs has the settings of each HCA in the driver's policy, by the name of the HCA.
 	HCAs map[string]HCANetwork
 	// Others are the other prepared claims of the claim's pods.
 	Others []*Plan
@@ -166,7 +166,7 @@ func ModeRefused(mode string, alone bool, resourceName string, vlan int) error {
 	case mode == v1alpha1.NetworkMove && vlan != 0:
 		return errMoveVLAN
 	case resourceName != "":
-		return fmt.Errorf("the driver's configuration gives the device to CNI plugins as %s (resourceName of its rule): one of the two would take the interface from the other; "+
+		return fmt.Errorf("the driver's policy gives the device to CNI plugins as %s (resourceName of its rule): one of the two would take the interface from the other; "+
 			"leave network out of the claim, or resourceName out of the rule", resourceName)
 	}
 	return nil
@@ -199,7 +199,7 @@ func (n *Network) resolve(d Device, node *Networks) error {
 	}
 	if n.IPAM == v1alpha1.NetworkRailIPAM {
 		if n.IPAM = node.railIPAM(d); n.IPAM == "" {
-			return fmt.Errorf("ipam: %s: the rule of HCA %s in the driver's configuration on this node names no ipam: "+
+			return fmt.Errorf("ipam: %s: the rule of HCA %s in the driver's policy on this node names no ipam: "+
 				"set ipam or railIPAM there, or name an entry in the claim", v1alpha1.NetworkRailIPAM, hca)
 		}
 	}
@@ -213,7 +213,7 @@ func (n *Network) resolve(d Device, node *Networks) error {
 	if err := node.NoIPAM[n.IPAM]; err != nil {
 		return fmt.Errorf("ipam %s: %w", n.IPAM, err)
 	}
-	return fmt.Errorf("ipam: the driver's configuration on this node has no entry %q under ipam", n.IPAM)
+	return fmt.Errorf("ipam: the driver's policy on this node has no entry %q under ipam", n.IPAM)
 }
 
 // checkAddresses returns an error if a pool reserves one of the addresses that a claim or its class names. The addresses

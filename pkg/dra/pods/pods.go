@@ -61,7 +61,8 @@ type Config struct {
 
 // Claims is the part of claims that pods need.
 type Claims interface {
-	// Renew writes the specs of claims again, after their HCAs have got new nodes.
+	// Renew reads the host again and writes the specs of claims whose HCAs have got new nodes. The error has those of all
+	// claims that could not be written.
 	Renew(context.Context, []*plan.Plan) error
 }
 
@@ -69,8 +70,8 @@ type Claims interface {
 type Reservations interface {
 	// PlansOf returns the plans of the claims that are reserved for one of the pods, according to the records.
 	PlansOf(context.Context, ...types.UID) []*plan.Plan
-	// Learn records which of the claims that concern the caller are reserved for the pods. It returns the pods without a
-	// complete answer, and the reason.
+	// Learn asks the API server which of the claims that concern the caller are reserved for the pods, and records it. It
+	// returns the pods without a complete answer, and the reason, at the latest when ctx ends.
 	Learn(_ context.Context, _ []claims.Pod, concerns func(*plan.Plan) bool) (unanswered []claims.Pod, err error)
 }
 
