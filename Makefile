@@ -45,6 +45,7 @@ test-long: packages build ## the proof with larger seeds and counts, more varian
 .PHONY: test-queues
 test-queues: packages-demo ## jobs with claims under Kueue, JobSet, LeaderWorkerSet and MPI operator, which it builds; for the night
 	$(MAKE) --no-print-directory image IMAGE=localhost/dra-driver-rdma:testbed
+	hack/as-root.sh go -C test/cluster run ./cmd/cluster build >/dev/null
 	hack/as-root.sh go -C test/cluster test -count=1 -timeout 90m -v ./e2e/queues
 
 .PHONY: build
