@@ -15,7 +15,9 @@ import (
 // stands there.
 func TestModelledHost(t *testing.T) {
 	for _, host := range []string{"bin/hgx", "bin/dgx"} { // machine extract does not replace files
-		must.NoError(t, os.RemoveAll(filepath.Join(checkout, host)))
+		path := filepath.Join(checkout, host)
+		must.NoError(t, os.RemoveAll(path))
+		t.Cleanup(func() { test.NoError(t, os.RemoveAll(path)) })
 	}
 	for _, name := range []string{"README.md", "docs/quickstart-podman.md"} {
 		page, err := Read(filepath.Join(checkout, name))
