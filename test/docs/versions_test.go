@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,22 +15,26 @@ import (
 )
 
 // minorVersion is a version of Kubernetes from the oldest one on that has resource.k8s.io/v1.
-var minorVersion = regexp.MustCompile(`\b1\.3[4-9](\.\d+)?\b`)
+var minorVersion = regexp.MustCompile(`\bv?1\.(3[4-9]|[4-9]\d)(\.\d+)?\b`)
+
+// address is the target of a link, which may have the version of a source.
+var address = regexp.MustCompile(`https?://[^\s)]+`)
 
 // versionsSaid are all statements about versions of Kubernetes in the documents and the chart. A word in braces is a
 // number of the table of gates, Chart.yaml or go.mod. A plain number is no gate's, and has its source beside it.
 var versionsSaid = []string{
-	"{oldest} to {newest}", "Kubernetes is older than {oldest}", "(resource.k8s.io/v1) since {oldest}",
-	`kubeVersion: ">={oldest}.0-0"`,
+	"{oldest} to {newest}", "Kubernetes is older than {oldest}", `kubeVersion: ">={oldest}.0-0"`,
 	"Before {shares}, shares, groups, taints and old pods with `rdma/hca` need",
 	"Below Kubernetes {shares}, switch on two [feature gates](compatibility.md#feature-gates). Without `DRAConsumable",
 	"Below {shares}, switch on the [feature gates]", "Kubernetes before {shares}, or a feature gate is off",
-	"You need Kubernetes {old}, or [feature gates](compatibility.md#feature-gates) in {old-2} or {old-1}: `DRAEx",
-	"Kubernetes {old-2} and {old-1} need the feature gate DRAExtendedResource",
+	"You need Kubernetes {old}, or [feature gates](compatibility.md#feature-gates) in {old-since} or {old-1}: `DRAEx",
+	"Kubernetes {old-since} and {old-1} need the feature gate DRAExtendedResource",
 	"From Kubernetes {old} on, pods can keep `vpc.amazonaws.com/efa: 4`", `semverCompare "<{old}.0-0"`,
 	"Before Kubernetes {drain}, set the [gate](compatibility.md#feature-gates) `DRADeviceTaintRules`",
 	"drain before {drain} [its API]", "on {shares-1} also `DRADeviceTaints`",
 
+	// resource.k8s.io/v1 is in Kubernetes since 1.34.
+	"(resource.k8s.io/v1) since 1.34",
 	// kubernetes#139034 is in 1.36.3.
 	"partitioning needs [1.36.3]", "Partitioning needs Kubernetes 1.36.3 or newer", "[Kubernetes 1.36.3 or newer]",
 	"It needs Kubernetes 1.36.3 or newer", "`DRAPartitionableDevices`, Kubernetes 1.36.3",
@@ -49,33 +54,34 @@ var versionsSaid = []string{
 	"on EKS 1.34 and newer", "begin with Kubernetes 1.34", "| CRI-O | 1.35 |",
 }
 
-// statements are versionsSaid with their numbers.
-func statements(t *testing.T) (said []string) {
+// numbers replaces the words in braces of versionsSaid.
+func numbers(t *testing.T) *strings.Replacer {
 	t.Helper()
-	number := func(path, pattern string) string {
+	minor := func(path, pattern string) int {
 		found := regexp.MustCompile(pattern).FindStringSubmatch(contents(t, path))
 		must.NotNil(t, found, must.Sprintf("%s has not %s", path, pattern))
-		return "1." + found[1]
+		n, err := strconv.Atoi(found[1])
+		must.NoError(t, err)
+		return n
 	}
-	on := func(gate string) int {
-		at := slices.IndexFunc(featuregate.Gates, func(g featuregate.Gate) bool { return g.Name == gate })
-		return featuregate.Gates[at].On
+	gate := func(name string) featuregate.Gate {
+		at := slices.IndexFunc(featuregate.Gates, func(g featuregate.Gate) bool { return g.Name == name })
+		return featuregate.Gates[at]
 	}
-	shares, old := on(featuregate.ConsumableCapacity), on(featuregate.ExtendedResource)
-	for _, gate := range []string{featuregate.ExtendedResource, featuregate.DeviceTaints, "ResourceHealthStatus"} {
-		must.Eq(t, shares, on(gate), must.Sprintf("pages say one version for the gates of shares and %s", gate))
+	shares, old := gate(featuregate.ConsumableCapacity).On, gate(featuregate.ExtendedResource)
+	for _, name := range []string{featuregate.ExtendedResource, featuregate.DeviceTaints, "ResourceHealthStatus"} {
+		must.Eq(t, shares, gate(name).On, must.Sprintf("pages say one version for the gates of shares and %s", name))
 	}
-	numbers := strings.NewReplacer(
-		"{oldest}", number("deployments/helm/dra-driver-rdma/Chart.yaml", `kubeVersion: ">=1\.(\d+)\.0-0"`),
-		"{newest}", number("go.mod", `k8s\.io/api v0\.(\d+)\.`),
-		"{shares}", fmt.Sprintf("1.%d", shares), "{shares-1}", fmt.Sprintf("1.%d", shares-1),
-		"{old}", fmt.Sprintf("1.%d", old), "{old-1}", fmt.Sprintf("1.%d", old-1), "{old-2}", fmt.Sprintf("1.%d", old-2),
-		"{drain}", fmt.Sprintf("1.%d", on(featuregate.DeviceTaintRules)),
-	)
-	for _, statement := range versionsSaid {
-		said = append(said, numbers.Replace(statement))
+	newest := minor("go.mod", `k8s\.io/api v0\.(\d+)\.`)
+	var words []string
+	for word, n := range map[string]int{
+		"{oldest}": minor("deployments/helm/dra-driver-rdma/Chart.yaml", `kubeVersion: ">=1\.(\d+)\.0-0"`),
+		"{newest}": newest, "{newest-1}": newest - 1, "{shares}": shares, "{shares-1}": shares - 1,
+		"{old}": old.On, "{old-1}": old.On - 1, "{old-since}": old.Since, "{drain}": gate(featuregate.DeviceTaintRules).On,
+	} {
+		words = append(words, word, fmt.Sprintf("1.%d", n))
 	}
-	return said
+	return strings.NewReplacer(words...)
 }
 
 // gatesTable is the part of docs/compatibility.md that TestGates of test/cluster makes of the table.
@@ -83,7 +89,8 @@ var gatesTable = regexp.MustCompile(`(?s)<!-- gates: .*<!-- end of gates -->`)
 
 // unknownVersions are the versions of Kubernetes in a text that no known statement has, with what is around them.
 func unknownVersions(text string, said []string) (unknown []string) {
-	text = strings.Join(strings.Fields(gatesTable.ReplaceAllString(text, "")), " ")
+	text = address.ReplaceAllString(gatesTable.ReplaceAllString(text, ""), "")
+	text = strings.Join(strings.Fields(text), " ")
 	for _, statement := range said {
 		text = strings.ReplaceAll(text, statement, "")
 	}
@@ -104,7 +111,11 @@ func TestVersionsOfKubernetes(t *testing.T) {
 	for _, page := range userPages(t) {
 		paths = append(paths, strings.TrimPrefix(page.Path, checkout+"/"))
 	}
-	said, all := statements(t), ""
+	var said []string
+	known, all := numbers(t), ""
+	for _, statement := range versionsSaid {
+		said = append(said, known.Replace(statement))
+	}
 	for _, path := range paths {
 		text := contents(t, path)
 		all += strings.Join(strings.Fields(text), " ") + "\n"
@@ -116,9 +127,10 @@ func TestVersionsOfKubernetes(t *testing.T) {
 		test.True(t, strings.Contains(all, statement), test.Sprintf("versionsSaid has what no page says: %s", statement))
 	}
 	for planted, wrong := range map[string]int{
-		"You need Kubernetes 1.34 to\n1.37.": 0, "You need Kubernetes 1.34 to 1.36.": 2, "Shares need 1.35.": 1,
-		"Below Kubernetes 1.35, switch on two [feature gates](compatibility.md#feature-gates). Without `DRAConsumable": 1,
+		"You need Kubernetes {oldest} to\n{newest}.": 0, "You need Kubernetes {oldest} to {newest-1}.": 2,
+		"Shares need {shares-1}.": 1, "[a](https://example.com/v{newest}.0) of {newest}": 1,
+		"Below {shares-1}, switch on the [feature gates]": 1, "Before v{shares}: no shares. From 1.40 on: no gates.": 2,
 	} {
-		test.SliceLen(t, wrong, unknownVersions(planted, said), test.Sprint(planted))
+		test.SliceLen(t, wrong, unknownVersions(known.Replace(planted), said), test.Sprint(planted))
 	}
 }
