@@ -1,6 +1,9 @@
 // Package queues proves the driver with controllers of jobs that others make: Kueue, JobSet, LeaderWorkerSet and the
 // MPI operator, each the program and the manifests of its module. It applies examples/queues as they are
 // (docs/kueue.md). Only `make test-queues` runs it, since it builds the programs.
+//
+// Controllers and webhooks of one test stay for the next ones, since each acts on jobs of its own alone: Kueue on those
+// with the label of a queue, the others on their own kinds. The cluster ends with the package.
 package queues
 
 import (
@@ -102,7 +105,8 @@ func says(t *testing.T, n *testbed.Namespace, object, words string) {
 }
 
 // TestKueue: Kueue counts the HCAs of a job, and holds back what exceeds the quota until the job has ended. It takes no
-// claim with a selector.
+// claim with a configuration. That it takes none with selectors, as rails.yaml says, is in its source alone
+// (docs/kueue.md).
 func TestKueue(t *testing.T) {
 	bed.Controller(t, "kueue", "controllerManager.manager.image",
 		"--values", bed.Checkout.Path("examples", "queues", "kueue-values.yaml"))
@@ -127,9 +131,9 @@ func TestKueue(t *testing.T) {
 	t.Log(n.Kubectl("get", "workloads"), n.Kubectl("get", "jobs"))
 
 	n.Example("same-rails")
-	n.Apply(manifest(t, "job", "name: train", "name: selects", "resourceClaimTemplateName: rails",
+	n.Apply(manifest(t, "job", "name: train", "name: configured", "resourceClaimTemplateName: rails",
 		"resourceClaimTemplateName: rails-0-and-1"))
-	says(t, n, "selects", "device config is not supported")
+	says(t, n, "configured", "device config is not supported")
 }
 
 // TestJobSet: the pods of a JobSet have their HCAs. Those of the next one wait, and kubectl rdma why says for which.
@@ -139,7 +143,7 @@ func TestJobSet(t *testing.T) {
 	n.Apply(manifest(t, "jobset"))
 	first := workers(t, n, "jobset.sigs.k8s.io/jobset-name=train")
 	n.Apply(manifest(t, "jobset", "name: train", "name: next"))
-	waits(t, n, "jobset.sigs.k8s.io/jobset-name=next", "jobset/train")
+	pendingForHCAs(t, n, "jobset.sigs.k8s.io/jobset-name=next", "jobset/train")
 	end(t, n, first)
 	wait(n, "jobset/train", "Completed")
 	end(t, n, workers(t, n, "jobset.sigs.k8s.io/jobset-name=next"))
@@ -153,7 +157,7 @@ func TestLeaderWorkerSet(t *testing.T) {
 	n.Apply(manifest(t, "leaderworkerset"))
 	workers(t, n, "leaderworkerset.sigs.k8s.io/name=serve")
 	n.Apply(manifest(t, "leaderworkerset", "name: serve", "name: next"))
-	waits(t, n, "leaderworkerset.sigs.k8s.io/name=next", "leaderworkerset/serve")
+	pendingForHCAs(t, n, "leaderworkerset.sigs.k8s.io/name=next", "leaderworkerset/serve")
 	n.Kubectl("delete", "leaderworkerset", "serve")
 	workers(t, n, "leaderworkerset.sigs.k8s.io/name=next")
 	n.Kubectl("delete", "leaderworkerset", "next", "--cascade=foreground")
@@ -174,8 +178,9 @@ func TestMPIOperator(t *testing.T) {
 	n.Kubectl("delete", "mpijob", "train", "--cascade=foreground")
 }
 
-// waits: a pod with a label waits for HCAs that pods of a job have, whose name kubectl rdma status shows.
-func waits(t *testing.T, n *testbed.Namespace, label, holder string) {
+// pendingForHCAs asserts that a pod with a label is pending, since the pods of a job have the HCAs that it needs. The
+// holder is the name of this job in kubectl rdma status.
+func pendingForHCAs(t *testing.T, n *testbed.Namespace, label, holder string) {
 	t.Helper()
 	pod := named(t, n, label, 2)[0]
 	n.Pending(pod)
