@@ -36,6 +36,7 @@ import (
 //   - moved, as the driver in another namespace, where kustomize put it: its policies name no other
 //   - admin
 type reach struct {
+	server  *server
 	configs map[string]*rest.Config
 	clients map[string]dynamic.Interface
 }
@@ -210,7 +211,7 @@ func startReach(t *testing.T) *reach {
 	} {
 		s.must(t, strings.Fields(args)...)
 	}
-	r := &reach{configs: map[string]*rest.Config{"admin": admin}, clients: map[string]dynamic.Interface{}}
+	r := &reach{server: s, configs: map[string]*rest.Config{"admin": admin}, clients: map[string]dynamic.Interface{}}
 	for name, bound := range map[string][]string{
 		"driver": {"--bound-object-kind=Pod", "--bound-object-name=driver"}, "loose": nil,
 	} {
@@ -268,4 +269,5 @@ func TestReach(t *testing.T) {
 		t.Run(name, func(t *testing.T) { r.try(t, attempts(t, "try-"+name+".yaml")) })
 	}
 	t.Run("generation", r.absurdGeneration)
+	t.Run("manifests", r.server.manifests)
 }
