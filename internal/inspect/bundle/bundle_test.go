@@ -19,6 +19,7 @@ var secrets = []string{
 	"gpu-west-17", "corp.example.com", "fusion-team", "hadron-trainer", "hadron-claim", "leaf-r12-sw3", "rack-of-bob", "alice@corp",
 	"192.0.2.77", "2001:db8::77", "a0:88:c2:25:10:00", "a288:c2ff:fe25:1000", "a088c20300251000", "hunter2hunter2", "eyJhbGciOi",
 	"bob-user", "gone-gpu-3", "sel-secret", "param-secret", "ann-secret", "registry.corp", "::ffff:192", "MIIEpA",
+	"customer acme",
 }
 
 func source(t *testing.T) *bundle.Source {
