@@ -163,8 +163,8 @@ func (s *server) await(t *testing.T, verdicts []verdict) {
 	}
 }
 
-// An API server with default feature gates has taken the plain manifests in one go (startReach). It has stored what they
-// say, and deletes it.
+// An API server with default feature gates has taken the plain manifests in one go (startReach). It has stored what
+// they say, and deletes it.
 func (s *server) manifests(t *testing.T) {
 	checkout, err := deploy.FindCheckout()
 	must.NoError(t, err)
