@@ -47,8 +47,8 @@ It writes nothing and needs no root. It lists what it could not check.`,
 				return fmt.Errorf("%w; is the host's root directory at %q?", err, root)
 			}
 			for _, entry := range report.WithoutEffect(known) {
-				cmd.PrintErrf("note: %q is acknowledged without effect: no finding has this subject, and no HCA or port of this "+
-					"name was found\n", entry)
+				cmd.PrintErrf("note: %q is acknowledged without effect: no finding has this subject, and no HCA or "+
+					"port of this name was found\n", entry)
 			}
 			report = report.Acknowledge(known)
 			if err := write(cmd.OutOrStdout(), report); err != nil {

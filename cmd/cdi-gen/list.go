@@ -97,7 +97,7 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 	var names, absent []string
 	var p purposes
 	for _, h := range snap.Usable() {
-		if d := found.FindHCA(kind, h); d == nil {
+		if d := found.FindHCA(kind, h, slots); d == nil {
 			absent = append(absent, h.IBDev)
 		} else if p.fits(d, slots) {
 			names = append(names, d.Name+"\n")
@@ -109,8 +109,9 @@ func listNames(cmd *cobra.Command, host *hostFlags, snap *rdma.Snapshot, kind st
 	if len(absent) == 0 {
 		return errors.Join(p.end(cmd), listed(snap))
 	}
-	err = fmt.Errorf("found no %s in %s or %s for %s; cdi-gen generate --kind %[1]s --to %[2]s writes a spec, cdi-gen "+
-		"devices says what runtimes refuse", kind, cdi.StaticDir, cdi.DynamicDir, text.Some(absent, ", "))
+	err = fmt.Errorf("runtimes find no device of %s for %s in %s or %s; cdi-gen generate --kind %[1]s --to %[3]s "+
+		"writes a spec, cdi-gen devices says what runtimes refuse", kind, text.Some(absent, ", "), cdi.StaticDir,
+		cdi.DynamicDir)
 	if len(names) == 0 {
 		return coded(exitUnresolved, errors.Join(p.end(cmd), err))
 	}

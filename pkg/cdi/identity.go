@@ -1,6 +1,7 @@
 package cdi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,11 +66,11 @@ func NewSlots(snap *rdma.Snapshot) *Slots {
 }
 
 // Purpose compares what a device of a spec is for with the HCAs. It returns an error if a node belongs to another HCA
-// now: names and numbers of nodes follow the order of probing. known reports whether all nodes could be compared.
+// now, or if the device's name does. Names and numbers of nodes follow the order of probing, and interfaces get other
+// names. known reports whether all nodes could be compared.
 func (s *Slots) Purpose(spec *specs.Spec, device *specs.Device) (known bool, err error) {
 	edits := &device.ContainerEdits
 	slots := purpose(slices.Concat(spec.ContainerEdits.Env, edits.Env))
-	named := s.byName[strings.TrimSuffix(strings.TrimSuffix(device.Name, "-mad"), "-sm")]
 	var errs []error
 	known = true
 	for _, node := range nodesOf(slices.Concat(spec.ContainerEdits.DeviceNodes, edits.DeviceNodes)) {
@@ -79,11 +80,11 @@ func (s *Slots) Purpose(spec *specs.Spec, device *specs.Device) (known bool, err
 		case owner == nil:
 			known = false
 		case len(slots) > 0:
-			errs = append(errs, compare(slots, owner, node))
-		case named != nil && named != owner: // a spec of another program, or of an older release
-			errs = append(errs, fmt.Errorf("%s belongs to %s (%s) now", path.Base(node), owner.IBDev, owner.Name))
-		default:
-			known = false
+			errs = append(errs, cmp.Or(compare(slots, owner, node), s.compareName(device.Name, owner, node)))
+		default: // a spec of another program, or of an older release
+			err = s.compareName(device.Name, owner, node)
+			known = known && err != nil
+			errs = append(errs, err)
 		}
 	}
 	return known, errors.Join(errs...)
@@ -100,6 +101,17 @@ func compare(slots map[string]string, owner *rdma.HCA, node string) error {
 		return fmt.Errorf("%s is called %s now, and was %s when the spec was written", owner.Name, owner.IBDev, ibdev)
 	}
 	return nil
+}
+
+// compareName compares the owner of a node with the HCAs that have the name of a device now.
+func (s *Slots) compareName(device string, owner *rdma.HCA, node string) error {
+	name := strings.TrimSuffix(strings.TrimSuffix(device, "-mad"), "-sm")
+	named := s.byName[name]
+	if named == nil || slices.Contains(namesOf(owner, NameStrategies), name) {
+		return nil
+	}
+	return fmt.Errorf("%s belongs to %s (%s) now, and the name %s to %s (%s)", path.Base(node), owner.IBDev, owner.Name,
+		name, named.IBDev, named.Name)
 }
 
 // nodesOf lists the paths of nodes that belong to one HCA.

@@ -13,12 +13,15 @@ import (
 	"github.com/shoenig/test/must"
 )
 
-// hcas makes a snapshot of ibdev@slot, with uverbs0, uverbs1 and so on; "-" takes a number that no HCA has.
+// hcas makes a snapshot of ibdev@slot or ibdev@slot/netdev, with uverbs0, uverbs1 and so on; "-" takes a number that no
+// HCA has.
 func hcas(list string) *rdma.Snapshot {
 	snap := &rdma.Snapshot{}
 	for i, h := range strings.Fields(list) {
 		if ibdev, slot, ok := strings.Cut(h, "@"); ok {
+			slot, netdev, _ := strings.Cut(slot, "/")
 			snap.HCAs = append(snap.HCAs, rdma.HCA{IBDev: ibdev, Name: "pci-0000-" + slot + "-00-0",
+				Ports:  []rdma.Port{{Number: 1, Netdev: netdev}},
 				Uverbs: &rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs" + strconv.Itoa(i)}})
 		}
 	}
@@ -27,8 +30,9 @@ func hcas(list string) *rdma.Snapshot {
 
 // TestPurpose: a spec written for two HCAs, on a host whose HCAs have other names, numbers and slots now.
 func TestPurpose(t *testing.T) {
-	const before = "mlx5_0@3b mlx5_1@4b"
-	devices, err := cdi.HostDevices(hcas(before), cdi.HostOptions{Names: cdi.DefaultNames, Nodes: rdma.DefaultClasses})
+	const before = "mlx5_0@3b/eth0 mlx5_1@4b"
+	devices, err := cdi.HostDevices(hcas(before),
+		cdi.HostOptions{Names: cdi.NameStrategies, Nodes: rdma.DefaultClasses})
 	must.NoError(t, err)
 	ours, err := cdi.NewSpec(cdi.KindHCA, devices)
 	must.NoError(t, err)
@@ -51,6 +55,12 @@ func TestPurpose(t *testing.T) {
 		{"mlx5_0@5b mlx5_1@4b", "mlx5_1", ours, true, ""},
 		{"mlx5_1@3b mlx5_0@4b", "mlx5_0", ours, true, "pci-0000-3b-00-0 is called mlx5_1 now, and was mlx5_0 when"},
 		{"- mlx5_1@4b", "mlx5_0", ours, true, "uverbs0 belongs to no HCA now"},
+		{before, "net-eth0", ours, true, ""},
+		{"mlx5_0@3b mlx5_1@4b", "net-eth0", ours, true, ""}, // in a container, or renamed
+		{"mlx5_0@3b/eth0 mlx5_1@4b/eth0", "net-eth0", ours, true, ""},
+		{"mlx5_0@3b mlx5_1@4b/eth0", "net-eth0", ours, true,
+			"uverbs0 belongs to mlx5_0 (pci-0000-3b-00-0) now, and the name net-eth0 to mlx5_1 (pci-0000-4b-00-0)"},
+		{"mlx5_0@3b mlx5_1@4b/eth0", "mlx5_0", ours, true, ""},
 		{before, "mlx5_0", theirs, false, ""},
 		{"mlx5_1@4b mlx5_0@3b", "mlx5_0", theirs, true, "uverbs0 belongs to mlx5_1 (pci-0000-4b-00-0) now"},
 	} {

@@ -129,14 +129,21 @@ func (r *Registry) Find(name string) (*Resolved, error) {
 	return nil, err
 }
 
-// FindHCA returns a device of a kind that has a name of an HCA, in the order of NameStrategies, or nil.
-func (r *Registry) FindHCA(kind string, h *rdma.HCA) *Resolved {
+// FindHCA returns a device of a kind that has a name of an HCA, or nil. Of several it returns the first in the order of
+// NameStrategies with which Purpose finds no fault, or else the first.
+func (r *Registry) FindHCA(kind string, h *rdma.HCA, slots *Slots) *Resolved {
+	var first *Resolved
 	for _, name := range namesOf(h, NameStrategies) {
-		if d, err := r.Find(Qualified(kind, name)); err == nil {
+		d, err := r.Find(Qualified(kind, name))
+		if err != nil {
+			continue
+		}
+		if _, err := d.Purpose(slots); err == nil {
 			return d
 		}
+		first = cmp.Or(first, d)
 	}
-	return nil
+	return first
 }
 
 // ErrUnresolved means that a runtime would not find a device.

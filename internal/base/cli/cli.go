@@ -153,7 +153,7 @@ func helpOn(cmd *cobra.Command, args []string) error {
 
 // suggest returns the commands below cmd with a name like a typo.
 func suggest(cmd *cobra.Command, typo string) string {
-	if names := cmd.SuggestionsFor(typo); len(names) > 0 {
+	if names := cmd.SuggestionsFor(typo); typo != "" && len(names) > 0 { // to cobra, "" begins every name
 		return ", did you mean " + strings.Join(names, " or ") + "?"
 	}
 	return ""

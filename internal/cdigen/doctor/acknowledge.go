@@ -12,42 +12,43 @@ import (
 )
 
 // Acknowledge returns the report with the severity Acknowledged for the errors and warnings that the administrator
-// knows. An entry is the ID of a finding, or ID=SUBJECT for one of its subjects or for the ports of an HCA. A finding
-// with a further subject keeps its severity: nothing new hides behind something known.
+// knows. An entry is the ID of a finding, or ID=SUBJECT for one of its subjects, where a slot stands for the kernel's
+// name and an HCA for its ports. A finding with a further subject keeps its severity: nothing new hides behind
+// something known.
 func (r *Report) Acknowledge(entries []string) *Report {
 	list := slices.Clone(r.Findings)
 	for i := range list {
 		f := &list[i]
-		known := func(form string) bool { return slices.Contains(entries, f.ID+"="+form) }
-		open := func(subject string) bool { return !known(subject) && !slices.ContainsFunc(r.forms[subject], known) }
+		known := func(alias string) bool { return slices.Contains(entries, f.ID+"="+alias) }
+		open := func(subject string) bool { return !known(subject) && !slices.ContainsFunc(r.aliases[subject], known) }
 		all := slices.Contains(entries, f.ID) || len(f.Subjects) > 0 && !slices.ContainsFunc(f.Subjects, open)
 		if all && (f.Severity == finding.Error || f.Severity == finding.Warning) {
 			f.Severity = finding.Acknowledged
 		}
 	}
 	out := newReport(list)
-	out.Runtimes, out.SpecDirs, out.forms = r.Runtimes, r.SpecDirs, r.forms
+	out.Runtimes, out.SpecDirs, out.aliases = r.Runtimes, r.SpecDirs, r.aliases
 	return out
 }
 
-// formsOf returns the ways to write each HCA and each port: with the kernel's name, with the slot, or as the HCA.
-func formsOf(hcas []rdma.HCA) map[string][]string {
-	forms := map[string][]string{}
+// aliasesOf returns the ways to write each HCA and each port: with the kernel's name, with the slot, or as the HCA.
+func aliasesOf(hcas []rdma.HCA) map[string][]string {
+	aliases := map[string][]string{}
 	for i := range hcas {
 		h := &hcas[i]
-		forms[h.IBDev] = []string{h.IBDev, h.Name}
+		aliases[h.IBDev] = []string{h.IBDev, h.Name}
 		for p := range h.OwnPorts() {
 			ref := portRef{h, p}.String()
-			forms[ref] = []string{ref, h.IBDev, h.Name, h.Name + strings.TrimPrefix(ref, h.IBDev)}
+			aliases[ref] = []string{ref, h.IBDev, h.Name, h.Name + strings.TrimPrefix(ref, h.IBDev)}
 		}
 	}
-	return forms
+	return aliases
 }
 
 // WithoutEffect returns the entries whose subject is in no finding, and is no HCA or port that was found. The fault of
 // one that was found may be repaired.
 func (r *Report) WithoutEffect(entries []string) []string {
-	found := slices.Concat(slices.Collect(maps.Values(r.forms))...)
+	found := slices.Concat(slices.Collect(maps.Values(r.aliases))...)
 	for _, f := range r.Findings {
 		found = append(found, f.Subjects...)
 	}
@@ -65,8 +66,12 @@ func CheckAcknowledged(entries []string) error {
 	}
 	for _, e := range entries {
 		id, subject, cut := strings.Cut(e, "=")
-		if !slices.Contains(ids, id) || cut && subject == "" {
-			return fmt.Errorf("%q: want the ID of a finding, or ID=SUBJECT, as doctor shows them%s", e, cli.Suggest(id, ids))
+		if !slices.Contains(ids, id) {
+			return fmt.Errorf("%q: want the ID of a finding, or ID=SUBJECT, as doctor shows them%s", e,
+				cli.Suggest(id, ids))
+		}
+		if cut && subject == "" {
+			return fmt.Errorf("%q: no subject follows the =: want %s, or %[2]s=SUBJECT as doctor shows it", e, id)
 		}
 	}
 	return nil

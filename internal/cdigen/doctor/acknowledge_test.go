@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -19,7 +20,7 @@ func TestAcknowledge(t *testing.T) {
 	})
 	r.Runtimes = []string{"podman 4.3.1"}
 	ports := []rdma.Port{{Number: 1}}
-	r.forms = formsOf([]rdma.HCA{
+	r.aliases = aliasesOf([]rdma.HCA{
 		{IBDev: "mlx5_1", Name: "pci-0000-18-00-0", Ports: ports}, {IBDev: "mlx5_2", Ports: ports},
 	})
 	for _, c := range []struct {
@@ -59,7 +60,10 @@ func TestAcknowledge(t *testing.T) {
 
 func TestCheckAcknowledged(t *testing.T) {
 	test.NoError(t, CheckAcknowledged([]string{"guid-zero", "port-down=mlx5_1/1"}))
-	for _, e := range []string{"", "port-dwon", "port-down=", "=mlx5_1/1", "mlx5_1/1"} {
-		test.ErrorContains(t, CheckAcknowledged([]string{"guid-zero", e}), `"`+e+`"`, test.Sprintf("%q", e))
+	for e, end := range map[string]string{"": "shows them", "=mlx5_1/1": "shows them", "mlx5_1/1": "shows them",
+		"port-dwon": "did you mean port-down?", "port-down=": "or port-down=SUBJECT as doctor shows it"} {
+		err := CheckAcknowledged([]string{"guid-zero", e})
+		must.ErrorContains(t, err, `"`+e+`"`)
+		test.StrHasSuffix(t, end, err.Error())
 	}
 }

@@ -21,6 +21,11 @@ var quadletDirs = []string{"/etc/containers/systemd", "/run/containers/systemd",
 // ownUnitDirs have the units of a site. Units of packages do not request our devices.
 var ownUnitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system"}
 
+// bootDirs have the links to the units that start at boot: enabled by a site, and by packages or an image.
+var bootDirs = []string{
+	"/etc/systemd/system/multi-user.target.wants", "/usr/lib/systemd/system/multi-user.target.wants",
+}
+
 // ourUnits write the spec at boot.
 var ourUnits = []string{"cdi-gen.service", "cdi-gen-watch.service"}
 
@@ -41,7 +46,7 @@ func checkBoot(f *facts, out *findings) {
 		kinds = append(kinds, s.spec.Kind)
 	}
 	writers := slices.DeleteFunc(slices.Clone(ourUnits), func(unit string) bool {
-		return !f.host.isFile(path.Join(ownUnitDirs[0], "multi-user.target.wants", unit))
+		return !slices.ContainsFunc(bootDirs, func(dir string) bool { return f.host.isFile(path.Join(dir, unit)) })
 	})
 	if len(writers) == 0 { // something else may start them
 		writers = ourUnits

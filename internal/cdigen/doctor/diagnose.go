@@ -28,7 +28,7 @@ type Report struct {
 	// read. Tables and JSON leave them out.
 	Runtimes, SpecDirs []string `json:"-"`
 
-	forms map[string][]string // of the names of HCAs and ports
+	aliases map[string][]string // of the names of HCAs and ports
 }
 
 // newReport sorts findings and counts them. It removes what is good of kinds whose looks failed.
@@ -90,7 +90,7 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 		all = append(all, out...)
 	}
 	r := newReport(append(all, host.missed()...))
-	r.SpecDirs, r.forms = f.dirs, formsOf(snap.HCAs)
+	r.SpecDirs, r.aliases = f.dirs, aliasesOf(snap.HCAs)
 	for _, e := range f.engines {
 		r.Runtimes = append(r.Runtimes, e.runtime+" "+e.version)
 	}
