@@ -158,7 +158,7 @@ func TestPolicyTest(t *testing.T) {
 		},
 	} {
 		out, err := test(rules)
-		if (err != nil) != strings.Contains(want[1], "the configuration") || !testbed.ContainsAll(out, want) {
+		if (err != nil) != strings.Contains(want[1], "the policy") || !testbed.ContainsAll(out, want) {
 			t.Errorf("%s: %v\n%s\nwant %q", rules, err, out, want)
 		}
 	}
