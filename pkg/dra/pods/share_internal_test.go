@@ -59,7 +59,7 @@ func TestLaterPodRunning(t *testing.T) {
 		test.StrContains(t, s.log.String(), "RDMA device mlx5_0 is in pod team-a/a", test.Sprint("the log lacks"))
 		test.SliceEqOp(t, []nri.Pod{b}, s.Pending(), test.Sprint("pending"))
 		s.Stopped(s.ctx, a)
-		s.mover.IsIn(b.Netns)
+		s.mover.WaitIn(b.Netns)
 	})
 }
 
@@ -80,7 +80,7 @@ func TestLaterPodUnsure(t *testing.T) {
 		test.True(t, s.mover.Moves() == 0 && len(late) == 2,
 			test.Sprintf("%d moves, and pending are %v", s.mover.Moves(), late))
 		s.isSilent(nil)
-		s.mover.IsIn(b.Netns)
+		s.mover.WaitIn(b.Netns)
 		eventually(t, "no pod is pending", func() bool { return len(s.Pending()) == 0 })
 	})
 }
