@@ -41,7 +41,7 @@ type release struct {
 	err  error
 }
 
-// before is the candidate of made.
+// made is the release, and before is its release candidate.
 var made, before release
 
 // homepage is the project's site, and arches are the architectures that packages are made for.

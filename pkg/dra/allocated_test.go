@@ -66,8 +66,8 @@ func TestRestoredLater(t *testing.T) {
 	n.Become(t, later)
 	must.NoError(t, os.Remove(n.Node("uverbs9")))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
-	d.says("Some CDI specs do not fit the host")
-	d.says("Some CDI specs are not restored") // by the other one who tries: it has seen that the spec was removed
+	d.WaitLog("Some CDI specs do not fit the host")
+	d.WaitLog("Some CDI specs are not restored") // by the other one who tries: it has seen that the spec was removed
 	test.NoError(t, absent(drivertest.SpecPath(n.CDIDir, c)))
 	for range 10 { // each is followed by a try
 		events <- watch.Signal{Changes: rdma.Changes{All: true}}

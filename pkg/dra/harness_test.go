@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -110,17 +109,6 @@ func (d *driver) stop() {
 	drivertest.Eventually(d.t, func() error {
 		if d.node != nil && slices.Contains(d.node.Sockets(), d.socket) {
 			return fmt.Errorf("the kubelet still knows %s", d.socket)
-		}
-		return nil
-	})
-}
-
-// says waits until the log has a text.
-func (d *driver) says(text string) {
-	d.t.Helper()
-	drivertest.Eventually(d.t, func() error {
-		if !strings.Contains(d.Log.String(), text) {
-			return fmt.Errorf("the driver did not say %q", text)
 		}
 		return nil
 	})

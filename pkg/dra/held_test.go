@@ -25,7 +25,7 @@ func TestHeldWithoutCgroups(t *testing.T) {
 	d := start(t, n, func(c *dra.Config) {
 		c.NRISocket, c.PodUID, c.Hook.ReportDir = runtime.Socket, types.UID(own.UID), drivertest.TempDir(t)
 	})
-	d.says("Connected to NRI")
+	d.WaitLog("Connected to NRI")
 	test.Eq(t, "connected", d.Status(t.Context()).NRI)
 	c, next := drivertest.ReservedFor(drivertest.Claim(1, dev0), podA), drivertest.Claim(2, dev0)
 	n.AddClaim(c, next)

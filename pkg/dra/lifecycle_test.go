@@ -65,7 +65,7 @@ func TestStopFinishesCalls(t *testing.T) {
 		return nil
 	})
 	d.Cancel()
-	d.says("Stopping")
+	d.WaitLog("Stopping")
 	release()
 	test.NoError(t, <-prepared)
 	d.stop()

@@ -40,7 +40,7 @@ func TestNetnsModeChanges(t *testing.T) {
 	got := drivertest.PublishedDevices(n)
 	test.True(t, len(got) == 1 && *got[dev0].Attributes["netnsMode"].StringValue == "exclusive",
 		test.Sprintf("published is %v, want the device of the claim", got))
-	d.says("No RDMA device is offered to new claims")
+	d.WaitLog("No RDMA device is offered to new claims")
 	prepare(t, n, held)
 	wantFiles(t, n, held)
 

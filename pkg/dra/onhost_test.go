@@ -53,17 +53,14 @@ func TestOnHost(t *testing.T) {
 			for range 2 {
 				d.waits(b, "RDMA device mlx5_0 is used on the host by pod team-a/h (uid-h)", "it is free when that pod has ended")
 			}
-			where, _ := k.At()
-			test.True(t, where == "" && k.Moves() == 0,
-				test.Sprintf("the device is in %q after %d moves", where, k.Moves()))
+			k.IsIn("")
+			test.Eq(t, 0, k.Moves(), test.Sprint("moves"))
 			d.Sandboxes().Stopped(t.Context(), h)
 			d.starts(b)
-			where, _ = k.At()
-			test.Eq(t, b.Netns, where, test.Sprint("the device"))
+			k.IsIn(b.Netns)
 			d.starts(h) // its containers wait for the HCA, by the hook, and it takes nothing
 			d.starts(b)
-			where, _ = k.At()
-			test.Eq(t, b.Netns, where, test.Sprint("the device"))
+			k.IsIn(b.Netns)
 		})
 	}
 }

@@ -128,10 +128,10 @@ func TestPolicyReload(t *testing.T) {
 	others := func() int { return n.Writes() - n.Count(drivertest.CreateEvent) - n.Count(drivertest.PatchEvent) }
 	writes := others()
 	m.set(t, publish("everyone")...)
-	d.says("Policy not used, the one before stays in force")
-	d.says("want none, exclusive, shared or both")
+	d.WaitLog("Policy not used, the one before stays in force")
+	d.WaitLog("want none, exclusive, shared or both")
 	must.NoError(t, os.Remove(filepath.Join(m.dir, "..data")))
-	d.says("no such file or directory")
+	d.WaitLog("no such file or directory")
 	waitFor(t, n, hca0)
 	drivertest.Eventually(t, func() error { return nodeEvent(n, "RDMAConfigurationRefused", "no such file or directory") })
 	test.Eq(t, writes, others(), test.Sprint("writes beside events for bad files"))
@@ -166,7 +166,7 @@ func TestStartRefused(t *testing.T) {
 	test.Eq(t, before, readSpec(t, n, held), test.Sprint("the spec is restored"))
 	prepare(t, n, held)
 	refused(t, n, fresh, "no valid policy since its start", "want none, exclusive, shared or both")
-	d.says("nothing is offered to new claims until it is corrected")
+	d.WaitLog("nothing is offered to new claims until it is corrected")
 	test.True(t, d.Status(drivertest.Context(t)).ConfigRefused,
 		test.Sprint("the status does not say that the file is refused"))
 	drivertest.Eventually(t, func() error {
@@ -258,7 +258,7 @@ func TestSiteSettings(t *testing.T) {
 	}
 	drivertest.WaitPublished(t, n)
 	m.set(t, "memlock: unlimited")
-	d.says("Policy in force")
+	d.WaitLog("Policy in force")
 	drivertest.Eventually(t, func() error {
 		prepare(t, n, two)
 		if spec := readSpec(t, n, two); !strings.Contains(spec, `"unlimited"`) || strings.Contains(spec, "NCCL") {

@@ -19,7 +19,7 @@ const (
 func TestAPICalls(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
-	d.says("Publishing ResourceSlices")
+	d.WaitLog("Publishing ResourceSlices")
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
 	const claims = 64
 	for i := range claims {

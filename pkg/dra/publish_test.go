@@ -84,7 +84,7 @@ func TestAPIServerAway(t *testing.T) {
 	}
 	n.Fail(drivertest.GetClaim, 403) // a 500 would be asked again for a while
 	d = start(t, n)
-	d.says("Nothing is published yet")
+	d.WaitLog("Nothing is published yet")
 	_, err := n.Prepare(drivertest.Context(t), c)
 	test.ErrorContains(t, err, "claim team-a/claim-1", test.Sprint("a claim that cannot be read"))
 	unprepare(t, n, c)

@@ -20,7 +20,7 @@ func TestRenumberingOfOthers(t *testing.T) {
 	a, b := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(a, b)
 	prepare(t, n, a)
-	d.says("Publishing ResourceSlices")
+	d.WaitLog("Publishing ResourceSlices")
 	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_0", "mlx5_1", "uverbs0", "uverbs1"))
 	prepare(t, n, b)
 	want := []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs1"}

@@ -134,7 +134,7 @@ func TestFixed(t *testing.T) {
 	k := drivertest.NewMover(t, n.Host)
 	k.Fixed = fmt.Errorf("its kernel driver is too old: %w", rdmanetns.ErrFixed)
 	d := startHearing(t, n, make(chan watch.Signal), moving(n, k), quick)
-	d.says("and the HCA cannot follow a pod: its kernel driver is too old")
+	d.WaitLog("and the HCA cannot follow a pod: its kernel driver is too old")
 	test.MapEmpty(t, drivertest.PublishedDevices(n), test.Sprint("published"))
 	refused(t, n, reservedOn(n, 1, podNamed("a")), "its kernel driver is too old")
 }

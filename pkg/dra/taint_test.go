@@ -137,7 +137,7 @@ func TestFlapsAreRemembered(t *testing.T) {
 	d.stop()
 	portUp(t, n, "mlx5_0")
 	d = startHearing(t, n, events, slow)
-	d.says("Publishing ResourceSlices")
+	d.WaitLog("Publishing ResourceSlices")
 	drivertest.WaitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
 	test.NoError(t, reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "good again"))
 }

@@ -81,8 +81,8 @@ func TestWrongFiles(t *testing.T) {
 	for name, wrong := range wrongFiles {
 		t.Run(name, func(t *testing.T) {
 			m.set(t, wrong.lines...)
-			d.says("Policy not used, the one before stays in force")
-			d.says(strings.ReplaceAll(wrong.says, `"`, `\"`))
+			d.WaitLog("Policy not used, the one before stays in force")
+			d.WaitLog(strings.ReplaceAll(wrong.says, `"`, `\"`))
 			number++
 			pod, ns := inside(t, fmt.Sprint("p", number))
 			claim := onRails(reserved(number, pod, "pci-0000-3b-00-0"))

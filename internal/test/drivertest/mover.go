@@ -108,8 +108,15 @@ func (m *Mover) Moves() int {
 	return number
 }
 
-// IsIn waits until a network namespace has the device.
+// IsIn checks that a network namespace has the device now, "" for the host's.
 func (m *Mover) IsIn(netns string) {
+	m.t.Helper()
+	where, _ := m.At()
+	test.Eq(m.t, netns, where, test.Sprint("the namespace of the device"))
+}
+
+// WaitIn waits until a network namespace has the device.
+func (m *Mover) WaitIn(netns string) {
 	m.t.Helper()
 	Eventually(m.t, func() error {
 		if where, _ := m.At(); where != netns {

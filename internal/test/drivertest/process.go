@@ -14,16 +14,18 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/checkout"
 )
 
+// built is the directory of the driver's program, "" if build was not called.
+var built string
+
 var build = sync.OnceValues(func() (string, error) {
 	root, err := checkout.Root()
 	if err != nil {
 		return "", err
 	}
-	dir, err := os.MkdirTemp("", "rdma-bin-")
-	if err != nil {
+	if built, err = os.MkdirTemp("", "rdma-bin-"); err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "dra-driver")
+	path := filepath.Join(built, "dra-driver")
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s", "-tags", "grpcnotrace", "-o", path,
 		"./cmd/dra-driver")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // this and the tag as the Makefile has them
@@ -35,26 +37,20 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Binary builds the driver and returns its path; it is built once for a process. It has no race detector, so a short run
-// under the detector skips the tests of it, which run without.
+// Binary builds the driver, once for a process, and returns its path. The program has no race detector, so Binary skips
+// the test in a short run with the detector.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if raceDetector && testing.Short() {
-		t.Skip("runs without the race detector, which the driver, a program of its own, has not")
+		t.Skip("the driver's program has no race detector: run this test without -race, or without -short")
 	}
 	path, err := build()
 	must.NoError(t, err)
 	return path
 }
 
-// RemoveBinary removes what Binary built, at the end of TestMain.
-func RemoveBinary() error {
-	path, err := build()
-	if err != nil {
-		return nil // nothing was built
-	}
-	return os.RemoveAll(filepath.Dir(path))
-}
+// RemoveBinary removes what Binary built, if anything. TestMain calls it at its end.
+func RemoveBinary() error { return os.RemoveAll(built) }
 
 // Process is a driver that runs as a program.
 type Process struct {

@@ -3,6 +3,8 @@ package drivertest
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -57,6 +59,17 @@ func Run(t testing.TB, driver interface{ Run(context.Context) error }) *Running 
 		}
 	})
 	return r
+}
+
+// WaitLog waits until the log has a text.
+func (r *Running) WaitLog(text string) {
+	r.t.Helper()
+	Eventually(r.t, func() error {
+		if !strings.Contains(r.Log.String(), text) {
+			return fmt.Errorf("the log of the driver lacks %q", text)
+		}
+		return nil
+	})
 }
 
 // Stop stops the driver, which must end without an error. It reports whether it was the

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ type browser struct {
 	requests []string // URLs that the tab has asked for since open
 }
 
-// patience bounds the wait for one message of the browser.
+// patience bounds the wait for one message of the browser, and for its end.
 const patience = time.Minute
 
 // program returns the path of the browser.
@@ -49,10 +50,13 @@ func program(t testing.TB) string {
 // start starts the browser, which runs no script of a page. It ends with the test.
 func start(t testing.TB) *browser {
 	t.Helper()
-	profile := t.TempDir()
+	profile, err := os.MkdirTemp("", "browser-")
+	must.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(profile) }) // fails while a child of the browser still writes there
 	cmd := exec.Command(program(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--hide-scrollbars", "--disable-background-networking", "--disable-breakpad", "--remote-debugging-pipe",
 		"--user-data-dir="+profile, "about:blank")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	log, err := os.Create(filepath.Join(profile, "log"))
 	must.NoError(t, err)
 	cmd.Stderr = log
@@ -66,7 +70,9 @@ func start(t testing.TB) *browser {
 	b := &browser{TB: t, to: to, from: from, buffered: bufio.NewReader(from), log: log.Name()}
 	t.Cleanup(func() {
 		_ = to.Close() // the browser ends
+		hung := time.AfterFunc(patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // and its children
 		_ = cmd.Wait() // its status tells nothing of the page
+		hung.Stop()
 		_ = from.Close()
 	})
 	var target struct{ TargetID, SessionID string }

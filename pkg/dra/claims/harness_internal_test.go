@@ -84,7 +84,7 @@ func (r *reported) has(c *resourceapi.ResourceClaim, reason event.Reason, text s
 	})
 }
 
-// served are the Claims of a node that has everything else of a real one.
+// served has the Claims of a fixture node.
 type served struct {
 	*Claims
 	*reported

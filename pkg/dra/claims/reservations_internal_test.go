@@ -18,7 +18,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// learns asks which claims are reserved for a pod, for as long as while it starts or longer.
+// learns asks which claims are reserved for a pod, and waits for the answer for at most this time.
 func (s *served) learns(pod Pod, atMost time.Duration) ([]Pod, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, atMost)
 	defer cancel()
@@ -43,7 +43,7 @@ func TestReservedPodsStay(t *testing.T) {
 			now = drivertest.ReservedFor(now, pod)
 		}
 		s.node.AddClaim(now)
-		_, err := s.learns(Pod{Namespace: "team-a", Name: started, UID: types.UID(started)}, reservedTime)
+		_, err := s.learns(Pod{Namespace: "team-a", Name: started, UID: types.UID(started)}, Patience)
 		must.NoError(t, err)
 		p, err := s.cfg.Store.Get(c.UID)
 		must.NoError(t, err)

@@ -55,7 +55,7 @@ func TestWithoutFeatures(t *testing.T) {
 			tc.off(n.API)
 			o := offers(t, n, policyOf(t, tc.file...))
 			for _, gate := range tc.gates {
-				o.logs("featureGate=\"" + gate + "\"")
+				o.WaitLog("featureGate=\"" + gate + "\"")
 			}
 			o.publishes(tc.less...)
 			drivertest.Eventually(t, func() error { return plain(n, tc.gates) })
@@ -131,7 +131,7 @@ func TestWithoutTaints(t *testing.T) {
 	o.holds(shared)
 	o.publishes("shared-" + hca0)
 	o.uses(policyOf(t, pfs("exclusive")...))
-	o.logs(`featureGate="DRADeviceTaints"`)
+	o.WaitLog(`featureGate="DRADeviceTaints"`)
 	o.publishes("shared-" + hca0)
 	o.ends(shared)
 	o.publishes(hca0)
@@ -163,7 +163,7 @@ func TestTaintsDropped(t *testing.T) {
 		o.looks(ibdev)
 	}
 	o.taints(dev0, "not published")
-	o.logs(`featureGate="DRADeviceTaints"`)
+	o.WaitLog(`featureGate="DRADeviceTaints"`)
 	o.taints(dev1, "")
 	o.ends(c)
 	o.taints(dev1, "not published")
@@ -183,7 +183,7 @@ func TestNoneRefused(t *testing.T) {
 	n.GatesOff(drivertest.NoneEffect)
 	rdmatest.SetPort(t, n.Root, "mlx5_0", "1: DOWN", "3: Disabled")
 	o := offers(t, n, policyOf(t, "taints: {port-down: None}"))
-	o.logs("device taints of effect None")
+	o.WaitLog("device taints of effect None")
 	o.taints(dev0, "")
 	o.uses(policyOf(t, "taints: {port-down: NoSchedule}"))
 	o.taints(dev0, "rdma.dev/port-down:NoSchedule")

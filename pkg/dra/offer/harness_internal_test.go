@@ -59,7 +59,7 @@ func (r *reported) all() (events []event.Event, notes []string) {
 	return slices.Clone(r.events), slices.Clone(r.notes)
 }
 
-// offering is a running Offer of a node that has everything else of a real one.
+// offering is a running Offer of a fixture node.
 type offering struct {
 	*Offer
 	*reported
@@ -187,13 +187,7 @@ func (o *offering) eventually(what string, holds func() bool) {
 	})
 }
 
-// logs waits until the log has a text.
-func (o *offering) logs(text string) {
-	o.t.Helper()
-	o.eventually("the log has "+text, func() bool { return strings.Contains(o.Log.String(), text) })
-}
-
-// devices returns the names of the published devices with a prefix or suffix.
+// devices returns the names of the published devices that contain a text.
 func (o *offering) devices(part string) []string {
 	return slices.DeleteFunc(drivertest.DeviceNames(o.Slices()), func(name string) bool { return !strings.Contains(name, part) })
 }

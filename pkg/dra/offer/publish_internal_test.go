@@ -48,7 +48,8 @@ func TestPublish(t *testing.T) {
 }
 
 // TestNothingToPublish: a node without devices has no slice, since autoscalers compare only devices on a node that has
-// one (kubernetes/autoscaler, simulator/utilization/info.go). A slice of before is deleted. An event has the reason.
+// one (kubernetes-sigs/cluster-autoscaler, pkg/simulator/utilization/info.go). The slice of an earlier driver is
+// deleted. An event of the node has the reason.
 func TestNothingToPublish(t *testing.T) {
 	for _, tc := range []struct {
 		name, machine, runtime string
@@ -84,6 +85,7 @@ func TestNothingToPublish(t *testing.T) {
 			must.Len(t, 1, events)
 			test.Eq(t, event.NoDevices.Reason, events[0].Reason.Reason)
 			test.Eq(t, tc.kind, events[0].Reason.Type)
+			test.Eq(t, "Node", events[0].Object(drivertest.NodeName).Kind)
 			test.StrContains(t, events[0].Message, tc.reason)
 			test.Eq(t, 2, o.Writes(), test.Sprint("writes: of the slice of before, and its end"))
 		})

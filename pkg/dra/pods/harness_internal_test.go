@@ -56,6 +56,7 @@ type prepared struct {
 	plans  map[types.UID]*plan.Plan
 	claims map[types.UID]*resourceapi.ResourceClaim // as the API server has them
 	silent error                                    // why the API server does not answer, nil if it does
+	delay  time.Duration                            // of each answer of the API server
 }
 
 func (p *prepared) PlansOf(_ context.Context, pods ...types.UID) (plans []*plan.Plan) {
@@ -70,8 +71,9 @@ func (p *prepared) PlansOf(_ context.Context, pods ...types.UID) (plans []*plan.
 }
 
 func (p *prepared) Learn(
-	_ context.Context, pods []claims.Pod, concerns func(*plan.Plan) bool,
+	ctx context.Context, pods []claims.Pod, concerns func(*plan.Plan) bool,
 ) (unanswered []claims.Pod, err error) {
+	silent := p.answer(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for uid, made := range p.plans {
@@ -79,13 +81,29 @@ func (p *prepared) Learn(
 		sharing := slices.DeleteFunc(slices.Clone(pods), alien)
 		switch {
 		case len(sharing) == 0 || !concerns(made):
-		case p.silent != nil:
-			unanswered, err = append(unanswered, sharing...), p.silent
+		case silent != nil:
+			unanswered, err = append(unanswered, sharing...), silent
 		default:
 			p.plans[uid] = made.Reserved(p.claims[uid], made.Pods)
 		}
 	}
 	return unanswered, err
+}
+
+// answer waits for an answer of the API server until ctx ends, and returns why there is none.
+func (p *prepared) answer(ctx context.Context) error {
+	p.mu.Lock()
+	silent, delay := p.silent, p.delay
+	p.mu.Unlock()
+	if delay == 0 {
+		return silent
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(delay):
+		return silent
+	}
 }
 
 func (p *prepared) Renew(ctx context.Context, plans []*plan.Plan) error {
@@ -125,6 +143,13 @@ func (p *prepared) isSilent(reason error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.silent = reason
+}
+
+// isSlow delays each answer of the API server.
+func (p *prepared) isSlow(delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = delay
 }
 
 // reported is a Reporter that keeps what it is told.
@@ -174,7 +199,7 @@ func notIn(text string) func(string) bool {
 	return func(part string) bool { return !strings.Contains(text, part) }
 }
 
-// served are the Pods of a host that has everything else of a real one.
+// served has the Pods of a fixture host, which run without a kubelet and an API server.
 type served struct {
 	*Pods
 	*prepared

@@ -22,8 +22,8 @@ func TestFollowForNobody(t *testing.T) {
 	renewed := 0
 	s.renew = func(plans []*plan.Plan) { renewed += len(plans) }
 	test.NoError(t, s.Started(ctx, pod))
-	where, moves := s.mover.At()
-	test.True(t, where == pod.Netns && moves == 1, test.Sprintf("the device is in %q after %d moves", where, moves))
+	s.mover.IsIn(pod.Netns)
+	test.Eq(t, 1, s.mover.Moves(), test.Sprint("moves"))
 	test.Eq(t, 1, renewed, test.Sprint("specs with the new node: the driver goes on without the runtime"))
 }
 
@@ -57,9 +57,8 @@ func TestInterfacesExclusive(t *testing.T) {
 	back := func(moves int) {
 		t.Helper()
 		s.net.IP("link show dev " + onlyNetdev)
-		where, _ := s.mover.At()
-		test.True(t, where == "" && came == moves,
-			test.Sprintf("the RDMA device is in %q, and came back %d times, want %d", where, came, moves))
+		s.mover.IsIn("")
+		test.Eq(t, moves, came, test.Sprint("how often the RDMA device came back"))
 		s.noRecords()
 	}
 	ns.Wire("other")
@@ -69,8 +68,7 @@ func TestInterfacesExclusive(t *testing.T) {
 	ns.IP("link del other")
 	s.starts(pod)
 	ns.IP("link show dev rdma0")
-	where, _ := s.mover.At()
-	test.Eq(t, pod.Netns, where, test.Sprint("the RDMA device"))
+	s.mover.IsIn(pod.Netns)
 	s.Stopped(s.ctx, pod)
 	back(2)
 }
@@ -86,6 +84,5 @@ func TestOnHostUnsure(t *testing.T) {
 	s.waits(b, "RDMA device mlx5_0 may be used on the host by pod team-a/h (uid-h)", "the driver asks again")
 	s.isSilent(nil)
 	s.starts(b) // it is not for the other one
-	where, _ := s.mover.At()
-	test.Eq(t, b.Netns, where, test.Sprint("the device"))
+	s.mover.IsIn(b.Netns)
 }

@@ -78,8 +78,7 @@ func (w *follower) gone(pod nri.Pod, c *resourceapi.ResourceClaim) {
 	w.runtime.Forget(pod)
 	w.mover.End(pod.Netns)
 	w.unprepares(c)
-	where, _ := w.mover.At()
-	test.Eq(w.t, "", where, test.Sprint("the pod has ended, and the device is in"))
+	w.mover.IsIn("")
 }
 
 // TestConnectionLost: the connection to the runtime is lost after each message of a pod's start, of its end, and of its

@@ -1,11 +1,13 @@
 package pods
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
@@ -59,7 +61,7 @@ func TestLaterPodRunning(t *testing.T) {
 		test.StrContains(t, s.log.String(), "RDMA device mlx5_0 is in pod team-a/a", test.Sprint("the log lacks"))
 		test.SliceEqOp(t, []nri.Pod{b}, s.Pending(), test.Sprint("pending"))
 		s.Stopped(s.ctx, a)
-		s.mover.IsIn(b.Netns)
+		s.mover.WaitIn(b.Netns)
 	})
 }
 
@@ -80,9 +82,38 @@ func TestLaterPodUnsure(t *testing.T) {
 		test.True(t, s.mover.Moves() == 0 && len(late) == 2,
 			test.Sprintf("%d moves, and pending are %v", s.mover.Moves(), late))
 		s.isSilent(nil)
-		s.mover.IsIn(b.Netns)
+		s.mover.WaitIn(b.Netns)
 		eventually(t, "no pod is pending", func() bool { return len(s.Pending()) == 0 })
 	})
+}
+
+// TestLaterPodSlow: a pod's start waits for a slow API server for at most half of the runtime's time. The pod gets its
+// HCA from a retry, which waits longer.
+func TestLaterPodSlow(t *testing.T) {
+	for name, tc := range map[string]struct{ first, later time.Duration }{
+		"slow once":   {time.Hour, 0},
+		"always slow": {3 * time.Second, 3 * time.Second}, // more than the runtime's time
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, "exclusive-netns", exclusive)
+				s.runs(t)
+				a, b := podNamed("a"), podNamed("b")
+				c := claimOf(1, a, onlyHCA)
+				s.prepares(t, c)
+				s.reserves(c, b)
+				s.isSlow(tc.first)
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(s.ctx, 2*time.Second) // the runtime's
+				defer cancel()
+				must.NoError(t, s.Started(ctx, b))
+				test.LessEq(t, time.Second, time.Since(began), test.Sprint("the pod's start took"))
+				test.Eq(t, 0, s.mover.Moves(), test.Sprint("moves before the API server has answered"))
+				s.isSlow(tc.later)
+				s.mover.WaitIn(b.Netns)
+			})
+		})
+	}
 }
 
 // TestLaterPodInterface: each pod of a claim has an interface of its own, for any claim and whenever the pod came.

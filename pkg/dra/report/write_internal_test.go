@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -88,17 +87,6 @@ func (w *writing) becomes(m *fixture.Machine) {
 	w.HostChanged()
 }
 
-// logs waits until the log has a text.
-func (w *writing) logs(text string) {
-	w.t.Helper()
-	drivertest.Eventually(w.t, func() error {
-		if !strings.Contains(w.Log.String(), text) {
-			return fmt.Errorf("the log lacks %q", text)
-		}
-		return nil
-	})
-}
-
 // written waits until the status of a claim has an entry for each of its devices, and returns them.
 func (w *writing) written(c *resourceapi.ResourceClaim) (got []resourceapi.AllocatedDeviceStatus) {
 	w.t.Helper()
@@ -142,13 +130,13 @@ func TestStatusErrors(t *testing.T) {
 	one, two, gone := drivertest.Claim(1, hca0), drivertest.Claim(2, hca1), drivertest.Claim(3, vf0)
 	w.AddClaim(one, two)
 	w.prepares(one)
-	w.logs("Status of a claim not written, trying again")
+	w.WaitLog("Status of a claim not written, trying again")
 	w.Fail(drivertest.ApplyStatus, 0)
 	w.written(one)
 
 	w.Fail(drivertest.ApplyStatus, http.StatusForbidden)
 	w.prepares(two)
-	w.logs("The driver may not write the status of claims")
+	w.WaitLog("The driver may not write the status of claims")
 	w.Fail(drivertest.ApplyStatus, 0)
 
 	// A claim that was deleted and made again under its name is another one.
@@ -247,7 +235,7 @@ func TestStatusConflict(t *testing.T) {
 	})
 	w.AddClaim(c)
 	release()
-	w.logs("Status of a claim not written, trying again")
+	w.WaitLog("Status of a claim not written, trying again")
 	w.wants(c, 1, "mlx5_0", metav1.ConditionTrue)
 	got := w.DeviceStatus(c)
 	test.Eq(t, c.Status.Devices[0], got[0], test.Sprint("what another driver told"))

@@ -2,6 +2,7 @@ package resources_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/shoenig/test"
@@ -95,7 +96,9 @@ rules:
 	test.SliceLen(t, 8, compute)
 	test.SliceLen(t, 8, storage, test.Sprint("four HCAs, each as a whole and for shares"))
 	test.Eq(t, 0, autoscalerUtilization(1, published, compute))
-	test.Greater(t, 0.5, autoscalerUtilization(1, published, storage), test.Sprint("all storage HCAs are claimed"))
+	whole := slices.DeleteFunc(storage, func(name string) bool { return strings.HasPrefix(name, "shared-") })
+	test.SliceLen(t, 4, whole)
+	test.InDelta(t, 1, autoscalerUtilization(1, published, whole), 0.005, test.Sprint("all storage HCAs are claimed"))
 }
 
 // TestAutoscalerUtilization: what Cluster Autoscaler computes for a node with busy CPUs. It removes a node below 0.5.
