@@ -69,9 +69,9 @@ func start(t testing.TB) *browser {
 	must.NoError(t, errors.Join(in.Close(), out.Close(), log.Close()))
 	b := &browser{TB: t, to: to, from: from, buffered: bufio.NewReader(from), log: log.Name()}
 	t.Cleanup(func() {
-		_ = to.Close() // the browser ends
+		_ = to.Close()                                                                                   // the browser ends
 		hung := time.AfterFunc(patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // and its children
-		_ = cmd.Wait() // its status tells nothing of the page
+		_ = cmd.Wait()                                                                                   // its status tells nothing of the page
 		hung.Stop()
 		_ = from.Close()
 	})
