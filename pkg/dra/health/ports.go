@@ -116,10 +116,10 @@ func judgePort(p *rdma.Port, r Reading) []judgement {
 	}
 }
 
-// judgeAddress judges the GIDs of a port. Only RoCE makes them from IP addresses.
+// judgeAddress judges the GIDs of a port. Only RoCE makes them from IP addresses, in a pod from those in there.
 func judgeAddress(h *rdma.HCA, p *rdma.Port, o *Observation) judgement {
 	r := o.Readings[PortID{h.Name, p.Number}]
-	if h.Protocol != rdma.ProtocolRoCE || r.RoutableGID == nil || p.State == "" || o.away(h, p) {
+	if h.Protocol != rdma.ProtocolRoCE || r.RoutableGID == nil || p.State == "" || o.InPod[h.Name] || o.away(h, p) {
 		return judgement{probe{NoAddress, p.Number}, unknown, ""}
 	}
 	// A port that is down has lost its addresses with its link.
