@@ -61,7 +61,8 @@ func TestInterfaces(t *testing.T) {
 			n := drivertest.NewNode(t, "roce-sriov")
 			d := start(t, n, attach, withStatus)
 			pod, ns := inside(t, "a")
-			claim := drivertest.WithNetwork(reserved(1, pod, vf), `{"mode": "`+mode+`", "addresses": ["10.9.0.2/24"], "mtu": 1400, "routes": [{"destination": "10.10.0.0/16", "gateway": "10.9.0.1"}]}`)
+			claim := drivertest.WithNetwork(reserved(1, pod, vf), `{"mode": "`+mode+`", "addresses": ["10.9.0.2/24"],
+				"mtu": 1400, "routes": [{"destination": "10.10.0.0/16", "gateway": "10.9.0.1"}]}`)
 			n.AddClaim(claim)
 			prepare(t, n, claim)
 			test.StrContains(t, specSays(t, n, claim), `"rdma0:rdma.dev/claim/`+string(claim.UID)+`/`+vf+`"`,

@@ -49,7 +49,8 @@ func TestNetnsModeChanges(t *testing.T) {
 	events <- watch.Signal{Changes: rdma.Changes{Host: true}}
 	drivertest.WaitTaints(t, n, dev0, "")
 	drivertest.Eventually(t, func() error {
-		if got := drivertest.PublishedDevices(n); len(got) != all || *got[dev0].Attributes["netnsMode"].StringValue != "shared" {
+		got := drivertest.PublishedDevices(n)
+		if len(got) != all || *got[dev0].Attributes["netnsMode"].StringValue != "shared" {
 			return fmt.Errorf("%d devices are published, want %d", len(got), all)
 		}
 		return nil

@@ -24,7 +24,9 @@ import (
 const onlyHCA = "pci-0000-3b-00-0"
 
 // follow starts a driver that moves devices, on a host in exclusive mode.
-func follow(t *testing.T, events chan watch.Signal, options ...func(*dra.Config)) (*drivertest.Node, *drivertest.Mover, *driver) {
+func follow(
+	t *testing.T, events chan watch.Signal, options ...func(*dra.Config),
+) (*drivertest.Node, *drivertest.Mover, *driver) {
 	t.Helper()
 	n := drivertest.NewNode(t, "exclusive-netns")
 	k := drivertest.NewMover(t, n.Host)

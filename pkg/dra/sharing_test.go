@@ -58,10 +58,11 @@ func TestGroup(t *testing.T) {
 	}
 	m.set(t, publish("exclusive")...)
 	drivertest.Eventually(t, func() error {
-		if _, ok := drivertest.PublishedDevices(n)["group-all"]; !ok || len(drivertest.PublishedDevices(n)["group-all"].Taints) == 0 {
+		published := drivertest.PublishedDevices(n)
+		if group, ok := published["group-all"]; !ok || len(group.Taints) == 0 {
 			return fmt.Errorf("the group that a claim holds is not draining")
 		}
-		if _, ok := drivertest.PublishedDevices(n)[hca0]; ok {
+		if _, ok := published[hca0]; ok {
 			return fmt.Errorf("%s is published beside a group that holds it", hca0)
 		}
 		return nil

@@ -55,7 +55,8 @@ var (
 	// yamlBlock may stand in a step of a list, and is indented then.
 	yamlBlock = regexp.MustCompile("(?s)\n( *)```yaml\n(.*?)```")
 	// otherPrograms begins a block that is neither a manifest nor the chart's values.
-	otherPrograms = regexp.MustCompile(`^(scrape_configs:|apiServer:|featureGates:|# /etc/rancher/|apiVersion: rdma\.dev/)`)
+	otherPrograms = regexp.MustCompile(
+		`^(scrape_configs:|apiServer:|featureGates:|# /etc/rancher/|apiVersion: rdma\.dev/)`)
 )
 
 // TestExamplesInDocs: manifests in the documents are valid, with their parameters,

@@ -124,7 +124,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 		}
 	}
 	for _, statement := range said {
-		test.True(t, strings.Contains(all, statement), test.Sprintf("versionsSaid has what no page says: %s", statement))
+		test.StrContains(t, all, statement, test.Sprint("no page has this statement of versionsSaid"))
 	}
 	for planted, wrong := range map[string]int{
 		"You need Kubernetes {oldest} to\n{newest}.": 0, "You need Kubernetes {oldest} to {newest-1}.": 2,

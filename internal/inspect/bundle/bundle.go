@@ -110,8 +110,8 @@ func (s *Source) scrubber() *support.Scrubber {
 	return scrub
 }
 
-// HideDrains returns a copy of a cluster in which authors and reasons of drains are hidden. A table cuts such a text, so
-// no scrubber finds it.
+// HideDrains returns a copy of a cluster in which authors and reasons of drains are hidden. A table cuts such a text.
+// Then no scrubber finds it.
 func HideDrains(c *model.Cluster) *model.Cluster {
 	out := *c
 	out.Rules = slices.Clone(c.Rules)

@@ -12,5 +12,6 @@ import (
 func TestRulesEnd(t *testing.T) {
 	drain := model.Taint{Rule: "rdma-drain.node.n1", Drain: &model.Drain{Node: "n1"}}
 	other := model.Taint{Rule: "site"}
-	test.Eq(t, "run kubectl rdma undrain n1 after the repair and remove the rule", rulesEnd([]model.Taint{drain, other, drain}))
+	ends := rulesEnd([]model.Taint{drain, other, drain})
+	test.Eq(t, "run kubectl rdma undrain n1 after the repair and remove the rule", ends)
 }

@@ -69,9 +69,11 @@ func start(t testing.TB) *browser {
 	must.NoError(t, errors.Join(in.Close(), out.Close(), log.Close()))
 	b := &browser{TB: t, to: to, from: from, buffered: bufio.NewReader(from), log: log.Name()}
 	t.Cleanup(func() {
-		_ = to.Close()                                                                                   // the browser ends
-		hung := time.AfterFunc(patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // and its children
-		_ = cmd.Wait()                                                                                   // its status tells nothing of the page
+		// The browser ends when its pipe does. If it hangs, it is killed with its children.
+		_ = to.Close()
+		hung := time.AfterFunc(patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		// Its exit status tells nothing of the page.
+		_ = cmd.Wait()
 		hung.Stop()
 		_ = from.Close()
 	})

@@ -45,12 +45,14 @@ func TestUnreadable(t *testing.T) {
 	w.want(h.Name, "Healthy")
 }
 
-// TestAddressInPod: the GIDs of an HCA in a pod are made of the addresses in there, also if the interface is the host's.
+// TestAddressInPod: the GIDs of an HCA in a pod are made of the addresses in there. Its interface may be the host's.
 func TestAddressInPod(t *testing.T) {
 	w, h := watch(t), hca(1)
 	h.Protocol, h.Ports[0].Netdev, h.Ports[0].LinkLayer = rdma.ProtocolRoCE, "ens1f0", rdma.LinkEthernet
 	w.obs.InPod = map[string]bool{h.Name: true}
-	w.obs.Readings = map[health.PortID]health.Reading{{Device: h.Name, Port: 1}: {Falls: new(uint64), RoutableGID: new(bool)}}
+	w.obs.Readings = map[health.PortID]health.Reading{
+		{Device: h.Name, Port: 1}: {Falls: new(uint64), RoutableGID: new(bool)},
+	}
 	w.see(h)
 	w.wait(time.Hour)
 	w.want(h.Name, "Healthy")

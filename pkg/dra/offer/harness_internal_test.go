@@ -98,7 +98,10 @@ func (o *offering) restart(c *policy.Config) {
 	var err error
 	o.store, err = claimstore.Open(o.StateDir, claimstore.Boot{ID: "boot"})
 	must.NoError(o.t, err)
-	cfg := Config{Client: o.client, NodeName: drivertest.NodeName, Site: plan.DefaultSite(), Policy: c, Report: o.reported, Now: time.Now}
+	cfg := Config{
+		Client: o.client, NodeName: drivertest.NodeName, Site: plan.DefaultSite(), Policy: c,
+		Report: o.reported, Now: time.Now,
+	}
 	cfg.Node, err = node.Open(node.Config{
 		HostRoot: o.Root, Store: o.store, Health: o.health, NodeName: drivertest.NodeName, Now: time.Now,
 		Source: func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
@@ -189,7 +192,8 @@ func (o *offering) eventually(what string, holds func() bool) {
 
 // devices returns the names of the published devices that contain a text.
 func (o *offering) devices(part string) []string {
-	return slices.DeleteFunc(drivertest.DeviceNames(o.Slices()), func(name string) bool { return !strings.Contains(name, part) })
+	others := func(name string) bool { return !strings.Contains(name, part) }
+	return slices.DeleteFunc(drivertest.DeviceNames(o.Slices()), others)
 }
 
 // pfs is the policy of all PFs.

@@ -56,10 +56,19 @@ func TestNothingToPublish(t *testing.T) {
 		reason, kind           string
 		rules                  []string
 	}{
-		{"exclusive namespaces", "exclusive-netns", "containerd://2.1.0", "network namespace mode is exclusive", "Warning", nil},
+		{
+			"exclusive namespaces", "exclusive-netns", "containerd://2.1.0",
+			"network namespace mode is exclusive", "Warning", nil,
+		},
 		{"no RDMA", "none", "containerd://2.1.0", "the kernel lists no RDMA device in /sys/class/infiniband", "Normal", nil},
-		{"containerd 1.7", "hgx-h100", "containerd://1.7.24", "leaves out CDI devices without an error unless enable_cdi", "Warning", nil},
-		{"policy", "roce-lag", "containerd://2.1.0", "rule off says so", "Warning", []string{"rules: [{name: off, publish: none}]"}},
+		{
+			"containerd 1.7", "hgx-h100", "containerd://1.7.24",
+			"leaves out CDI devices without an error unless enable_cdi", "Warning", nil,
+		},
+		{
+			"policy", "roce-lag", "containerd://2.1.0",
+			"rule off says so", "Warning", []string{"rules: [{name: off, publish: none}]"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := drivertest.NewNode(t, tc.machine)
@@ -208,11 +217,11 @@ func othersUntouched(before, after []resourceapi.ResourceSlice, device string) e
 	}
 	for i := range before {
 		if before[i].UID != after[i].UID {
-			return fmt.Errorf("slice %s was made anew", after[i].Name)
+			return fmt.Errorf("slice %s was deleted and created again", after[i].Name)
 		}
 		has := slices.Contains(drivertest.DeviceNames(after[i:i+1]), device)
 		if before[i].ResourceVersion != after[i].ResourceVersion && !has {
-			return fmt.Errorf("slice %s was written, which has not %s", after[i].Name, device)
+			return fmt.Errorf("slice %s was written, but has no device %s", after[i].Name, device)
 		}
 	}
 	return nil

@@ -166,7 +166,8 @@ func ModeRefused(mode string, alone bool, resourceName string, vlan int) error {
 	case mode == v1alpha1.NetworkMove && vlan != 0:
 		return errMoveVLAN
 	case resourceName != "":
-		return fmt.Errorf("the driver's policy gives the device to CNI plugins as %s (resourceName of its rule): one of the two would take the interface from the other; "+
+		return fmt.Errorf("the driver's policy gives the device to CNI plugins as %s (resourceName of its rule): "+
+			"one of the two would take the interface from the other; "+
 			"leave network out of the claim, or resourceName out of the rule", resourceName)
 	}
 	return nil

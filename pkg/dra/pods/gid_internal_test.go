@@ -162,8 +162,7 @@ func TestGIDIndexWithoutInterface(t *testing.T) {
 		"RDMA_DEVICE_PCI_0000_3B_00_2 has no GID index: the pod has no interface with an IPv4 address")
 }
 
-// TestGIDIndexRemoved: a pod that removed the address of its interface makes the runtime wait for one container, and not
-// for its others.
+// TestGIDIndexRemoved: a pod that removed the address of its interface makes the runtime wait for one container alone.
 func TestGIDIndexRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRails(t, `[]`)
@@ -205,6 +204,7 @@ func TestGIDIndexChanges(t *testing.T) {
 	r.setGIDs(7, 3)
 	r.restart()
 	r.connects(t)
-	eventually(t, "the next driver reports the index", func() bool { return len(r.about(r.pod, event.GIDIndexChanged)) == 3 })
+	reported := func() bool { return len(r.about(r.pod, event.GIDIndexChanged)) == 3 }
+	eventually(t, "the next driver reports the index", reported)
 	r.told(event.GIDIndexChanged, "has index 7 on mlx5_0 now")
 }

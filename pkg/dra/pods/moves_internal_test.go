@@ -27,8 +27,8 @@ func TestFollowForNobody(t *testing.T) {
 	test.Eq(t, 1, renewed, test.Sprint("specs with the new node: the driver goes on without the runtime"))
 }
 
-// TestFollowFails: a pod that cannot have its devices does not start, and nothing was moved. A pod of the host's network
-// has the host's devices.
+// TestFollowFails: a pod that cannot have its devices does not start, and nothing was moved. A pod in the host's
+// network has the host's devices.
 func TestFollowFails(t *testing.T) {
 	s := serve(t, "exclusive-netns", exclusive)
 	pod := podNamed("a")
@@ -41,8 +41,8 @@ func TestFollowFails(t *testing.T) {
 	test.Eq(t, 0, s.mover.Moves(), test.Sprint("moves for a pod with the host's network"))
 }
 
-// TestInterfacesExclusive: the RDMA device goes into the pod before its interface, and comes back before it, also from a
-// pod that cannot have all.
+// TestInterfacesExclusive: the RDMA device goes into the pod before its interface. It comes back before it, also from
+// a pod that cannot have all.
 func TestInterfacesExclusive(t *testing.T) {
 	s := serve(t, "exclusive-netns", exclusive, attaching(onlyNetdev))
 	pod, ns := inside(t, "a")

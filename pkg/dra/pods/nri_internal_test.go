@@ -71,8 +71,8 @@ func (w *follower) in(pod nri.Pod, c *resourceapi.ResourceClaim) {
 	})
 }
 
-// gone ends a pod, whatever of its end the driver was told, and its claim: then the kernel and the driver agree that the
-// device is on the host.
+// gone ends a pod and its claim, whatever the driver was told of the end. Then the kernel and the driver agree that
+// the device is on the host.
 func (w *follower) gone(pod nri.Pod, c *resourceapi.ResourceClaim) {
 	w.t.Helper()
 	w.runtime.Forget(pod)
@@ -82,8 +82,7 @@ func (w *follower) gone(pod nri.Pod, c *resourceapi.ResourceClaim) {
 }
 
 // TestConnectionLost: the connection to the runtime is lost after each message of a pod's start, of its end, and of its
-// removal. The runtime goes on; the driver comes back and makes up for it, and after each pod the device is on the host,
-// for the next one.
+// removal. The runtime goes on; the driver comes back and makes up for it. After each pod the device is on the host.
 func TestConnectionLost(t *testing.T) {
 	t.Parallel()
 	w := following(t)
@@ -219,8 +218,8 @@ func gathered(t *testing.T, i *metrics.Instruments) map[string]float64 {
 	return out
 }
 
-// TestTriedAgain: a pod that started while the driver was not connected gets its device, though the first try fails: the
-// runtime tells of it once. One that ends meanwhile is left alone.
+// TestTriedAgain: a pod that started while the driver was not connected gets its device, though the first try fails.
+// The runtime tells of it once. A pod that ends meanwhile is left alone.
 func TestTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := following(t)
@@ -254,14 +253,18 @@ func TestMemlockOfSandbox(t *testing.T) {
 		container nri.Container
 		want      *uint64
 	}{
-		"no hook":          {nri.Container{}, nil},
-		"somebody's hook":  {nri.Container{Hooks: [][]string{{"/usr/bin/other", "other", "--memlock", "1Gi"}}}, nil},
-		"unlimited":        {nri.Container{Hooks: [][]string{hook("--memlock", "unlimited")}}, limit(nri.Unlimited)},
-		"the higher one":   {nri.Container{Hooks: [][]string{hook("--memlock", "1Gi"), hook("--memlock", "4Gi")}}, limit(4 << 30)},
-		"inherit":          {nri.Container{Hooks: [][]string{hook("--limit", "mlx5_0:handles=1")}}, nil},
-		"already as high":  {nri.Container{Hooks: [][]string{hook("--memlock", "1Gi")}, Memlock: limit(1 << 30)}, nil},
-		"less than wanted": {nri.Container{Hooks: [][]string{hook("--memlock", "1Gi")}, Memlock: limit(64 << 10)}, limit(1 << 30)},
-		"not understood":   {nri.Container{Hooks: [][]string{hook("--memlock", "much")}}, nil},
+		"no hook":         {nri.Container{}, nil},
+		"somebody's hook": {nri.Container{Hooks: [][]string{{"/usr/bin/other", "other", "--memlock", "1Gi"}}}, nil},
+		"unlimited":       {nri.Container{Hooks: [][]string{hook("--memlock", "unlimited")}}, limit(nri.Unlimited)},
+		"the higher one": {
+			nri.Container{Hooks: [][]string{hook("--memlock", "1Gi"), hook("--memlock", "4Gi")}}, limit(4 << 30),
+		},
+		"inherit":         {nri.Container{Hooks: [][]string{hook("--limit", "mlx5_0:handles=1")}}, nil},
+		"already as high": {nri.Container{Hooks: [][]string{hook("--memlock", "1Gi")}, Memlock: limit(1 << 30)}, nil},
+		"less than wanted": {
+			nri.Container{Hooks: [][]string{hook("--memlock", "1Gi")}, Memlock: limit(64 << 10)}, limit(1 << 30),
+		},
+		"not understood": {nri.Container{Hooks: [][]string{hook("--memlock", "much")}}, nil},
 	} {
 		got := New(Config{}).Adjust(t.Context(), nri.Pod{}, c.container).Memlock
 		test.True(t, (got == nil) == (c.want == nil) && (got == nil || *got == *c.want),

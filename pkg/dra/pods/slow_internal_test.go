@@ -18,7 +18,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
-// slowPlugin is a CNI plugin that writes down what it is asked, and for pods of one claim does not answer before it is let go.
+// slowPlugin is a CNI plugin that writes down what it is asked. It does not answer for pods of one claim until let go.
 type slowPlugin struct{ dir string }
 
 func newSlowPlugin(t *testing.T, slow string) *slowPlugin {
@@ -29,7 +29,8 @@ echo "$CNI_COMMAND ${CNI_CONTAINERID%%.*}" >>` + p.dir + `/log
 case "$CNI_COMMAND $CNI_CONTAINERID" in
 ` + slow + `) read line <` + p.dir + `/go;;
 esac
-[ "$CNI_COMMAND" = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.'$(grep -c ADD ` + p.dir + `/log)'/24"}]}'
+n=$(grep -c ADD ` + p.dir + `/log)
+[ "$CNI_COMMAND" = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.'$n'/24"}]}'
 `
 	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "plugin"), []byte(script), 0o755))
 	must.NoError(t, unix.Mkfifo(filepath.Join(p.dir, "go"), 0o600))
@@ -120,8 +121,8 @@ func TestSlowPluginLate(t *testing.T) {
 	n.noRecords()
 }
 
-// TestSlowPluginStopped: a pod ends while a plugin thinks about its address, and while it takes the address back. It has
-// ended all the same, and the address is given back.
+// TestSlowPluginStopped: a pod ends while a plugin thinks about its address, and while it takes the address back. The
+// pod has ended all the same, and the address is given back.
 func TestSlowPluginStopped(t *testing.T) {
 	t.Parallel()
 	n := newSlowNode(t, `"ADD FIRST".*|"DEL FIRST".*`)

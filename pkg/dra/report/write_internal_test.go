@@ -162,7 +162,8 @@ func TestStatusErrors(t *testing.T) {
 
 // withForeign adds a device of another driver to a claim, and what that one tells of it.
 func withForeign(c *resourceapi.ResourceClaim, data string) *resourceapi.ResourceClaim {
-	c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+	results := &c.Status.Allocation.Devices.Results
+	*results = append(*results, resourceapi.DeviceRequestAllocationResult{
 		Request: "gpu", Driver: "gpu.example.com", Pool: drivertest.NodeName, Device: "gpu-0",
 	})
 	c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
@@ -229,7 +230,9 @@ func TestStatusConflict(t *testing.T) {
 		return nil
 	})
 	withForeign(c, `{"b": 1, "a": 2}`)
-	checked := metav1.Condition{Type: "Checked", Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Unix(1, 0)}
+	checked := metav1.Condition{
+		Type: "Checked", Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Unix(1, 0),
+	}
 	c.Status.Devices = append(c.Status.Devices, resourceapi.AllocatedDeviceStatus{
 		Driver: "rdma.dev", Pool: drivertest.NodeName, Device: hca0, Conditions: []metav1.Condition{checked},
 	})

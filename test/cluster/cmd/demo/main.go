@@ -51,7 +51,9 @@ func run(ctx context.Context, machine string, keep bool) (err error) {
 		}()
 	}
 	d := &demo{checkout: checkout, options: options, machine: machine}
-	for _, step := range []func(context.Context) error{d.host, d.cluster, d.install, d.twoContainers, d.waitingPod, d.cleanUp} {
+	for _, step := range []func(context.Context) error{
+		d.host, d.cluster, d.install, d.twoContainers, d.waitingPod, d.cleanUp,
+	} {
 		if err := step(ctx); err != nil {
 			return err
 		}
