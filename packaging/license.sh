@@ -4,7 +4,7 @@
 #
 #   packaging/license.sh FILE...
 set -euo pipefail
-declare -A found
+declare -A found=()
 # has ID PHRASE PHRASE: records ID if the text has both phrases, the second after the first, and reports whether.
 has() { if [[ $text == *$2*$3* ]]; then found[$1]=; else return 1; fi; }
 forms='redistribution and use in source and binary forms'
@@ -18,8 +18,6 @@ for file in "$@"; do
 	has MPL-2.0 'mozilla public license' 'version 2.0' || :
 	has BSD-3-Clause "$forms" 'used to endorse' || has BSD-2-Clause "$forms" 'this list of conditions' || :
 done
-expression=
-for id in Apache-2.0 BSD-2-Clause BSD-3-Clause ISC MIT MPL-2.0; do # in order
-	[ -z "${found[$id]+yes}" ] || expression+=" AND $id"
-done
-[ -z "$expression" ] || echo "${expression# AND }"
+[ ${#found[@]} -gt 0 ] || exit 0
+ids=$(printf '%s\n' "${!found[@]}" | LC_ALL=C sort)
+echo "${ids//$'\n'/ AND }"

@@ -81,6 +81,7 @@ func (r *reporter) run(ctx context.Context) error {
 	hide := func(s string) string { return s }
 	if r.redact {
 		source.LeafName, hide = (&bundle.Source{Cluster: source.Cluster}).Redact(r.tests)
+		source.Cluster = bundle.HideDrains(source.Cluster)
 	}
 	picture, err := fabric.New(ctx, source)
 	if err != nil {

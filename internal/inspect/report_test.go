@@ -344,7 +344,7 @@ func TestReportRedacted(t *testing.T) {
 	c.Pods, c.UserPods = append(c.Pods, lookalike), append(c.UserPods, lookalike)
 	s.Missing = append(s.Missing, c.Lookalikes())
 	leafName, hide := (&bundle.Source{Cluster: c, Key: []byte("a test")}).Redact("")
-	s.LeafName = leafName
+	s.LeafName, s.Cluster = leafName, bundle.HideDrains(c)
 	page := written(t, s, hide)
 	for _, secret := range []string{
 		"gpu-01", "gpu-12", "gpu-14", "gpu-16", "llm", "allreduce", "serve-", "leaf-su", "jane", "rdma-drain.node", "alice",

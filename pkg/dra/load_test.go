@@ -2,7 +2,6 @@ package dra_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -44,7 +43,7 @@ func load(t *testing.T, template bool, site *policy.Config) *loaded {
 	l := &loaded{signals: make(chan watch.Signal), reports: t.TempDir(), policy: site}
 	l.run(t, n)
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
-	l.names = slices.Sorted(maps.Keys(drivertest.PublishedDevices(n)))
+	l.names = drivertest.DeviceNames(n.Slices())
 	must.Eq(t, 9, len(l.names), must.Sprintf("the node has %v", l.names))
 	for i, name := range l.names {
 		pod := nri.Pod{Name: fmt.Sprintf("pod-%d", i), UID: fmt.Sprintf("uid-pod-%d", i)}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	drapolicy "github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/test/docs"
 )
 
 const (
@@ -51,13 +52,9 @@ func TestSecurityDoc(t *testing.T) {
 	}
 }
 
-var (
-	// yamlBlock may stand in a step of a list, and is indented then.
-	yamlBlock = regexp.MustCompile("(?s)\n( *)```yaml\n(.*?)```")
-	// otherPrograms begins a block that is neither a manifest nor the chart's values.
-	otherPrograms = regexp.MustCompile(
-		`^(scrape_configs:|apiServer:|featureGates:|# /etc/rancher/|apiVersion: rdma\.dev/)`)
-)
+// otherPrograms begins a block that is neither a manifest nor the chart's values.
+var otherPrograms = regexp.MustCompile(
+	`^(scrape_configs:|apiServer:|featureGates:|# /etc/rancher/|apiVersion: rdma\.dev/)`)
 
 // TestExamplesInDocs: manifests in the documents are valid, with their parameters,
 // and so are values of the chart.
@@ -67,10 +64,12 @@ func TestExamplesInDocs(t *testing.T) {
 		t.Fatalf("documents of platforms: %v, %v", platforms, err)
 	}
 	for _, path := range append(platforms, securityDoc, installDoc, migrationDoc, hookDoc, metricsDoc, operateDoc) {
-		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
-			manifests := strings.TrimPrefix(strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n"), "\n")
-			if otherPrograms.MatchString(manifests) {
-				continue // test/monitoring has the first
+		page, err := docs.Read(path)
+		must.NoError(t, err)
+		for _, block := range page.Blocks {
+			manifests := block.Text
+			if block.Language != "yaml" || otherPrograms.MatchString(manifests) {
+				continue // test/monitoring has the first of these
 			}
 			if strings.HasPrefix(manifests, "apiVersion: argoproj.io/") {
 				manifests = valuesOfApplication(t, manifests)

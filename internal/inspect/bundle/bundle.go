@@ -127,13 +127,12 @@ func HideDrains(c *model.Cluster) *model.Cluster {
 	return &out
 }
 
-// Redact prepares a page (kubectl rdma report) with the results of tests of a namespace, "" for none. It hides who
-// drained what, and why, in the cluster. It returns what names leaf switches, and what takes out of a text what
-// identifies and what others wrote: text.Foreign has put that in quotes.
+// Redact returns, for a page (kubectl rdma report) with the results of tests of a namespace, "" for none, what names
+// leaf switches, and what takes out of a text what identifies and what others wrote. HideDrains comes after it: Redact
+// must see who drained.
 func (s *Source) Redact(tests string) (leafName, hide func(string) string) {
 	scrub := s.scrubber()
 	scrub.Name("namespace", tests)
-	*s.Cluster = *HideDrains(s.Cluster)
 	return scrub.NameOf, func(text string) string { return redacted(scrub, text) }
 }
 

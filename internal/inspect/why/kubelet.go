@@ -1,7 +1,6 @@
 package why
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,24 +39,28 @@ var preparation = map[string]struct {
 
 // explainedBeside are events that other parts of the package explain, by a condition or by the status of a container.
 var explainedBeside = []string{
-	"FailedScheduling", "FailedResourceClaimCreation", "NodeNotReady", "RDMAUnprepareFailed", "FailedKillPod", "Unhealthy",
+	"NodeNotReady", "RDMAUnprepareFailed", "FailedKillPod", "Unhealthy",
 	"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedPostStartHook",
 }
 
-// componentOf are the components whose events the package takes for a cause, by reason. Of the other reasons that it
-// takes, they are the kubelet's.
-var componentOf = map[string]string{
-	"FailedResourceClaimCreation": "resource_claim", "NodeNotReady": "node-controller", "RDMAUnprepareFailed": rdma.Domain,
+// writers are the components whose events the package takes for a cause, by reason. Of the other reasons that it takes,
+// they are the kubelet's.
+var writers = map[string][]string{
+	// It is the kubelet's with enableControllerAttachDetach: false.
+	"FailedAttachVolume":          {"attachdetach-controller", "kubelet"},
+	"FailedResourceClaimCreation": {"resource_claim"},
+	"NodeNotReady":                {"node-controller"},
+	"RDMAUnprepareFailed":         {rdma.Domain},
 }
 
-// isFromItsComponent reports whether an event names the component that writes events with its reason. Another event
-// with that reason is no cause, but a warning like one of an unknown reason.
+// isFromItsComponent reports whether an event names a component that writes events with its reason. Another event with
+// that reason is no cause, but a warning like one of an unknown reason.
 func isFromItsComponent(e *corev1.Event) bool {
-	writer := model.Reporter(e)
-	if e.Reason == "FailedAttachVolume" && writer == "attachdetach-controller" {
-		return true // the kubelet writes it, too, with enableControllerAttachDetach: false
+	names, ok := writers[e.Reason]
+	if !ok {
+		return model.Reporter(e) == "kubelet"
 	}
-	return writer == cmp.Or(componentOf[e.Reason], "kubelet")
+	return slices.Contains(names, model.Reporter(e))
 }
 
 // lastEvent returns the message of the newest event of its component with a reason, "" if there is none.

@@ -24,7 +24,7 @@ type Decision struct {
 	networks map[string]plan.HCANetwork // by the name of the HCA
 	marks    map[string]v1alpha1.Marks  // of packets, by the name of the HCA
 	deviates bool                       // claims may be the reason for a deviation from the policy
-	uses     func() map[string]bool     // Result.Uses, which makes all slices, once
+	uses     func() map[string]bool     // policy.Uses of its slices, which are made once for it
 }
 
 // Decision returns what is published. Before the first publication it returns what will be published, because the
@@ -64,8 +64,9 @@ func (o *Offer) decide(p *policy.Config, view node.View) *Decision {
 
 func newDecision(r policy.Result) *Decision {
 	out := &Decision{
-		Result: r, uses: sync.OnceValue(r.Uses), Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{},
+		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{},
 		networks: map[string]plan.HCANetwork{}, marks: map[string]v1alpha1.Marks{},
+		uses: sync.OnceValue(func() map[string]bool { return policy.Uses(r.Slices()) }),
 	}
 	for _, one := range r.Decisions {
 		if one.Form.Exclusive() {

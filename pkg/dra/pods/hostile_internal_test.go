@@ -21,6 +21,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
@@ -112,9 +113,7 @@ func (i *innocents) whole() {
 	if diff := cmp.Diff(i.onHost, i.picture()); diff != "" {
 		i.Errorf("the host's interface (-before +after):\n%s", diff)
 	}
-	next := podNamed("hostile") // its next sandbox
-	ns := podnettest.New(i.T)
-	next.Netns = ns.Path()
+	next, ns := inside(i.T, "hostile") // its next sandbox
 	if err := i.Started(i.Context(), next); err != nil {
 		i.Error(err)
 	}
@@ -151,7 +150,7 @@ func TestHungPod(t *testing.T) {
 // driver's memory stays small, and the node is whole afterwards. With TEST_LONG the sizes are those of the kernel.
 func TestHostilePod(t *testing.T) {
 	t.Parallel()
-	long := os.Getenv("TEST_LONG") != ""
+	long := needs.IsLong()
 	size := func(short, full int) int {
 		if long {
 			return full

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 )
 
@@ -61,10 +63,10 @@ func (s *State) Lack(has func(feature string) bool) {
 	s.NoTaints, s.FewTaints = has(featuregate.DeviceTaints), has(TaintEffectNone)
 }
 
-// Uses returns the optional features with a gate that the slices use. A policy may ask for others in vain on this host.
-func (r Result) Uses() map[string]bool {
+// Uses returns the optional features with a gate that slices use. A policy may ask for others in vain on a host.
+func Uses(made []resourceslice.Slice) map[string]bool {
 	out := map[string]bool{}
-	for _, s := range r.Slices() {
+	for _, s := range made {
 		for _, d := range s.Devices {
 			if d.AllowMultipleAllocations != nil {
 				out[featuregate.ConsumableCapacity] = true

@@ -49,6 +49,6 @@ func TestUses(t *testing.T) {
 		"azure-ndv5-ib": {}, "roce-sriov": {featuregate.PartitionableDevices: true},
 	} {
 		r := parse(t, "partitioning: true").Apply(snapshot(t, machine), state)
-		test.Eq(t, want, r.Uses(), test.Sprint(machine))
+		test.Eq(t, want, policy.Uses(r.Slices()), test.Sprint(machine))
 	}
 }

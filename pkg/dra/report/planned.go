@@ -36,7 +36,8 @@ func Planned(
 		Now: now, View: view, Decision: &result, Published: map[string][]*rdma.HCA{}, Taints: taints,
 		Effect: effects.Effect, Features: policy.Features{}, Unmatched: c.Unmatched(result),
 	}
-	for feature := range result.Uses() {
+	made := result.Slices()
+	for feature := range policy.Uses(made) {
 		in.Features[feature] = cmp.Or(known[feature], policy.FeatureNotSeen)
 	}
 	for feature := range known {
@@ -44,7 +45,7 @@ func Planned(
 			in.Features[feature] = policy.FeatureMissing
 		}
 	}
-	for _, s := range result.Slices() {
+	for _, s := range made {
 		for _, d := range s.Devices {
 			in.Published[d.Name] = []*rdma.HCA{}
 		}

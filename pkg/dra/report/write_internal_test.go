@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -48,7 +47,7 @@ type writing struct {
 func write(t *testing.T) *writing {
 	t.Helper()
 	n := drivertest.NewNode(t, "roce-sriov")
-	store, err := claimstore.Open(filepath.Join(n.StateDir), claimstore.Boot{ID: "boot"})
+	store, err := claimstore.Open(n.StateDir, claimstore.Boot{ID: "boot"})
 	must.NoError(t, err)
 	of, err := node.Open(node.Config{HostRoot: n.Root, Store: store, Health: health.DefaultConfig(), Now: time.Now})
 	must.NoError(t, err)

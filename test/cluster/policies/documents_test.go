@@ -42,8 +42,6 @@ type manifest struct {
 // A real API server with the chart's policies takes every manifest in the
 // documents and among the examples as it stands. What the examples do, test/cluster/e2e proves.
 func (s *server) documents(t *testing.T) {
-	s.install(t, "policy-parameters.yaml")
-	s.await(t, readVerdicts(t))
 	out, err := s.run(t, testbed.NetworkAttachmentDefinitions, "create", "-f", "-")
 	must.NoError(t, err, must.Sprintf("create the resource of Multus: %s", out))
 	s.must(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/network-attachment-definitions.k8s.cni.cncf.io")

@@ -99,6 +99,8 @@ func (v verdict) objects(name string) []string {
 func TestServer(t *testing.T) {
 	s := start(t, cluster.WithPodGroupClaims(cluster.Options{}))
 	s.must(t, "create", "namespace", deploy.Namespace)
+	s.install(t, "policy-parameters.yaml")
+	s.await(t, readVerdicts(t))
 	t.Run("parameters", s.parameters)
 	t.Run("documents", s.documents)
 	t.Run("claims without requests", s.claimsWithoutRequests)
@@ -109,9 +111,7 @@ func TestServer(t *testing.T) {
 // the driver would refuse, says what the field is, and accepts all that the driver
 // accepts.
 func (s *server) parameters(t *testing.T) {
-	s.install(t, "policy-parameters.yaml")
 	verdicts := readVerdicts(t)
-	s.await(t, verdicts)
 	var input strings.Builder
 	for i, v := range verdicts {
 		for _, object := range v.objects(fmt.Sprintf("n%d", i)) {
