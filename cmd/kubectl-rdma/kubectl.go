@@ -71,27 +71,23 @@ func (k kubectl) run(ctx context.Context, stdin []byte, args ...string) (out []b
 	stdout, stderr := &limited{most: maxPrinted}, &limited{most: 1 << 20}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), stdout, stderr
 	err := cmd.Run()
-	said = messageOf(stderr.String())
+	said = messageOf(string(stderr.kept))
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return stdout.Bytes(), said, exit.ExitCode()
+		return stdout.kept, said, exit.ExitCode()
 	} else if err != nil {
 		return nil, fmt.Sprintf("run kubectl %s: %v", args[0], err), -1
 	}
-	return stdout.Bytes(), "", 0
+	return stdout.kept, "", 0
 }
 
 // limited keeps the beginning of what is written to it.
 type limited struct {
-	bytes.Buffer
+	kept []byte
 	most int
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if room := l.most - l.Len(); room < len(p) {
-		l.Buffer.Write(p[:max(room, 0)])
-	} else {
-		l.Buffer.Write(p)
-	}
+	l.kept = append(l.kept, p[:min(len(p), l.most-len(l.kept))]...)
 	return len(p), nil
 }
 
