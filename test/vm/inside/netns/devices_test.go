@@ -116,6 +116,11 @@ func TestThereAndBack(t *testing.T) {
 	must.NoError(t, err)
 	all, before := here(t), hca(t, "rxm0")
 	other := namespace(t, "other")
+	t.Cleanup(func() {
+		if t.Failed() { // what keeps a namespace, or what the kernel says
+			t.Log(inside.Run("sh", "-c", "lsns --type net; dmesg | tail -n 40").Out)
+		}
+	})
 	var in, out time.Duration
 	times := inside.Times(100) // into a namespace and back
 	for i := range times {
@@ -140,9 +145,9 @@ func TestThereAndBack(t *testing.T) {
 			out += time.Since(began)
 		}
 		inside.Must(t, "ip", "netns", "del", "pod")
-		inside.Eventually(t, "all devices are back", time.Minute, func() error {
+		inside.Eventually(t, "all devices are back", 3*time.Minute, func() error {
 			if now := has(t, "/proc/thread-self/ns/net"); !slices.Equal(now, all) {
-				return fmt.Errorf("the host has %v, want %v", now, all)
+				return fmt.Errorf("round %d: the host has %v, want %v", i, now, all)
 			}
 			return nil
 		})
