@@ -92,13 +92,13 @@ releases() {
 	done
 }
 
-# The tests in the virtual machine: those where it is the node of a control plane on this
-# machine, or two of them are its nodes, and use both processors; and the others.
+# The tests in the virtual machine. Those where it is the node of a control plane on this machine, or two of them are its
+# nodes, come last: they use more than one processor, and clusters leave them more than the race detector does.
 nodes='^(TestCluster|TestFollow|TestTwoNodes|TestMPI|TestAcceptance)$'
 vm() {
-	local record=$1
-	shift
-	on_real_parts "$record" test/vm ./... -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 1h)" -count=1 "$@"
+	local options=(-p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 1h)" -count=1)
+	on_real_parts vm test/vm ./... "${options[@]}" -parallel 1 -skip "$nodes" &&
+		on_real_parts nodes test/vm ./... "${options[@]}" -run "$nodes"
 }
 
 # aside runs a command beside the stages that follow, until `stage NAME joined`. A virtual machine has one emulated
@@ -124,17 +124,16 @@ joined() {
 
 stage lint hack/lint.sh
 stage "Kubernetes 1.34, image of the virtual machine (cached by version)" more_programs
-aside vm vm -parallel 1 -skip "$nodes"
+stage "container image" image
+aside vm
 stage "race detector" races
 stage "the unit tests that make test leaves out" rest
 [ -z "$long" ] || stage "the unit tests in a spoiled environment" spoiled
 [ -z "$long" ] || stage fuzz fuzz
 stage "packages: deb, rpm, tar.gz" packages
 stage "what the driver asks of API server and files" counts
-stage "container image" image
 stage "clusters" clusters
 [ -z "$long" ] || stage "Kubernetes 1.35 and 1.36" releases
 stage "the demo" hack/demo.sh
-stage "a real RDMA kernel, in a virtual machine (begun before the race detector)" joined
-stage "the same as node of a cluster" vm nodes -run "$nodes"
+stage "a real RDMA kernel, in a virtual machine, alone and as nodes of a cluster (begun before the race detector)" joined
 summary proof "$records"/*.json >&2

@@ -27,14 +27,13 @@ const (
 
 // bundler has the flags of the command.
 type bundler struct {
-	*plugin
+	p       *plugin
 	nodes   nodeChoice
-	timeout time.Duration
 	kubectl kubectl
 }
 
 func newBundle(p *plugin) *cobra.Command {
-	b := &bundler{plugin: p}
+	b := &bundler{p: p}
 	cmd := &cobra.Command{
 		Use:   "bundle [NODE...]",
 		Short: "Collect one file for a bug report: what is published, events, logs of drivers",
@@ -52,17 +51,17 @@ or to list an object, the archive has the rest and says what is missing.`, maxBu
   kubectl rdma bundle worker-3 worker-4 > bundle.tar.gz
   tar -xzOf bundle.tar.gz | less`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			b.kubectl = newKubectl(cmd.InheritedFlags())
+			b.kubectl.flags = kubectlFlags(cmd.InheritedFlags())
 			return b.run(cmd.Context(), names)
 		},
 	}
 	b.nodes.register(p, cmd)
-	cmd.Flags().DurationVar(&b.timeout, "timeout", 30*time.Second, "`TIME` for each answer of a driver")
+	cmd.Flags().DurationVar(&b.kubectl.timeout, "timeout", 30*time.Second, "`TIME` for each answer of a driver")
 	return cmd
 }
 
 func (b *bundler) run(ctx context.Context, names []string) error {
-	if err := refuseTerminal(b.Out, "bundle.tar.gz"); err != nil {
+	if err := refuseTerminal(b.p.Out, "bundle.tar.gz"); err != nil {
 		return err
 	}
 	source, chosen, err := b.read(ctx, names)
@@ -93,8 +92,8 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(b.ErrOut, string(files[0].Data))               // what is in it
-	if _, err := text.Unwrap(b.Out).Write(data); err != nil { // an archive is no text
+	fmt.Fprint(b.p.ErrOut, string(files[0].Data))               // what is in it
+	if _, err := text.Unwrap(b.p.Out).Write(data); err != nil { // an archive is no text
 		return fmt.Errorf("write the archive to standard output: %w", err)
 	}
 	return nil
@@ -102,7 +101,7 @@ func (b *bundler) run(ctx context.Context, names []string) error {
 
 // read reads the objects, and returns the chosen nodes.
 func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, model.NodeChoice, error) {
-	quiet := *b.plugin
+	quiet := *b.p
 	quiet.ErrOut = &bytes.Buffer{} // the archive says what is missing
 	c, chosen, err := b.nodes.read(ctx, &quiet, names, aboutCluster...)
 	if err != nil {
@@ -110,14 +109,13 @@ func (b *bundler) read(ctx context.Context, names []string) (*bundle.Source, mod
 	}
 	source := &bundle.Source{Cluster: c, Version: version.Get(), Missing: missing(c)}
 	var status bytes.Buffer
-	view := output{format: "wide"}
-	view.p = &plugin{ConfigFlags: b.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: &status, ErrOut: &status}}
+	view := output{format: "wide", IOStreams: genericiooptions.IOStreams{Out: &status, ErrOut: &status}}
 	shown := bundle.HideDrains(c)
 	if err := view.status(shown, lists.Pods(ctx, shown), nil, true, noResources); err != nil {
 		source.Missing = append(source.Missing, fmt.Sprintf("the status: %v", err))
 	}
 	source.Status = status.String()
-	client, err := b.client()
+	client, err := b.p.client()
 	if err == nil {
 		source.Events, err = collect.Reader{Client: client}.DriverEvents(ctx)
 	}
@@ -140,28 +138,24 @@ func (b *bundler) ask(ctx context.Context, source *bundle.Source, pods []corev1.
 // askOne asks the driver of a node, and returns what it lacks.
 func (b *bundler) askOne(ctx context.Context, pod *corev1.Pod) (d bundle.Driver, problems []string) {
 	d.Node = pod.Spec.NodeName
-	get := func(what string, run func(context.Context) ([]byte, string, int)) []byte {
-		ctx, cancel := context.WithTimeout(ctx, b.timeout)
-		defer cancel()
-		out, said, code := run(ctx)
+	get := func(what string, run func() ([]byte, string, int)) []byte {
+		out, said, code := run()
 		if code == 0 {
 			return out
 		}
 		if said == "" {
-			said = fmt.Sprintf("no answer within %v", b.timeout)
+			said = fmt.Sprintf("no answer within %v", b.kubectl.timeout)
 		}
 		problems = append(problems, fmt.Sprintf("%s of the driver of node %s: %s", what, d.Node, said))
 		return nil
 	}
-	d.Log = get("the log", func(ctx context.Context) ([]byte, string, int) {
-		return b.kubectl.logs(ctx, pod, false, maxLog)
-	})
+	d.Log = get("the log", func() ([]byte, string, int) { return b.kubectl.logs(ctx, pod, false, maxLog) })
 	if hasRestarted(pod) {
-		d.Previous = get("the log before the restart", func(ctx context.Context) ([]byte, string, int) {
+		d.Previous = get("the log before the restart", func() ([]byte, string, int) {
 			return b.kubectl.logs(ctx, pod, true, maxLog)
 		})
 	}
-	d.Page = get("the status page", func(ctx context.Context) ([]byte, string, int) {
+	d.Page = get("the status page", func() ([]byte, string, int) {
 		return b.kubectl.exec(ctx, pod, nil, "status", "--output=json")
 	})
 	return d, problems

@@ -50,6 +50,6 @@ changes of rate, link and PCIe.`,
 			return history.WriteText(p.Out)
 		},
 	}
-	o = p.output(cmd, "text")
+	o = newOutput(p.IOStreams, cmd, "text")
 	return cmd
 }

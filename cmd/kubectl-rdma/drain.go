@@ -28,7 +28,7 @@ const maxReason = 200
 
 // drainer is a run of kubectl rdma drain.
 type drainer struct {
-	*plugin
+	p      *plugin
 	o      *output
 	client kubernetes.Interface
 	rules  *drain.Rules
@@ -47,7 +47,7 @@ type drained struct {
 }
 
 func newDrain(p *plugin) *cobra.Command {
-	d := &drainer{plugin: p}
+	d := &drainer{p: p}
 	cmd := &cobra.Command{
 		Use:   "drain NODE [HCA...]",
 		Short: "Take HCAs of a node out of service, or all of them",
@@ -75,7 +75,7 @@ tolerationSeconds at most.`,
 			return d.run(cmd.Context())
 		},
 	}
-	d.o = p.output(cmd, "text")
+	d.o = newOutput(p.IOStreams, cmd, "text")
 	cmd.Flags().StringVar(&d.reason, "reason", "", "why, for others: `TEXT` of at most 200 bytes")
 	cmd.Flags().StringVar(&d.effect, "effect", string(resourceapi.DeviceTaintEffectNoSchedule),
 		"`EFFECT` on new claims: NoSchedule, or None, which only marks the HCAs")
@@ -134,7 +134,7 @@ func (d *drainer) run(ctx context.Context) error {
 func (d *drainer) open(ctx context.Context, node string, about collect.Kind,
 	others ...collect.Kind) (*model.Cluster, error) {
 	var err error
-	if d.client, err = d.plugin.client(); err != nil {
+	if d.client, err = d.p.client(); err != nil {
 		return nil, err
 	}
 	if d.rules, err = drain.Open(ctx, d.client); errors.Is(err, drain.ErrNotServed) {
@@ -173,26 +173,26 @@ func (d *drainer) show(plan *drain.Plan) {
 		return
 	}
 	if len(plan.HCAs) == 0 {
-		text.Fprintf(d.Out, "Node %s: all HCAs\n", plan.Node)
+		text.Fprintf(d.p.Out, "Node %s: all HCAs\n", plan.Node)
 	}
 	for _, t := range plan.HCAs {
-		text.Fprintf(d.Out, "Node %s: HCA %s (%s), in all forms: %s\n", plan.Node, t.Name, t.IBDev,
+		text.Fprintf(d.p.Out, "Node %s: HCA %s (%s), in all forms: %s\n", plan.Node, t.Name, t.IBDev,
 			strings.Join(t.Devices, ", "))
 		if n := len(t.Functions); n > 0 {
-			text.Fprintf(d.Out, "  and with it %s of its VFs and SFs\n", text.Count(n, "device"))
+			text.Fprintf(d.p.Out, "  and with it %s of its VFs and SFs\n", text.Count(n, "device"))
 		}
 		if len(t.Groups) > 0 {
-			text.Fprintf(d.Out, "  and with it %s: the ResourceSlices do not say which HCAs a group has\n",
+			text.Fprintf(d.p.Out, "  and with it %s: the ResourceSlices do not say which HCAs a group has\n",
 				text.Some(t.Groups, ", "))
 		}
 	}
 	if len(plan.Users) == 0 {
-		fmt.Fprintln(d.Out, "No claim has these devices.")
+		fmt.Fprintln(d.p.Out, "No claim has these devices.")
 		return
 	}
-	text.Fprintf(d.Out, "These devices are in use by %s. With --evict, Kubernetes would end %s:\n",
+	text.Fprintf(d.p.Out, "These devices are in use by %s. With --evict, Kubernetes would end %s:\n",
 		text.Count(len(plan.Users), "claim"), text.Count(plan.Evicted(), "pod"))
-	_ = printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(drain.UserTable(plan.Users), d.Out)
+	_ = printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(drain.UserTable(plan.Users), d.p.Out)
 }
 
 // confirm asks before pods are ended.
@@ -203,12 +203,12 @@ func (d *drainer) confirm(ctx context.Context, plan *drain.Plan) error {
 	if !d.evict || d.sure {
 		return nil
 	}
-	text.Fprintf(d.ErrOut, "NoExecute ignores PodDisruptionBudgets: Kubernetes ends %s, and others that get these "+
+	text.Fprintf(d.p.ErrOut, "NoExecute ignores PodDisruptionBudgets: Kubernetes ends %s, and others that get these "+
 		"devices meanwhile.\nContinue? Answer yes or no: ", text.Count(plan.Evicted(), "pod"))
 	answers := make(chan string, 1)
 	go func() { // a read of the terminal cannot be interrupted
 		var answer string
-		_, _ = fmt.Fscanln(d.In, &answer) // without an answer it is no
+		_, _ = fmt.Fscanln(d.p.In, &answer) // without an answer it is no
 		answers <- answer
 	}()
 	select {
@@ -237,11 +237,11 @@ func (d *drainer) report(plan *drain.Plan, results []drain.Result) error {
 	}
 	for _, what := range slices.Sorted(maps.Keys(names)) {
 		if n := len(names[what]); n > 3 {
-			text.Fprintf(d.Out, "%d DeviceTaintRules %s%s%s\n", n, what, note, all)
+			text.Fprintf(d.p.Out, "%d DeviceTaintRules %s%s%s\n", n, what, note, all)
 			continue
 		}
 		for _, name := range names[what] {
-			text.Fprintf(d.Out, "DeviceTaintRule %s %s%s\n", name, what, note)
+			text.Fprintf(d.p.Out, "DeviceTaintRule %s %s%s\n", name, what, note)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -16,18 +17,20 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 )
 
-// kubectl are the arguments with which kubectl reaches the same API server as the same user. It reaches into pods
-// through proxies that only kubectl knows.
-type kubectl []string
+// kubectl asks drivers by kubectl, which reaches into pods through proxies that only kubectl knows.
+type kubectl struct {
+	flags   []string      // they choose the same API server and user as those of this program
+	timeout time.Duration // for each answer
+}
 
-// newKubectl takes the flags that are set, but for the namespace and the flag of this program.
-func newKubectl(flags *pflag.FlagSet) (k kubectl) {
+// kubectlFlags returns the flags that are set, but for the namespace and the flag of this program.
+func kubectlFlags(flags *pflag.FlagSet) (out []string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && f.Name != "namespace" && f.Name != driverNamespace {
-			k = append(k, "--"+f.Name+"="+f.Value.String())
+			out = append(out, "--"+f.Name+"="+f.Value.String())
 		}
 	})
-	return k
+	return out
 }
 
 // atOnce is how many drivers are asked at the same time.
@@ -67,31 +70,29 @@ func (k kubectl) logs(ctx context.Context, pod *corev1.Pod, previous bool, bytes
 
 // run runs kubectl. It returns what it prints, its error, and its exit code, -1 for none.
 func (k kubectl) run(ctx context.Context, stdin []byte, args ...string) (out []byte, said string, code int) {
-	cmd := exec.CommandContext(ctx, "kubectl", append(slices.Clone(k), args...)...)
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "kubectl", slices.Concat(k.flags, args)...)
 	stdout, stderr := &limited{most: maxPrinted}, &limited{most: 1 << 20}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), stdout, stderr
 	err := cmd.Run()
-	said = messageOf(stderr.String())
+	said = messageOf(string(stderr.kept))
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return stdout.Bytes(), said, exit.ExitCode()
+		return stdout.kept, said, exit.ExitCode()
 	} else if err != nil {
 		return nil, fmt.Sprintf("run kubectl %s: %v", args[0], err), -1
 	}
-	return stdout.Bytes(), "", 0
+	return stdout.kept, "", 0
 }
 
 // limited keeps the beginning of what is written to it.
 type limited struct {
-	bytes.Buffer
+	kept []byte
 	most int
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if room := l.most - l.Len(); room < len(p) {
-		l.Buffer.Write(p[:max(room, 0)])
-	} else {
-		l.Buffer.Write(p)
-	}
+	l.kept = append(l.kept, p[:min(len(p), l.most-len(l.kept))]...)
 	return len(p), nil
 }
 

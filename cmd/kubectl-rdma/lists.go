@@ -55,7 +55,7 @@ missing) or Unknown. -o wide says why a driver publishes nothing.`,
 			return printList(o, nodeList, list, nothingIn(c, noNodes), lists.NodeTable)
 		},
 	}
-	o = p.output(cmd, "table", "wide", "name")
+	o = newOutput(p.IOStreams, cmd, "table", "wide", "name")
 	sortFlag(o, cmd, nodeList)
 	cmd.Flags().StringVarP(&nodes.LabelSelector, "selector", "l", "", "label `SELECTOR` of the nodes")
 	return cmd
@@ -171,7 +171,7 @@ not tolerate it.`,
 			return printList(o, deviceList, list, noResources, lists.DeviceTable)
 		},
 	}
-	o = p.output(cmd, "table", "wide", "name")
+	o = newOutput(p.IOStreams, cmd, "table", "wide", "name")
 	sortFlag(o, cmd, deviceList)
 	nodes.register(p, cmd)
 	cmd.Flags().StringVar(&filter.Class, "class", "", "only devices that this `DEVICECLASS` selects")
@@ -219,7 +219,7 @@ DeviceClass which selects devices of the driver.`,
 				func(list []lists.Claim) *metav1.Table { return lists.ClaimTable(list, all, time.Now()) })
 		},
 	}
-	o = p.output(cmd, "table", "wide", "name")
+	o = newOutput(p.IOStreams, cmd, "table", "wide", "name")
 	sortFlag(o, cmd, claimList)
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the claims of all namespaces")
 	cmd.Flags().StringVarP(&claims.LabelSelector, "selector", "l", "", "label `SELECTOR` of the claims")

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
@@ -22,9 +23,9 @@ import (
 // apiVersion is the version of the output of -o json and similar formats. It is not an API of the cluster.
 const apiVersion = "kubectl.rdma.dev/v1alpha1"
 
-// output has the flags for the output format.
+// output has the streams, and the flags for the output format.
 type output struct {
-	p         *plugin
+	genericiooptions.IOStreams
 	format    string
 	noHeaders bool
 	sortBy    string
@@ -32,10 +33,10 @@ type output struct {
 	printer   printers.ResourcePrinter // nil for a format that the command writes itself
 }
 
-// output adds the flags to a command, which rejects an unknown format before it sends a request. own are the formats
+// newOutput adds the flags to a command, which rejects an unknown format before it sends a request. own are the formats
 // that the command writes itself. The first one is the default.
-func (p *plugin) output(cmd *cobra.Command, own ...string) *output {
-	o := &output{p: p}
+func newOutput(streams genericiooptions.IOStreams, cmd *cobra.Command, own ...string) *output {
+	o := &output{IOStreams: streams}
 	objects, templates := genericclioptions.NewJSONYamlPrintFlags(), genericclioptions.NewKubeTemplatePrintFlags()
 	templates.AddFlags(cmd)
 	formats := slices.Concat(own[1:], objects.AllowedFormats(), templates.AllowedFormats())
@@ -78,12 +79,12 @@ func printList[T any](o *output, k kind[T], items []T, nothing string, table fun
 		return nil
 	case o.format == "name":
 		for _, item := range items {
-			text.Fprintf(o.p.Out, "%s\n", k.id(item))
+			text.Fprintf(o.Out, "%s\n", k.id(item))
 		}
 		return nil
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).
-		PrintObj(table(items), o.p.Out)
+		PrintObj(table(items), o.Out)
 }
 
 // noResources is kubectl's text for an empty list.
@@ -125,18 +126,18 @@ func (o *output) object(kind string, value any) error {
 	}
 	switch clean := text.Clean(out.String()); {
 	case o.format == "json" && !clean:
-		return text.JSON(o.p.Out, object)
+		return text.JSON(o.Out, object)
 	case o.format == "yaml" && !clean:
-		return text.YAML(o.p.Out, object)
+		return text.YAML(o.Out, object)
 	}
 	// Templates and paths are not escaped, as in kubectl.
-	_, err = out.WriteTo(text.Unwrap(o.p.Out))
+	_, err = out.WriteTo(text.Unwrap(o.Out))
 	return err
 }
 
 // nothing prints words on standard error if there is nothing to show, unless the format is for programs.
 func (o *output) nothing(words string) {
 	if o.printer == nil {
-		fmt.Fprintln(o.p.ErrOut, words)
+		fmt.Fprintln(o.ErrOut, words)
 	}
 }

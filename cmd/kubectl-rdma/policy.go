@@ -26,25 +26,15 @@ const (
 
 // policyTest are the flags of the command.
 type policyTest struct {
-	*plugin
+	p       *plugin
 	o       *output
 	nodes   nodeChoice
 	file    string
-	timeout time.Duration
 	kubectl kubectl
 }
 
-func newPolicy(p *plugin) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "policy",
-		Short: "Try a policy of the driver",
-	}
-	cmd.AddCommand(newPolicyTest(p))
-	return cmd
-}
-
 func newPolicyTest(p *plugin) *cobra.Command {
-	t := &policyTest{plugin: p}
+	t := &policyTest{p: p}
 	cmd := &cobra.Command{
 		Use:   "test -f FILE [NODE...]",
 		Short: "Say what nodes would publish with another policy, and what would change",
@@ -64,14 +54,14 @@ the right to create pods/exec in their namespace, which is as good as root on no
   helm template deployments/helm/dra-driver-rdma -f values.yaml -s templates/configmap.yaml |
       yq '.data["config.yaml"]' | kubectl rdma policy test -f -`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			t.kubectl = newKubectl(cmd.InheritedFlags())
+			t.kubectl.flags = kubectlFlags(cmd.InheritedFlags())
 			return t.run(cmd.Context(), names)
 		},
 	}
-	t.o = p.output(cmd, "text", "wide")
+	t.o = newOutput(p.IOStreams, cmd, "text", "wide")
 	t.nodes.register(p, cmd)
 	cmd.Flags().StringVarP(&t.file, "filename", "f", "", "policy `FILE`, - for standard input")
-	cmd.Flags().DurationVar(&t.timeout, "timeout", 30*time.Second, "`TIME` for the answer of one driver")
+	cmd.Flags().DurationVar(&t.kubectl.timeout, "timeout", 30*time.Second, "`TIME` for the answer of one driver")
 	if err := cmd.MarkFlagRequired("filename"); err != nil {
 		panic(err)
 	}
@@ -79,11 +69,11 @@ the right to create pods/exec in their namespace, which is as good as root on no
 }
 
 func (t *policyTest) run(ctx context.Context, names []string) error {
-	file, err := yamlread.Config.ReadArgument(t.file, t.In)
+	file, err := yamlread.Config.ReadArgument(t.file, t.p.In)
 	if err != nil {
 		return cli.Usagef("read the policy: %w", err)
 	}
-	c, chosen, err := t.nodes.read(ctx, t.plugin, names, collect.Pods, collect.Classes, collect.Claims)
+	c, chosen, err := t.nodes.read(ctx, t.p, names, collect.Pods, collect.Classes, collect.Claims)
 	if err != nil {
 		return err
 	}
@@ -122,9 +112,9 @@ func (t *policyTest) print(minor int, tests []lists.PolicyTest) error {
 		return t.o.object("PolicyTestList", map[string]any{"items": tests, "serverMinor": minor})
 	}
 	if minor > 0 {
-		fmt.Fprintf(t.Out, "API server: Kubernetes 1.%d\n", minor)
+		fmt.Fprintf(t.p.Out, "API server: Kubernetes 1.%d\n", minor)
 	}
-	return lists.WritePolicyTests(t.Out, tests, t.o.format == "wide")
+	return lists.WritePolicyTests(t.p.Out, tests, t.o.format == "wide")
 }
 
 // ask asks the drivers. If the first one refuses the file, the others are not asked: they would, too.
@@ -142,12 +132,11 @@ func (t *policyTest) ask(
 
 // askOne asks the driver of a node. It reports whether the driver refuses the file.
 func (t *policyTest) askOne(ctx context.Context, pod *corev1.Pod, file []byte) (a lists.PolicyAnswer, refused bool) {
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
-	defer cancel()
 	a.Node = pod.Spec.NodeName
 	out, said, code := t.kubectl.exec(ctx, pod, file, "slices", "--config=-", "--output=json")
 	if code != 0 {
-		a.Problem = cmp.Or(said, fmt.Sprintf("driver %s/%s has not answered within %v", pod.Namespace, pod.Name, t.timeout))
+		a.Problem = cmp.Or(said, fmt.Sprintf("driver %s/%s has not answered within %v", pod.Namespace, pod.Name,
+			t.kubectl.timeout))
 	}
 	if code == 0 || code == driverUnapplied {
 		var would struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,8 @@ import (
 
 // plugin has kubectl's flags and streams, which all commands share.
 type plugin struct {
-	*genericclioptions.ConfigFlags
 	genericiooptions.IOStreams
+	config          *genericclioptions.ConfigFlags
 	driverNamespace string
 }
 
@@ -28,8 +29,8 @@ type plugin struct {
 const driverNamespace = "driver-namespace"
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
-	p := &plugin{ConfigFlags: genericclioptions.NewConfigFlags(true), IOStreams: streams}
-	p.WithWrapConfigFn(func(c *rest.Config) *rest.Config {
+	p := &plugin{IOStreams: streams, config: genericclioptions.NewConfigFlags(true)}
+	p.config.WithWrapConfigFn(func(c *rest.Config) *rest.Config {
 		// A command reads a few lists of several pages each, and then ends.
 		c.QPS, c.Burst = 50, 300
 		c.WarningHandler = rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
@@ -50,15 +51,24 @@ may not list one of them, they show the rest, and say what is missing.
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},
 	}
 	cli.AddVersion(root, "kubectl-rdma")
-	p.AddFlags(root.PersistentFlags())
+	p.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&p.driverNamespace, driverNamespace, "",
 		"the `NAMESPACE` of the driver, if its DeviceClasses do not say it")
 	root.SetUsageTemplate(fewGlobalFlags(root.UsageTemplate()))
 	complete(root, "namespace", p.completer(namespaceNames))
-	complete(root, "context", contexts(p.ConfigFlags))
+	complete(root, "context", contexts(p.config))
 	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newDevice(p), newClaims(p), newTopology(p), newWhy(p),
-		newRails(p), newDrain(p), newUndrain(p), newTest(p), newPolicy(p), newReport(p), newBundle(p))
+		newRails(p), newDrain(p), newUndrain(p),
+		group("test", "Test HCAs by real traffic (advanced)", newTestNodes(p)),
+		group("policy", "Try a policy of the driver", newPolicyTest(p)), newReport(p), newBundle(p))
 	return root
+}
+
+// group returns a command that does nothing itself, and has another one.
+func group(use, short string, command *cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short}
+	cmd.AddCommand(command)
+	return cmd
 }
 
 // fewGlobalFlags has the usage of each command list those of kubectl's flags that most users know, and name the command
@@ -77,7 +87,7 @@ func fewGlobalFlags(template string) string {
 
 // client connects to the API server.
 func (p *plugin) client() (kubernetes.Interface, error) {
-	config, err := p.ToRESTConfig()
+	config, err := p.config.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -86,31 +96,37 @@ func (p *plugin) client() (kubernetes.Interface, error) {
 
 // namespace returns the namespace from the flags or the kubeconfig.
 func (p *plugin) namespace() (string, error) {
-	name, _, err := p.ToRawKubeConfigLoader().Namespace()
+	name, _, err := p.config.ToRawKubeConfigLoader().Namespace()
 	return name, err
+}
+
+// connect has a reader ask the API server that the flags choose.
+func (p *plugin) connect(r *collect.Reader) (err error) {
+	r.DriverNamespace = p.driverNamespace
+	r.Client, err = p.client()
+	return err
 }
 
 // read reads a cluster, and warns about objects that it could not read.
 func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 	others ...collect.Kind) (*model.Cluster, error) {
-	client, err := p.client()
-	if err != nil {
+	if err := p.connect(&r); err != nil {
 		return nil, err
 	}
-	r.Client, r.DriverNamespace = client, p.driverNamespace
 	c, err := r.Read(ctx, about, others...)
 	if err != nil {
 		return nil, err
 	}
-	p.warn(c)
+	warn(p.ErrOut, c)
 	return c, nil
 }
 
-func (p *plugin) warn(c *model.Cluster) {
+// warn names the objects of a cluster that could not be read, and the pods that only look like the driver's.
+func warn(to io.Writer, c *model.Cluster) {
 	for _, u := range c.Unread.Why() {
-		text.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", text.Bound(u, text.MaxForeign))
+		text.Fprintf(to, "Warning: the answer is incomplete: %s\n", text.Bound(u, text.MaxForeign))
 	}
 	if names := c.Lookalikes(); names != "" {
-		text.Fprintf(p.ErrOut, "Warning: %s\n", names)
+		text.Fprintf(to, "Warning: %s\n", names)
 	}
 }

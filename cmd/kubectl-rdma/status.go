@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/cli"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
@@ -56,8 +56,11 @@ ended are left out, unless Kubernetes ended them.`,
 			if all {
 				reader.Namespace = metav1.NamespaceAll
 			}
+			if err := p.connect(&reader); err != nil {
+				return err
+			}
 			show := func(o *output, c *model.Cluster) error {
-				standing, err := p.standing(cmd.Context(), c, tests)
+				standing, err := readStanding(cmd.Context(), reader.Client, c, tests)
 				if err != nil {
 					return err
 				}
@@ -71,16 +74,17 @@ ended are left out, unless Kubernetes ended them.`,
 				others = append(others, collect.EmptyNodes)
 			}
 			if watch {
-				return p.watch(cmd.Context(), o, reader, show, collect.Claims, others...)
+				return o.watch(cmd.Context(), reader, show, collect.Claims, others...)
 			}
-			c, err := p.read(cmd.Context(), reader, collect.Claims, others...)
+			c, err := reader.Read(cmd.Context(), collect.Claims, others...)
 			if err != nil {
 				return err
 			}
+			warn(p.ErrOut, c)
 			return show(o, c)
 		},
 	}
-	o = p.output(cmd, "table", "wide", "name")
+	o = newOutput(p.IOStreams, cmd, "table", "wide", "name")
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the pods of all namespaces")
 	cmd.Flags().StringVar(&tests, "tests", "", "also show what tests in this `NAMESPACE` say (kubectl rdma test)")
 	complete(cmd, "tests", p.completer(namespaceNames))
@@ -89,14 +93,11 @@ ended are left out, unless Kubernetes ended them.`,
 	return cmd
 }
 
-// standing reads the results of tests in a namespace, nil for none.
-func (p *plugin) standing(ctx context.Context, c *model.Cluster, namespace string) (*traffic.Standing, error) {
+// readStanding reads the results of tests in a namespace, nil for none.
+func readStanding(ctx context.Context, client kubernetes.Interface, c *model.Cluster,
+	namespace string) (*traffic.Standing, error) {
 	if namespace == "" {
 		return nil, nil
-	}
-	client, err := p.client()
-	if err != nil {
-		return nil, err
 	}
 	records, unread, err := traffic.ReadRecords(ctx, client, namespace)
 	if err != nil {
@@ -128,10 +129,10 @@ func (o *output) status(c *model.Cluster, pods []lists.Pod, standing *traffic.St
 		return o.object("PodList", list)
 	}
 	if all && o.format != "name" && len(c.Slices)+len(c.Pods) > 0 {
-		if err := lists.FleetOf(c, pods).WriteText(o.p.Out); err != nil {
+		if err := lists.FleetOf(c, pods).WriteText(o.Out); err != nil {
 			return err
 		}
-		fmt.Fprintln(o.p.Out)
+		fmt.Fprintln(o.Out)
 	}
 	err := printList(o, podList, pods, nothing, func(pods []lists.Pod) *metav1.Table {
 		return lists.PodTable(pods, all, o.format == "wide")
@@ -140,39 +141,34 @@ func (o *output) status(c *model.Cluster, pods []lists.Pod, standing *traffic.St
 		return err
 	}
 	if standing != nil {
-		fmt.Fprintln(o.p.Out)
+		fmt.Fprintln(o.Out)
 		for _, u := range standing.Unread {
-			text.Fprintf(o.p.ErrOut, "Warning: %s\n", text.Bound(u, text.MaxForeign))
+			text.Fprintf(o.ErrOut, "Warning: %s\n", text.Bound(u, text.MaxForeign))
 		}
-		if err := standing.WriteText(o.p.Out, c.Now); err != nil {
+		if err := standing.WriteText(o.Out, c.Now); err != nil {
 			return err
 		}
 	}
 	if len(drains) == 0 {
 		return nil
 	}
-	fmt.Fprintln(o.p.Out)
+	fmt.Fprintln(o.Out)
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).
-		PrintObj(lists.DrainTable(drains, c.Now), o.p.Out)
+		PrintObj(lists.DrainTable(drains, c.Now), o.Out)
 }
 
 // watch calls show after each change, and prints what show prints if that is new. A terminal has only the newest.
-func (p *plugin) watch(ctx context.Context, o *output, r collect.Reader, show func(*output, *model.Cluster) error,
+func (o *output) watch(ctx context.Context, r collect.Reader, show func(*output, *model.Cluster) error,
 	about collect.Kind, others ...collect.Kind) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
-	r.Client, r.DriverNamespace = client, p.driverNamespace
 	var view bytes.Buffer
-	escaped := text.Writer(&view)
 	buffered := *o
-	buffered.p = &plugin{ConfigFlags: p.ConfigFlags, IOStreams: genericiooptions.IOStreams{Out: escaped, ErrOut: escaped}}
-	out := text.Unwrap(p.Out)
+	buffered.Out = text.Writer(&view)
+	buffered.ErrOut = buffered.Out
+	out := text.Unwrap(o.Out)
 	last, warned := "", false
 	return r.Watch(ctx, func(c *model.Cluster) error {
 		if !warned {
-			p.warn(c)
+			warn(o.ErrOut, c)
 			warned = true
 		}
 		view.Reset()

@@ -51,7 +51,7 @@ host, cdi-gen topology shows everything, with the distances.`,
 			return o.topology(list, ascii)
 		},
 	}
-	o = p.output(cmd, "tree", "svg")
+	o = newOutput(p.IOStreams, cmd, "tree", "svg")
 	nodes.register(p, cmd)
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "list the rails of the cluster instead")
 	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw with ASCII characters")
@@ -69,7 +69,7 @@ func (o *output) rails(list []lists.Rail) error {
 		o.nothing(noResources)
 		return nil
 	}
-	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(lists.RailTable(list), o.p.Out)
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(lists.RailTable(list), o.Out)
 }
 
 func (o *output) topology(list []lists.NodeTopology, ascii bool) error {
@@ -83,14 +83,14 @@ func (o *output) topology(list []lists.NodeTopology, ascii bool) error {
 	case o.format == "svg" && len(list) > 1:
 		return cli.Usagef("an SVG shows one node, and there are %d: name one of them", len(list))
 	case o.format == "svg" && len(list) == 1:
-		return list[0].WriteSVG(o.p.Out)
+		return list[0].WriteSVG(o.Out)
 	}
 	for i, n := range list {
 		if i > 0 {
-			fmt.Fprintln(o.p.Out)
+			fmt.Fprintln(o.Out)
 		}
-		text.Fprintf(o.p.Out, "Node %s\n", n.Node)
-		if err := n.WriteTree(o.p.Out, lines); err != nil {
+		text.Fprintf(o.Out, "Node %s\n", n.Node)
+		if err := n.WriteTree(o.Out, lines); err != nil {
 			return err
 		}
 	}

@@ -33,10 +33,10 @@ var testCodes = exitcode.List{
 
 // tester is a run of kubectl rdma test nodes.
 type tester struct {
-	*plugin
-	o     *output
-	nodes nodeChoice
-	traffic.Cluster
+	p       *plugin
+	o       *output
+	nodes   nodeChoice
+	cluster traffic.Cluster
 
 	rails                       []string
 	duration, wait              time.Duration
@@ -46,17 +46,8 @@ type tester struct {
 	leftOut                     []model.HCA
 }
 
-func newTest(p *plugin) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "test",
-		Short: "Test HCAs by real traffic (advanced)",
-	}
-	cmd.AddCommand(newTestNodes(p))
-	return cmd
-}
-
 func newTestNodes(p *plugin) *cobra.Command {
-	t := &tester{plugin: p}
+	t := &tester{p: p}
 	cmd := &cobra.Command{
 		Use:   "nodes NODE...",
 		Short: "Test the HCAs of nodes by traffic between them",
@@ -81,7 +72,7 @@ EFA is not supported.
   kubectl rdma test nodes -l pool=gpu --image=registry.example.com/perftest:1 --rails=0,3 --duration=30s`,
 		RunE: func(cmd *cobra.Command, names []string) error { return t.run(cmd.Context(), names) },
 	}
-	t.o = p.output(cmd, "text")
+	t.o = newOutput(p.IOStreams, cmd, "text")
 	t.nodes.register(p, cmd)
 	f := cmd.Flags()
 	f.StringSliceVar(&t.rails, "rails", []string{"all"}, "`RAILS` to test: all, or numbers, a comma-separated list")
@@ -91,18 +82,18 @@ EFA is not supported.
 	f.BoolVar(&t.alone, "alone", false, "test rail by rail only, not all rails at once")
 	f.BoolVar(&t.taint, "taint", false, "drain the slow HCA: at most one of each node, and 1 % of those tested")
 	f.BoolVar(&t.besideWaiting, "beside-waiting", false, "test also while pods wait for RDMA devices")
-	f.StringVar(&t.Image, "image", "", "`IMAGE` with perftest and a shell (default: that of this release)")
+	f.StringVar(&t.cluster.Image, "image", "", "`IMAGE` with perftest and a shell (default: that of this release)")
 	return cmd
 }
 
 func (t *tester) check(names []string) error {
-	if t.Image == "" {
-		t.Image = traffic.ImageOf(version.Get())
+	if t.cluster.Image == "" {
+		t.cluster.Image = traffic.ImageOf(version.Get())
 	}
 	switch {
 	case len(names) == 0 && t.nodes.selector == "":
 		return cli.Usagef("name nodes, as in kubectl rdma test nodes worker-1 worker-2, or choose them by --selector")
-	case t.Image == "":
+	case t.cluster.Image == "":
 		return fmt.Errorf("choose the image with perftest: %s is no release, so it has none; make dist makes it as "+
 			"rdma-perftest: name it by --image", text.Foreign(version.Get()))
 	case t.duration < 3*time.Second || t.duration > time.Hour:
@@ -120,16 +111,17 @@ func (t *tester) run(ctx context.Context, names []string) (err error) {
 	if err := t.check(names); err != nil {
 		return err
 	}
-	if t.Config, err = t.ToRESTConfig(); err != nil {
+	if t.cluster.Config, err = t.p.config.ToRESTConfig(); err != nil {
 		return err
 	}
-	if t.Client, err = t.client(); err != nil {
+	if t.cluster.Client, err = t.p.client(); err != nil {
 		return err
 	}
-	if t.Namespace, err = t.plugin.namespace(); err != nil {
+	if t.cluster.Namespace, err = t.p.namespace(); err != nil {
 		return err
 	}
-	if err := traffic.CheckRights(ctx, t.Client, t.Namespace); err != nil { // nothing is created without them
+	// Nothing is created without the rights to all of it.
+	if err := traffic.CheckRights(ctx, t.cluster.Client, t.cluster.Namespace); err != nil {
 		return err
 	}
 	hcas, err := t.choose(ctx, names)
@@ -145,7 +137,7 @@ func (t *tester) run(ctx context.Context, names []string) (err error) {
 
 // choose returns the HCAs to test, in the order in which the nodes were named.
 func (t *tester) choose(ctx context.Context, names []string) ([]model.HCA, error) {
-	c, chosen, err := t.nodes.read(ctx, t.plugin, names, collect.Claims, collect.Classes, collect.Rules, collect.Pods)
+	c, chosen, err := t.nodes.read(ctx, t.p, names, collect.Claims, collect.Classes, collect.Rules, collect.Pods)
 	if err != nil {
 		return nil, err
 	}
@@ -202,9 +194,10 @@ func (t *tester) test(ctx context.Context, hcas []model.HCA) (report *traffic.Re
 	if why := t.waiting(ctx); why != "" {
 		return nil, errors.New(why + "; nothing was created. To test nevertheless, use --beside-waiting")
 	}
-	defer func() { err = errors.Join(err, t.Stop(ctx)) }()
-	text.Fprintf(t.ErrOut, "Starting pods for %s in namespace %s ...\n", text.Count(len(hcas), "HCA"), t.Namespace)
-	ready, leftOut, err := t.Start(ctx, hcas, t.wait)
+	defer func() { err = errors.Join(err, t.cluster.Stop(ctx)) }()
+	text.Fprintf(t.p.ErrOut, "Starting pods for %s in namespace %s ...\n", text.Count(len(hcas), "HCA"),
+		t.cluster.Namespace)
+	ready, leftOut, err := t.cluster.Start(ctx, hcas, t.wait)
 	if err != nil {
 		return nil, interrupted(ctx, err)
 	}
@@ -213,11 +206,11 @@ func (t *tester) test(ctx context.Context, hcas []model.HCA) (report *traffic.Re
 	if len(stages) == 0 {
 		return nil, errors.New(nothingToTest(ready, t.leftOut))
 	}
-	addresses, err := t.Addresses(ctx)
+	addresses, err := t.cluster.Addresses(ctx)
 	if err != nil {
 		return nil, interrupted(ctx, err)
 	}
-	m := &traffic.Measure{HCAs: ready, Addresses: addresses, Exec: t.Exec, Duration: t.duration}
+	m := &traffic.Measure{HCAs: ready, Addresses: addresses, Exec: t.cluster.Exec, Duration: t.duration}
 	results, stopped := t.measure(ctx, m, stages)
 	report = traffic.NewReport(ready, results, float64(t.least)/100)
 	report.Started, report.Ended, report.LeftOut, report.Stopped = started, time.Now(), t.leftOut, stopped
@@ -240,7 +233,7 @@ func (t *tester) measure(ctx context.Context, m *traffic.Measure, stages []traff
 		if ctx.Err() == nil {
 			stopped = t.waiting(ctx)
 		}
-		if err := t.Renew(ctx, m.Longest()); err != nil && stopped == "" {
+		if err := t.cluster.Renew(ctx, m.Longest()); err != nil && stopped == "" {
 			stopped = err.Error()
 		}
 		if ctx.Err() != nil {
@@ -249,7 +242,7 @@ func (t *tester) measure(ctx context.Context, m *traffic.Measure, stages []traff
 		if stopped != "" {
 			return out, stopped
 		}
-		text.Fprintf(t.ErrOut, "[%d/%d] %s: %s ...\n", i+1, len(stages), stage.Name, text.Count(len(stage.Pairs), "pair"))
+		text.Fprintf(t.p.ErrOut, "[%d/%d] %s: %s ...\n", i+1, len(stages), stage.Name, text.Count(len(stage.Pairs), "pair"))
 		out = append(out, m.Stage(ctx, stage)...)
 	}
 	if ctx.Err() != nil {
@@ -264,7 +257,7 @@ func (t *tester) waiting(ctx context.Context) string {
 	if t.besideWaiting {
 		return ""
 	}
-	r := collect.Reader{Client: t.Client, UserPods: metav1.ListOptions{FieldSelector: "status.phase=Pending"}}
+	r := collect.Reader{Client: t.cluster.Client, UserPods: metav1.ListOptions{FieldSelector: "status.phase=Pending"}}
 	c, err := r.Read(ctx, collect.UserPods, collect.Claims, collect.Slices, collect.Classes, collect.Templates)
 	if err != nil {
 		return fmt.Sprintf("find the pods that wait for RDMA devices: %v", err)
@@ -274,7 +267,7 @@ func (t *tester) waiting(ctx context.Context) string {
 	}
 	var names []string
 	for _, p := range lists.Pods(ctx, c) {
-		if p.Status == "Pending" && len(p.Devices) == 0 && !t.Has(p.Namespace, p.Name) {
+		if p.Status == "Pending" && len(p.Devices) == 0 && !t.cluster.Has(p.Namespace, p.Name) {
 			names = append(names, p.Namespace+"/"+p.Name)
 		}
 	}
@@ -287,14 +280,14 @@ func (t *tester) waiting(ctx context.Context) string {
 // conclude keeps the results, drains, prints, and returns the exit code.
 func (t *tester) conclude(ctx context.Context, r *traffic.Report) error {
 	for _, record := range r.Records(t.drivers, version.Get()) {
-		if err := t.Save(context.WithoutCancel(ctx), &record); err != nil {
-			text.Fprintf(t.ErrOut, "Warning: %s\n", text.Foreign(err.Error()))
+		if err := t.cluster.Save(context.WithoutCancel(ctx), &record); err != nil {
+			text.Fprintf(t.p.ErrOut, "Warning: %s\n", text.Foreign(err.Error()))
 		}
 	}
 	slow := traffic.Slowest(r.HCAs)
 	if t.taint && len(slow) > 0 {
 		if err := t.drain(ctx, r, slow); err != nil {
-			text.Fprintf(t.ErrOut, "Warning: drain the slow HCA: %s\n", text.Foreign(err.Error()))
+			text.Fprintf(t.p.ErrOut, "Warning: drain the slow HCA: %s\n", text.Foreign(err.Error()))
 		}
 	}
 	if err := t.print(r); err != nil {
@@ -313,7 +306,7 @@ func (t *tester) print(r *traffic.Report) error {
 	if t.o.printer != nil {
 		return t.o.object("TrafficTest", r)
 	}
-	return r.WriteText(t.Out)
+	return r.WriteText(t.p.Out)
 }
 
 // drain takes slow HCAs out of service, if they are few: many at once are a fault of the network, or of the test.
@@ -324,16 +317,16 @@ func (t *tester) drain(ctx context.Context, r *traffic.Report, slow []traffic.Ve
 	}
 	most := max(1, len(r.HCAs)/100)
 	if len(slow) > most || slices.Max(slices.Collect(maps.Values(nodes))) > 1 {
-		text.Fprintf(t.ErrOut, "Warning: nothing was drained: %s are slow, and at most one of a node and %d of %d tested "+
+		text.Fprintf(t.p.ErrOut, "Warning: nothing was drained: %s are slow, and at most one of a node and %d of %d tested "+
 			"are drained\n", text.Count(len(slow), "HCA"), most, len(r.HCAs))
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	rules, err := drain.Open(ctx, t.Client)
+	rules, err := drain.Open(ctx, t.cluster.Client)
 	if err != nil {
 		return err
 	}
-	c, err := collect.Reader{Client: t.Client}.Read(ctx, collect.Slices, collect.Claims)
+	c, err := collect.Reader{Client: t.cluster.Client}.Read(ctx, collect.Slices, collect.Claims)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 func newUndrain(p *plugin) *cobra.Command {
-	d := &drainer{plugin: p}
+	d := &drainer{p: p}
 	cmd := &cobra.Command{
 		Use:   "undrain NODE [HCA...]",
 		Short: "Put drained HCAs of a node back into service, or all of them",
@@ -37,7 +37,7 @@ the name of an HCA, remove all of them for the node. Other rules stay.`,
 			return d.undrain(cmd.Context())
 		},
 	}
-	d.o = p.output(cmd, "text")
+	d.o = newOutput(p.IOStreams, cmd, "text")
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what it would do, and let the API server check it")
 	return cmd
 }

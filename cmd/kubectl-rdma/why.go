@@ -19,14 +19,14 @@ import (
 
 // whyAsker has the flags of the command.
 type whyAsker struct {
-	*plugin
+	p     *plugin
 	o     *output
 	limit time.Duration
 	files []string
 }
 
 func newWhy(p *plugin) *cobra.Command {
-	w := &whyAsker{plugin: p}
+	w := &whyAsker{p: p}
 	cmd := &cobra.Command{
 		Use:   "why {POD | -f FILE}",
 		Short: "Explain why a pod does not get its devices, or does not start with them",
@@ -61,7 +61,7 @@ scheduler says". Nobody has looked at these, or at quotas, for a pod of a file.
 			return w.pod(cmd.Context(), args[0])
 		},
 	}
-	w.o = p.output(cmd, "text", "wide")
+	w.o = newOutput(p.IOStreams, cmd, "text", "wide")
 	cmd.Flags().DurationVar(&w.limit, "search-time", 20*time.Second, "`TIME` to look for changes that would help")
 	cmd.Flags().StringArrayVarP(&w.files, "filename", "f", nil, "`FILE` with pods that do not exist yet, - for "+
 		"standard input (repeatable)")
@@ -74,15 +74,15 @@ func (w *whyAsker) pod(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	client, err := w.client()
+	var reader collect.Reader
+	if err := w.p.connect(&reader); err != nil {
+		return err
+	}
+	namespace, err := w.p.namespace()
 	if err != nil {
 		return err
 	}
-	namespace, err := w.namespace()
-	if err != nil {
-		return err
-	}
-	cluster, question, err := collect.Reader{Client: client, DriverNamespace: w.driverNamespace}.Pod(ctx, namespace, name)
+	cluster, question, err := reader.Pod(ctx, namespace, name)
 	if err != nil {
 		return err
 	}
@@ -93,20 +93,20 @@ func (w *whyAsker) pod(ctx context.Context, arg string) error {
 	if w.o.printer != nil {
 		return w.o.object("Explanation", answer)
 	}
-	return answer.WriteText(w.Out, w.o.format == "wide")
+	return answer.WriteText(w.p.Out, w.o.format == "wide")
 }
 
 // planned explains the pods of files.
 func (w *whyAsker) planned(ctx context.Context) error {
-	_, m, err := readManifest(w.plugin, w.files)
+	_, m, err := readManifest(w.p, w.files)
 	if err != nil {
 		return err
 	}
-	client, err := w.client()
-	if err != nil {
+	var reader collect.Reader
+	if err := w.p.connect(&reader); err != nil {
 		return err
 	}
-	cluster, questions, err := collect.Reader{Client: client, DriverNamespace: w.driverNamespace}.Planned(ctx, m)
+	cluster, questions, err := reader.Planned(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -140,9 +140,9 @@ func (w *whyAsker) print(answers []*why.Answer) error {
 	}
 	for i, answer := range answers {
 		if i > 0 {
-			fmt.Fprint(w.Out, "\n\n")
+			fmt.Fprint(w.p.Out, "\n\n")
 		}
-		if err := answer.WriteText(w.Out, w.o.format == "wide"); err != nil {
+		if err := answer.WriteText(w.p.Out, w.o.format == "wide"); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (w *whyAsker) ask(ctx context.Context, c *model.Cluster, q why.Question) (*
 
 // readManifest reads files of pods.
 func readManifest(p *plugin, files []string) (*manifest.Reader, *manifest.Manifest, error) {
-	namespace, only, err := p.ToRawKubeConfigLoader().Namespace()
+	namespace, only, err := p.config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, nil, err
 	}
