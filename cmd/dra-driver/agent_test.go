@@ -28,7 +28,7 @@ func TestUserAgent(t *testing.T) {
 	text := "apiVersion: v1\nkind: Config\ncurrent-context: it\ncontexts: [{name: it, context: {cluster: it}}]\n" +
 		"clusters: [{name: it, cluster: {server: '" + server.URL + "'}}]\n"
 	must.NoError(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
-	client, err := newClient(kubeconfig)
+	client, _, err := newClient(kubeconfig)
 	must.NoError(t, err)
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 	// There is no such claim.

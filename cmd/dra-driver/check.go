@@ -49,7 +49,7 @@ helm test runs it, beside a test pod that runs container-check.
 			if i.namespace == "" || i.drivers == "" || i.test == "" {
 				return cli.Usagef("name the release with --namespace, --daemonset and --replicaset")
 			}
-			client, err := newClient(i.kubeconfig)
+			client, _, err := newClient(i.kubeconfig)
 			if err != nil {
 				return err
 			}

@@ -50,7 +50,7 @@ func TestLooks(t *testing.T) {
 			}
 		}))
 		defer server.Close()
-		client, err := apiclient.New(&rest.Config{Host: server.URL})
+		client, _, err := apiclient.New(&rest.Config{Host: server.URL})
 		must.NoError(t, err)
 		var out bytes.Buffer
 		flags := installFlags{namespace: "rdma", drivers: "driver", test: "test", timeout: time.Minute}

@@ -156,9 +156,9 @@ func TestStartErrors(t *testing.T) {
 
 // TestClientHasNoThrottle: client-go's default lets five claims a second through.
 func TestClientHasNoThrottle(t *testing.T) {
-	client, err := newClient(drivertest.NewAPI(t).Kubeconfig(t))
+	client, _, err := newClient(drivertest.NewAPI(t).Kubeconfig(t))
 	must.NoError(t, err)
-	set := client.Interface.(*kubernetes.Clientset)
+	set := client.(*kubernetes.Clientset)
 	for name, limiter := range map[string]any{
 		"resource.k8s.io": set.ResourceV1().RESTClient().GetRateLimiter(),
 		"core":            set.CoreV1().RESTClient().GetRateLimiter(),

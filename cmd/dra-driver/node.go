@@ -30,7 +30,7 @@ const nodeTime = 5 * time.Second
 func (n *nodeFlags) read(ctx context.Context) (own blocks.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTime)
 	defer cancel()
-	client, err := newClient(n.kubeconfig)
+	client, _, err := newClient(n.kubeconfig)
 	var node *corev1.Node
 	if err == nil {
 		node, err = client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -145,11 +146,11 @@ func (s *serve) run(ctx context.Context) error {
 	if s.cfg.Metrics, err = s.metrics.instruments(); err != nil {
 		return err
 	}
-	client, err := newClient(s.kubeconfig)
+	client, troubles, err := newClient(s.kubeconfig)
 	if err != nil {
 		return err
 	}
-	s.cfg.Troubles = client.Troubles
+	s.cfg.Troubles = troubles
 	presence, err := s.enter()
 	if err != nil {
 		return err
@@ -246,7 +247,7 @@ func readPolicy(path string, read func(string) (*policy.Config, error)) (*policy
 // newClient makes a client without client-go's default limit of 5 requests per second. The driver gets each claim from
 // the API server, so with the limit a node would prepare at most five claims per second. The API server limits clients
 // by priority and fairness.
-func newClient(kubeconfig string) (*apiclient.Client, error) {
+func newClient(kubeconfig string) (kubernetes.Interface, *apiclient.Troubles, error) {
 	var config *rest.Config
 	var err error
 	if kubeconfig == "" {
@@ -255,7 +256,7 @@ func newClient(kubeconfig string) (*apiclient.Client, error) {
 		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("configure the Kubernetes client: %w; outside of a pod, name a --kubeconfig", err)
+		return nil, nil, fmt.Errorf("configure the Kubernetes client: %w; outside of a pod, name a --kubeconfig", err)
 	}
 	config.QPS = -1
 	// Protobuf costs the API server and the driver a fraction of the work for JSON. It also preserves the parameters of a

@@ -34,11 +34,14 @@ var slicesCodes = exitcode.List{
 // and time, and who may use the socket may do anything to it.
 const slicesPath = "/slices"
 
-// tried is the driver's answer about a policy.
+// tried is the driver's answer about a policy. As JSON it is a ResourceSliceList with two more fields.
 type tried struct {
-	resourceapi.ResourceSliceList
-	Unapplied []string `json:"unapplied,omitempty"`
-	Notes     []string `json:"notes,omitempty"`
+	Kind       string                      `json:"kind,omitempty"`
+	APIVersion string                      `json:"apiVersion,omitempty"`
+	Metadata   metav1.ListMeta             `json:"metadata"`
+	Items      []resourceapi.ResourceSlice `json:"items"`
+	Unapplied  []string                    `json:"unapplied,omitempty"`
+	Notes      []string                    `json:"notes,omitempty"`
 }
 
 func newSlices(env func(string) string) *cobra.Command {
@@ -113,7 +116,7 @@ func tryFile(ctx context.Context, socket, config string, stdin io.Reader) (answe
 	if err := json.NewDecoder(body).Decode(&answer); err != nil {
 		return answer, fmt.Errorf("read the driver's answer: %w", err)
 	}
-	answer.TypeMeta = metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceSliceList"}
+	answer.APIVersion, answer.Kind = resourceapi.SchemeGroupVersion.String(), "ResourceSliceList"
 	return answer, nil
 }
 
@@ -134,8 +137,7 @@ func slicesHandler(try func(context.Context, *policy.Config) dra.Trial) http.Han
 			return
 		}
 		trial := try(r.Context(), c)
-		answer := tried{Unapplied: trial.Unapplied, Notes: trial.Notes}
-		answer.Items = trial.Slices
+		answer := tried{Items: trial.Slices, Unapplied: trial.Unapplied, Notes: trial.Notes}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer) // the client sees what is missing
 	}

@@ -37,7 +37,7 @@ The chart runs it before it is uninstalled.
 ` + uninstallCodes.Help(),
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := newClient(kubeconfig)
+			client, _, err := newClient(kubeconfig)
 			if err != nil {
 				return err
 			}

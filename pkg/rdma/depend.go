@@ -50,7 +50,7 @@ func (d dependents) ofNetdev(n *netdev, ibdevs *Names) {
 // addTo adds the HCAs that depend on a part.
 func (d dependents) addTo(on dependency, ibdevs *Names) {
 	for _, c := range d[on] {
-		ibdevs.Add(c.ibdev)
+		ibdevs.Add(c.hca.IBDev)
 	}
 }
 

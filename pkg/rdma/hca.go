@@ -13,7 +13,7 @@ import (
 // card is one HCA with the dependencies that the scanner needs to update it. Its owner is one
 // goroutine at a time.
 type card struct {
-	reader
+	files   reader
 	ask     func(ibdev string) *Software // may be nil
 	netdevs *netdevTable
 
@@ -35,27 +35,27 @@ func readCard(s *Scanner, ibdev string) *card {
 	if !isName(ibdev) {
 		return nil // the name came from a node's file
 	}
-	c := &card{reader: reader{sys: s.sys, ibdev: ibdev}, ask: s.Software, netdevs: s.netdevs, hca: HCA{IBDev: ibdev}}
-	real, err := c.realpath(classInfiniband + "/" + ibdev)
+	c := &card{files: reader{sys: s.sys, ibdev: ibdev}, ask: s.Software, netdevs: s.netdevs, hca: HCA{IBDev: ibdev}}
+	real, err := c.files.realpath(classInfiniband + "/" + ibdev)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			c.problem(fmt.Errorf("read device link: %w", err))
+			c.files.problem(fmt.Errorf("read device link: %w", err))
 			return c
 		}
 		return nil
 	}
-	c.hca.NodeType = NodeType(parsed(&c.reader, real+"/node_type", word))
+	c.hca.NodeType = NodeType(parsed(&c.files, real+"/node_type", word))
 	if c.hca.NodeType == "" {
 		_, err := fs.Stat(s.sys, real)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil { // it may be there: what cannot be read has not gone
-			c.problem(fmt.Errorf("look at the device: %w", err))
+			c.files.problem(fmt.Errorf("look at the device: %w", err))
 			return c
 		}
 	}
-	c.real, c.parent = real, c.parentDevice(real)
+	c.real, c.parent = real, c.files.parentDevice(real)
 	c.readHCA()
 	c.hca.Uverbs, c.hca.MADs = s.nodes.nodesOf(ibdev)
 	c.setName("")
@@ -76,13 +76,13 @@ func (c *card) exists() bool { return c.real != "" }
 
 func (c *card) readHCA() {
 	h := &c.hca
-	h.NodeGUID = parsed(&c.reader, c.real+"/node_guid", ParseGUID)
-	h.SysImageGUID = parsed(&c.reader, c.real+"/sys_image_guid", ParseGUID)
-	h.Firmware = c.read(c.real + "/fw_ver")
-	h.BoardID = c.read(c.real + "/board_id")
-	h.Model = c.read(c.real + "/hca_type")
+	h.NodeGUID = parsed(&c.files, c.real+"/node_guid", ParseGUID)
+	h.SysImageGUID = parsed(&c.files, c.real+"/sys_image_guid", ParseGUID)
+	h.Firmware = c.files.read(c.real + "/fw_ver")
+	h.BoardID = c.files.read(c.real + "/board_id")
+	h.Model = c.files.read(c.real + "/hca_type")
 	if h.Model == "" {
-		c.soft = c.read(c.real + "/parent") // rxe only, which has no hca_type
+		c.soft = c.files.read(c.real + "/parent") // rxe only, which has no hca_type
 	}
 	c.readSlot()
 	if h.Function == Virtual && c.ask != nil {
@@ -101,7 +101,7 @@ func (c *card) readSlot() {
 	h, where := &c.hca, PlaceOf(c.parent)
 	driver := ""
 	if where.Address != "" {
-		if pf := c.link(where.dir + "/physfn"); pf != "" {
+		if pf := c.files.link(where.dir + "/physfn"); pf != "" {
 			h.Function, h.PF = VF, pf
 		}
 		driver = c.readPCI(where)
@@ -131,7 +131,7 @@ func (c *card) readSlot() {
 // askSoftware asks RDMA netlink for the interface of a software HCA. A name that the host has counts more than sysfs.
 func (c *card) askSoftware() {
 	h := &c.hca
-	if h.Software = c.ask(c.ibdev); h.Software != nil && h.Software.Netdev != "" {
+	if h.Software = c.ask(c.hca.IBDev); h.Software != nil && h.Software.Netdev != "" {
 		c.soft, h.Identity.Netdev = h.Software.Netdev, h.Software.Netdev
 	}
 }
@@ -144,8 +144,8 @@ func (h *HCA) Foreign() bool { return h.Software != nil && h.Software.Netdev == 
 // one PCI function.
 func (c *card) readAux(where Place) {
 	h := &c.hca
-	h.Driver = c.link(c.parent + "/driver")
-	if sf := parsed(&c.reader, c.parent+"/sfnum", number); sf != nil {
+	h.Driver = c.files.link(c.parent + "/driver")
+	if sf := parsed(&c.files, c.parent+"/sfnum", number); sf != nil {
 		h.Function, h.PF, h.Identity.SF = SF, where.Address, sf
 	}
 }
@@ -165,7 +165,7 @@ func (c *card) nameByPort() {
 // some kernels and in copies of sysfs.
 func (c *card) readPCI(where Place) (driver string) {
 	f := &PCIFunction{Address: where.Address, Root: where.Root, Bridges: where.Bridges}
-	for line := range strings.Lines(c.read(where.dir + "/uevent")) {
+	for line := range strings.Lines(c.files.read(where.dir + "/uevent")) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
 		case "DRIVER":
@@ -175,18 +175,18 @@ func (c *card) readPCI(where Place) (driver string) {
 		}
 	}
 	if f.Vendor == "" {
-		f.Vendor = parsed(&c.reader, where.dir+"/vendor", parsePCIID)
+		f.Vendor = parsed(&c.files, where.dir+"/vendor", parsePCIID)
 	}
 	if f.Device == "" {
-		f.Device = parsed(&c.reader, where.dir+"/device", parsePCIID)
+		f.Device = parsed(&c.files, where.dir+"/device", parsePCIID)
 	}
 	if driver == "" {
-		driver = c.link(where.dir + "/driver")
+		driver = c.files.link(where.dir + "/driver")
 	}
-	f.NUMANode = parsed(&c.reader, where.dir+"/numa_node", number)
+	f.NUMANode = parsed(&c.files, where.dir+"/numa_node", number)
 	if c.hca.Function != VF {
-		f.TotalVFs = parsed(&c.reader, where.dir+"/sriov_totalvfs", number)
-		f.NumVFs = parsed(&c.reader, where.dir+"/sriov_numvfs", number)
+		f.TotalVFs = parsed(&c.files, where.dir+"/sriov_totalvfs", number)
+		f.NumVFs = parsed(&c.files, where.dir+"/sriov_numvfs", number)
 	}
 	c.hca.PCI = f
 	return driver
@@ -197,15 +197,15 @@ func (c *card) readPCI(where Place) (driver string) {
 func (c *card) readPorts() {
 	for n := 1; ; n++ {
 		dir := c.real + "/ports/" + strconv.Itoa(n)
-		linkLayer, exists := c.lookUp(dir + "/link_layer")
+		linkLayer, exists := c.files.lookUp(dir + "/link_layer")
 		if linkLayer == "" && exists {
-			_, err := fs.Stat(c.sys, dir) // link_layer may fail for every number if ports itself does
+			_, err := fs.Stat(c.files.sys, dir) // link_layer may fail for every number if ports itself does
 			exists = err == nil
 		}
 		if !exists {
 			break
 		}
-		p := c.readPort(dir, n, LinkLayer(linkLayer))
+		p := c.files.readPort(dir, n, LinkLayer(linkLayer))
 		c.findNetdev(&p)
 		c.bonded = append(c.bonded, c.netdevs.readLAG(&p, c.hca.Driver, c.parent)...)
 		c.hca.Ports = append(c.hca.Ports, p)
@@ -217,21 +217,21 @@ func (c *card) readPorts() {
 	c.alone = c.hca.Ports
 }
 
-func (c *card) readPort(dir string, n int, layer LinkLayer) Port {
+func (r *reader) readPort(dir string, n int, layer LinkLayer) Port {
 	p := Port{
 		Number:    n,
 		LinkLayer: layer,
-		State:     PortState(parsed(&c.reader, dir+"/state", word)),
-		PhysState: parsed(&c.reader, dir+"/phys_state", word),
-		RateMbps:  parsed(&c.reader, dir+"/rate", ParseRate),
+		State:     PortState(parsed(r, dir+"/state", word)),
+		PhysState: parsed(r, dir+"/phys_state", word),
+		RateMbps:  parsed(r, dir+"/rate", ParseRate),
 	}
 	switch layer {
 	case LinkInfiniBand:
-		p.LID = c.read(dir + "/lid")
-		p.SubnetPrefix = parsed(&c.reader, dir+"/gids/0", ParseGIDPrefix)
+		p.LID = r.read(dir + "/lid")
+		p.SubnetPrefix = parsed(r, dir+"/gids/0", ParseGIDPrefix)
 	case LinkEthernet:
 		// The read fails with EINVAL while slot 0 is empty, as on a VF whose interface has no address.
-		p.Netdev = c.optional(dir + "/gid_attrs/ndevs/0")
+		p.Netdev = r.optional(dir + "/gid_attrs/ndevs/0")
 	}
 	return p
 }
@@ -265,7 +265,7 @@ func (c *card) hasGIDs(port int) bool {
 	if port <= len(c.gidNetdevs) && c.gidNetdevs[port-1] != "" {
 		return true
 	}
-	_, err := fs.Stat(c.sys, path.Join(c.real, "ports", strconv.Itoa(port), "gids/0"))
+	_, err := fs.Stat(c.files.sys, path.Join(c.real, "ports", strconv.Itoa(port), "gids/0"))
 	return err == nil
 }
 

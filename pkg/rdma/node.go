@@ -199,26 +199,26 @@ func (c *card) readPSM() {
 	if c.hca.Driver != driverOP {
 		return
 	}
-	name := c.ibdev
-	dev, exists := c.lookUp(path.Join(classPSM, name, "dev"))
+	name := c.hca.IBDev
+	dev, exists := c.files.lookUp(path.Join(classPSM, name, "dev"))
 	if !exists {
-		names := c.list(classPSM)
-		if len(names) != 1 || c.countPSMCards() != 1 {
+		names := c.files.list(classPSM)
+		if len(names) != 1 || c.files.countPSMCards() != 1 {
 			return
 		}
 		name = names[0]
-		dev = c.optional(path.Join(classPSM, name, "dev"))
+		dev = c.files.optional(path.Join(classPSM, name, "dev"))
 	}
 	n := Node{Kind: NodePSM, Name: name}
-	if isName(name) && n.setDev(&c.reader, dev) {
+	if isName(name) && n.setDev(&c.files, dev) {
 		c.hca.PSM = &n
 	}
 }
 
 // countPSMCards counts the PCI functions that the driver holds.
-func (c *card) countPSMCards() int {
+func (r *reader) countPSMCards() int {
 	n := 0
-	for _, name := range c.list("bus/pci/drivers/" + driverOP) {
+	for _, name := range r.list("bus/pci/drivers/" + driverOP) {
 		if strings.Count(name, ":") == 2 { // an address; bind and module are beside it
 			n++
 		}

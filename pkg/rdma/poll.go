@@ -26,21 +26,21 @@ func (s *Scanner) Poll() Changes {
 	for i, card := range s.order {
 		if f := card.hca.PCI; f != nil && card.hca.PF == "" {
 			others, more := active[f.Address]
-			active[f.Address] = (others || !more) && !changed[i] && card.active()
+			active[f.Address] = (others || !more) && !changed[i] && card.hca.active()
 		}
 	}
-	read(func(c *card) bool { return c.hca.PF != "" && !(c.active() && active[c.hca.PF]) })
+	read(func(c *card) bool { return c.hca.PF != "" && !(c.hca.active() && active[c.hca.PF]) })
 	for i, card := range s.order {
 		if changed[i] {
-			c.IBDevs.Add(card.ibdev)
+			c.IBDevs.Add(card.hca.IBDev)
 		}
 	}
 	return c
 }
 
-// active reports whether all ports were active at the last read.
-func (c *card) active() bool {
-	for p := range c.hca.OwnPorts() {
+// active reports whether all ports are active.
+func (h *HCA) active() bool {
+	for p := range h.OwnPorts() {
 		if p.State != PortActive {
 			return false
 		}
@@ -50,7 +50,7 @@ func (c *card) active() bool {
 
 // stateChanged reports whether the state of a port, or its rate on a LAG, differs from the last read.
 func (c *card) stateChanged() bool {
-	r := reader{sys: c.sys}
+	r := reader{sys: c.files.sys}
 	for p := range c.hca.OwnPorts() {
 		dir := c.real + "/ports/" + strconv.Itoa(p.Number)
 		if PortState(parsed(&r, dir+"/state", word)) != p.State {

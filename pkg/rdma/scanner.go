@@ -283,7 +283,7 @@ func (s *Scanner) problems() []Problem {
 		all = append(all, n.problems...)
 	}
 	for _, c := range s.cards {
-		all = append(all, c.problems...)
+		all = append(all, c.files.problems...)
 	}
 	slices.SortFunc(all, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.IBDev, b.IBDev), strings.Compare(a.Message, b.Message))

@@ -23,7 +23,7 @@ func answered(t *testing.T, do func(http.ResponseWriter, *http.Request, http.Han
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { do(w, r, nil) }))
 	defer server.Close()
-	client, err := apiclient.New(&rest.Config{Host: server.URL})
+	client, _, err := apiclient.New(&rest.Config{Host: server.URL})
 	must.NoError(t, err)
 	return client.ResourceV1().ResourceClaims("team-a").Get(t.Context(), "nic", metav1.GetOptions{})
 }

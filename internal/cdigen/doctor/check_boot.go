@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func checkBoot(f *facts, out *findings) {
 		kinds = append(kinds, s.spec.Kind)
 	}
 	writers := slices.DeleteFunc(slices.Clone(ourUnits), func(unit string) bool {
-		return !slices.ContainsFunc(bootDirs, func(dir string) bool { return f.host.isFile(path.Join(dir, unit)) })
+		return !slices.ContainsFunc(bootDirs, func(dir string) bool { return isFile(f.host.Root, path.Join(dir, unit)) })
 	})
 	if len(writers) == 0 { // something else may start them
 		writers = ourUnits
@@ -87,7 +88,7 @@ func (r *reader) bootUnits(kinds []string) []bootUnit {
 	}
 	for _, dir := range ownUnitDirs {
 		for _, e := range r.list(dir) {
-			if file := path.Join(dir, e.Name()); path.Ext(e.Name()) == ".service" && r.isFile(file) {
+			if file := path.Join(dir, e.Name()); path.Ext(e.Name()) == ".service" && isFile(r.Root, file) {
 				add(file, e.Name(), r.unitFiles(e.Name()))
 			}
 		}
@@ -119,7 +120,7 @@ func (r *reader) quadlets(dir string, depth int) []string {
 		switch {
 		case e.IsDir() && e.Name() != "users" && depth > 0:
 			files = append(files, r.quadlets(name, depth-1)...)
-		case path.Ext(e.Name()) == ".container" && r.isFile(name):
+		case path.Ext(e.Name()) == ".container" && isFile(r.Root, name):
 			files = append(files, name)
 		}
 	}
@@ -127,8 +128,8 @@ func (r *reader) quadlets(dir string, depth int) []string {
 }
 
 // isFile reports whether a path leads to a regular file. A masked unit is a link to /dev/null.
-func (r *reader) isFile(name string) bool {
-	info, err := hostfs.Stat(r.Root, name)
+func isFile(root fs.ReadLinkFS, name string) bool {
+	info, err := hostfs.Stat(root, name)
 	return err == nil && info.Mode().IsRegular()
 }
 
@@ -146,5 +147,5 @@ func (r *reader) unitWords(files []string, setting string) []string {
 
 // unitFiles lists the files of a unit in the order in which systemd applies them.
 func (r *reader) unitFiles(unit string) []string {
-	return runtimeconf.UnitFiles(r.Root, unit, r.addUnseen)
+	return runtimeconf.UnitFiles(r.Root, unit, r.unseen.addUnlessMissing)
 }

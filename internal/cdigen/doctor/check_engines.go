@@ -32,13 +32,13 @@ func checkEngines(f *facts, out *findings) {
 		out.add(e.check(f.host, f.specs)...)
 	}
 	for _, d := range f.daemons {
-		if f.host.Local && !f.installed(d.runtime) {
+		if f.host.Local && !installed(f.engines, d.runtime) {
 			out.add(runtimeUnknown.Found(finding.Info, d.String()+" is not in the search path").
 				Because("its version and the CDI version that it reads are unknown").
 				See(d.askVersion()))
 		}
 	}
-	if f.host.Local && len(f.engines)+len(*out) == 0 && !f.host.blind(versionOf+"*") {
+	if f.host.Local && len(f.engines)+len(*out) == 0 && !f.host.unseen.has(versionOf+"*") {
 		out.add(runtimeNone.Found(finding.Info, "no container runtime in the search path").
 			Because("looked for podman, containerd, dockerd and crio").
 			See("command -v podman containerd dockerd crio"))
@@ -199,8 +199,7 @@ const versionOf, configurationOf = "version of ", "configuration of "
 // findEngines runs the installed runtimes to learn their versions.
 func findEngines(ctx context.Context, host *reader) []engine {
 	if !host.Local || host.Run == nil {
-		host.addUnseen("versions of container runtimes",
-			errors.New("cdi-gen runs programs of a host on the host itself only"))
+		host.unseen["versions of container runtimes"] = errors.New("cdi-gen runs programs of a host on the host itself only")
 		return nil
 	}
 	var engines []engine
@@ -211,7 +210,7 @@ func findEngines(ctx context.Context, host *reader) []engine {
 		switch {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
-			host.addUnseen(versionOf+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
+			host.unseen[versionOf+d.name] = fmt.Errorf("run %s --version: %w", d.name, err)
 		default:
 			e := newEngine(d.runtime, out)
 			e.configure(host)
@@ -222,8 +221,8 @@ func findEngines(ctx context.Context, host *reader) []engine {
 }
 
 // installed reports whether the program of a runtime is in the search path.
-func (f *facts) installed(runtime string) bool {
-	return slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == runtime })
+func installed(engines []engine, runtime string) bool {
+	return slices.ContainsFunc(engines, func(e engine) bool { return e.runtime == runtime })
 }
 
 func newEngine(runtime, output string) engine {
@@ -250,7 +249,7 @@ func (e *engine) configure(host *reader) {
 	}
 	config, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: host.Root}, e.target, host.User)
 	if err != nil {
-		host.addUnseen(configurationOf+e.name(), err)
+		host.unseen[configurationOf+e.name()] = err
 		return
 	}
 	e.config = config

@@ -21,14 +21,15 @@ var (
 
 // checkFunctions finds functions that lost their RDMA device, and hosts without any RDMA device.
 func checkFunctions(f *facts, out *findings) {
-	losses := f.losses()
+	s := &functions{host: f.host, snap: f.snap, modules: f.modules, pci: f.pci}
+	losses := s.losses()
 	out.add(lossFindings(losses)...)
 	f.host.sysList("class/infiniband")
-	if len(losses) == 0 && len(f.snap.HCAs) == 0 && !f.host.blind(classInfiniband) {
-		out.add(f.noHCA())
+	if len(losses) == 0 && len(f.snap.HCAs) == 0 && !f.host.unseen.has(classInfiniband) {
+		out.add(s.noHCA())
 	}
 	if f.modules.unknown != nil {
-		f.host.addUnseen("PCI functions without an RDMA device", f.modules.unknown)
+		f.host.unseen["PCI functions without an RDMA device"] = f.modules.unknown
 	}
 }
 
@@ -54,32 +55,33 @@ const (
 
 // functions holds the inputs of the judgment of each PCI function.
 type functions struct {
-	*facts
-	named map[string]bool   // addresses with an RDMA device, and so without a loss
-	alike map[string]string // driver of functions with an RDMA device, by vendor and device ID
-	busy  map[string]bool   // of these drivers, those whose functions list interrupts
-	aux   map[string]bool   // addresses with an auxiliary device for an RDMA driver
+	host    *reader
+	snap    *rdma.Snapshot
+	modules *modules
+	pci     []pciFunction
+	settled map[string]bool   // addresses with an RDMA device, or with an auxiliary device for an RDMA driver
+	alike   map[string]string // driver of functions with an RDMA device, by vendor and device ID
+	busy    map[string]bool   // of these drivers, those whose functions list interrupts
 }
 
 // losses lists the functions that lack an RDMA device. sysfs and the kernel's own tables decide, no list of IDs. A
 // function in doubt is not listed: the second port of a bond and a function with RDMA switched off look the same.
-func (f *facts) losses() []loss {
-	s := &functions{facts: f, named: map[string]bool{}, alike: map[string]string{},
-		busy: map[string]bool{}, aux: map[string]bool{}}
-	for i := range f.snap.HCAs {
-		h := &f.snap.HCAs[i]
+func (s *functions) losses() []loss {
+	s.settled, s.alike, s.busy = map[string]bool{}, map[string]string{}, map[string]bool{}
+	for i := range s.snap.HCAs {
+		h := &s.snap.HCAs[i]
 		if h.PCI != nil && h.Function != rdma.SF {
-			s.named[h.PCI.Address] = true
+			s.settled[h.PCI.Address] = true
 		}
 		if h.DataDirect != nil {
-			s.named[h.DataDirect.Address] = true // its HCA is that of the PF
+			s.settled[h.DataDirect.Address] = true // its HCA is that of the PF
 		}
 	}
 	for i := range s.pci {
 		p := &s.pci[i]
-		if s.named[p.address] || f.host.sysHas(p.dir()+"/infiniband") {
-			driver := f.host.driver(p.dir())
-			s.named[p.address] = true
+		if s.settled[p.address] || s.host.sysHas(p.dir()+"/infiniband") {
+			driver := driverOf(s.host.Sys, p.dir())
+			s.settled[p.address] = true
 			s.alike[p.vendor+p.device] = driver
 			s.busy[driver] = s.busy[driver] || s.interrupts(p)
 		}
@@ -87,7 +89,7 @@ func (f *facts) losses() []loss {
 	list := s.auxiliary()
 	for i := range s.pci {
 		p := &s.pci[i]
-		if s.named[p.address] || s.aux[p.address] {
+		if s.settled[p.address] {
 			continue
 		}
 		if l, lost := s.judge(p); lost {
@@ -124,8 +126,8 @@ func (s *functions) auxiliary() []loss {
 			continue // it has gone
 		}
 		owner := path.Base(path.Dir(target))
-		s.aux[owner] = true
-		if s.host.driver(path.Join(dir, e.Name())) != "" {
+		s.settled[owner] = true
+		if driverOf(s.host.Sys, path.Join(dir, e.Name())) != "" {
 			continue
 		}
 		l := loss{subject: owner, cause: auxUnbound, module: module, device: e.Name()}
@@ -147,7 +149,7 @@ func (s *functions) judge(p *pciFunction) (l loss, lost bool) {
 	direct := slices.Contains(candidates, l.module)
 	l.certain = p.infiniBand() || direct
 	l.severe = p.infiniBand() || direct && len(candidates) == 1
-	if driver := s.host.driver(p.dir()); driver != "" {
+	if driver := driverOf(s.host.Sys, p.dir()); driver != "" {
 		l.cause, lost = s.withDriver(p, driver, l, candidates)
 	} else {
 		l.cause, lost = s.withoutDriver(p, l.module)
@@ -253,15 +255,15 @@ func lossFinding(group []loss) finding.Finding {
 }
 
 // noHCA says that there is no RDMA device, and what is known of the hardware.
-func (f *facts) noHCA() finding.Finding {
+func (s *functions) noHCA() finding.Finding {
 	reason := "no PCI or auxiliary device belongs to an RDMA driver of this kernel. Hardware whose driver the kernel " +
 		"lacks is not seen"
 	var fix []string
-	if f.modules.unknown != nil {
-		reason = fmt.Sprintf("whether the host has RDMA hardware is not known: %v", f.modules.unknown)
-	} else if f.host.blind(pciFunctionsRead) {
+	if s.modules.unknown != nil {
+		reason = fmt.Sprintf("whether the host has RDMA hardware is not known: %v", s.modules.unknown)
+	} else if s.host.unseen.has(pciFunctionsRead) {
 		reason = "whether the host has RDMA hardware is not known: its PCI functions cannot be read"
-	} else if address, module := f.maybeHCA(); module != "" {
+	} else if address, module := s.maybeHCA(); module != "" {
 		reason = fmt.Sprintf("whether %s can do RDMA is not known: the module %s for its driver is not loaded", address,
 			module)
 		fix = []string{"modprobe " + text.Shell(module)}
@@ -269,19 +271,19 @@ func (f *facts) noHCA() finding.Finding {
 	return noHCA.Found(finding.Warning, "/sys/class/infiniband has no RDMA device").
 		Because("%s. For tests without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device "+
 			"to a network interface", reason).
-		Do(append(fix, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "+text.Shell(f.anyNetdev()))...)
+		Do(append(fix, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "+text.Shell(s.anyNetdev()))...)
 }
 
 // maybeHCA returns a function whose driver has an RDMA driver beside it that is not loaded. Drivers with auxiliary
 // devices are left out: they say themselves whether a function can do RDMA.
-func (f *facts) maybeHCA() (address, module string) {
-	for _, p := range f.pci {
-		driver := f.host.driver(p.dir())
-		if !strings.HasPrefix(p.class, classNetwork) || driver == "" || f.modules.byAux(driver) != "" {
+func (s *functions) maybeHCA() (address, module string) {
+	for _, p := range s.pci {
+		driver := driverOf(s.host.Sys, p.dir())
+		if !strings.HasPrefix(p.class, classNetwork) || driver == "" || s.modules.byAux(driver) != "" {
 			continue
 		}
-		for _, module := range f.modules.users[driver] {
-			if f.host.sysLacks("module/" + module) {
+		for _, module := range s.modules.users[driver] {
+			if s.host.sysLacks("module/" + module) {
 				return p.address, module
 			}
 		}
@@ -290,9 +292,9 @@ func (f *facts) maybeHCA() (address, module string) {
 }
 
 // anyNetdev returns a network interface of real hardware, or a placeholder.
-func (f *facts) anyNetdev() string {
-	for _, e := range f.host.sysList("class/net") {
-		if f.host.sysHas("class/net/" + e.Name() + "/device") {
+func (s *functions) anyNetdev() string {
+	for _, e := range s.host.sysList("class/net") {
+		if s.host.sysHas("class/net/" + e.Name() + "/device") {
 			return e.Name()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -52,8 +53,8 @@ func checkGPUs(f *facts, out *findings) {
 		}
 	}
 	if len(displays) > 0 {
-		f.host.addUnseen("peer memory of "+text.Some(displays, ", "), errors.New("some cards with a display have none, as "+
-			"GeForce and GB10: compare ib_write_bw with and without --use_cuda=0"))
+		f.host.unseen["peer memory of "+text.Some(displays, ", ")] = errors.New("some cards with a display have none, as " +
+			"GeForce and GB10: compare ib_write_bw with and without --use_cuda=0")
 	}
 	if len(nvidia) > 0 {
 		out.add(nvidiaPeer(f.host, nvidia))
@@ -86,10 +87,10 @@ func noPeer(gpus []string, title, reason string) finding.Finding {
 // dmaBufPeer checks GPUs whose driver exports dma-buf. An HCA gets host memory by it in a kernel without
 // CONFIG_PCI_P2PDMA: pci_p2pdma_distance of include/linux/pci-p2pdma.h returns -1 then.
 func dmaBufPeer(host *reader, gpus []string, title, driver string, fix ...string) finding.Finding {
-	has, err := host.kernelHas("CONFIG_PCI_P2PDMA")
+	has, err := hasP2PDMA(host.Root, host.kernelRelease())
 	switch {
 	case err != nil:
-		host.addUnseen("peer memory of "+title, err)
+		host.unseen["peer memory of "+title] = err
 		return finding.Finding{}
 	case !has:
 		return noPeer(gpus, title, "the running kernel is built without CONFIG_PCI_P2PDMA, which dma-buf of "+driver+
@@ -98,10 +99,8 @@ func dmaBufPeer(host *reader, gpus []string, title, driver string, fix ...string
 	return gpuPeerOK.Found(finding.OK, title+" with peer memory (dma-buf of "+driver+")")
 }
 
-// kernelHas reports whether the running kernel was built with an option of dma-buf for HCAs, which Linux has since 5.12.
-func (r *reader) kernelHas(option string) (bool, error) {
-	text, _ := r.optional("/proc/sys/kernel/osrelease")
-	release := strings.TrimSpace(text)
+// hasP2PDMA reports whether a kernel was built with CONFIG_PCI_P2PDMA. Linux has dma-buf for HCAs since 5.12.
+func hasP2PDMA(root fs.ReadLinkFS, release string) (bool, error) {
 	var major, minor int
 	switch n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); {
 	case n != 2 || strings.Contains(release, "/"):
@@ -110,15 +109,15 @@ func (r *reader) kernelHas(option string) (bool, error) {
 		return false, fmt.Errorf("kernel %s is older than 5.12, and few distributions add dma-buf for HCAs to it", release)
 	}
 	for _, name := range []string{"/boot/config-" + release, "/lib/modules/" + release + "/config", "/proc/config.gz"} {
-		data, err := hostfs.ReadFile(r.Root, name, maxFile)
+		data, err := hostfs.ReadFile(root, name, maxFile)
 		if err == nil && strings.HasSuffix(name, ".gz") {
 			data, err = gunzip(data)
 		}
 		if err == nil {
-			return slices.Contains(strings.Split(string(data), "\n"), option+"=y"), nil
+			return slices.Contains(strings.Split(string(data), "\n"), "CONFIG_PCI_P2PDMA=y"), nil
 		}
 	}
-	return false, fmt.Errorf("no file says whether kernel %s has %s", release, option)
+	return false, fmt.Errorf("no file says whether kernel %s has CONFIG_PCI_P2PDMA", release)
 }
 
 func gunzip(data []byte) ([]byte, error) {

@@ -96,36 +96,38 @@ func checkHooks(f *facts, out *findings) {
 	}
 }
 
+// hookConsequence is what follows if a runtime cannot run a hook.
+const hookConsequence = "every container that requests a device of the spec fails to start"
+
 // fault returns the first fault of a hook.
 func (h hookUse) fault(host *reader) finding.Finding {
-	const consequence = "every container that requests a device of the spec fails to start"
 	about := append([]string{h.path}, h.specs...)
 	info, err := hostfs.Stat(host.Root, h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return hookMissing.Found(finding.Error, "the hook of a spec does not exist").About(about...).
-			Because("%s", consequence).
+			Because("%s", hookConsequence).
 			Do("install -m 0755 RDMA_HOOK "+text.Shell(h.path), h.spec.rewrite())
 	case err != nil:
-		host.addUnseen("hook "+h.path, err)
+		host.unseen["hook "+h.path] = err
 		return finding.Finding{}
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return hookNotExecutable.Found(finding.Error, "the hook of a spec is not executable").About(about...).
-			Because("its mode is %s; %s", info.Mode(), consequence).Do("chmod 0755 " + text.Shell(h.path))
+			Because("its mode is %s; %s", info.Mode(), hookConsequence).Do("chmod 0755 " + text.Shell(h.path))
 	}
-	if mount := host.noexecMount(h.path); mount != "" {
+	if mount := h.noexecMount(host); mount != "" {
 		return hookNoexec.Found(finding.Error, "the hook of a spec is on a file system that is mounted noexec").
 			About(about...).
-			Because("%s is mounted noexec; %s", mount, consequence).
+			Because("%s is mounted noexec; %s", mount, hookConsequence).
 			Do("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
 				"cdi-gen generate --hook-path /usr/bin/rdma-hook --to "+text.Shell(h.spec.path))
 	}
 	weak, err := hostfs.Weaknesses(host.Root, h.path)
 	if err != nil {
-		host.addUnseen("hook "+h.path, err)
+		host.unseen["hook "+h.path] = err
 	}
 	if len(weak) == 0 {
-		return h.binaryFault(host, about, consequence)
+		return h.binaryFault(host, about)
 	}
 	var reasons, fixes []string
 	for _, w := range weak {
@@ -136,10 +138,10 @@ func (h hookUse) fault(host *reader) finding.Finding {
 }
 
 // binaryFault checks the program itself. It does not check scripts.
-func (h hookUse) binaryFault(host *reader, about []string, consequence string) finding.Finding {
+func (h hookUse) binaryFault(host *reader, about []string) finding.Finding {
 	data, err := hostfs.ReadFile(host.Root, h.path, maxFile)
 	if err != nil {
-		host.addUnseen("hook "+h.path, err)
+		host.unseen["hook "+h.path] = err
 		return finding.Finding{}
 	}
 	machine, dynamic, err := rdmacore.ParseProgram(bytes.NewReader(data))
@@ -148,7 +150,7 @@ func (h hookUse) binaryFault(host *reader, about []string, consequence string) f
 	}
 	if want, ok := machines[host.Arch]; ok && machine != want {
 		return hookArch.Found(finding.Error, "the hook of a spec is built for another processor").About(about...).
-			Because("it is built for %s, this host is %s; %s", machine, want, consequence).
+			Because("it is built for %s, this host is %s; %s", machine, want, hookConsequence).
 			Do("install -m 0755 RDMA_HOOK " + text.Shell(h.path)).See("file " + text.Shell(h.path))
 	}
 	if dynamic && h.ours {
@@ -162,19 +164,19 @@ func (h hookUse) binaryFault(host *reader, about []string, consequence string) f
 // machines are the processors that the project builds for.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// noexecMount returns the mount point of a file if it is mounted noexec, else "".
-func (r *reader) noexecMount(name string) string {
-	at, err := hostfs.Resolve(r.Root, name)
+// noexecMount returns the mount point of the hook if it is mounted noexec, else "".
+func (h hookUse) noexecMount(host *reader) string {
+	at, err := hostfs.Resolve(host.Root, h.path)
 	if err != nil {
 		return ""
 	}
 	mounts := "/proc/1/mountinfo" // of the host's first process, which only root can read
-	if r.Local {
+	if host.Local {
 		mounts = "/proc/self/mountinfo"
 	}
-	table, err := hostfs.ReadFile(r.Root, mounts, maxFile)
+	table, err := hostfs.ReadFile(host.Root, mounts, maxFile)
 	if err != nil {
-		r.addUnseen("mounts of the host (is the hook's directory noexec?)", err)
+		host.unseen["mounts of the host (is the hook's directory noexec?)"] = err
 		return ""
 	}
 	return findNoexec(string(table), path.Join("/", at))

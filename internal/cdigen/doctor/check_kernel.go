@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/text"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -40,7 +39,7 @@ func checkModules(f *facts, out *findings) {
 			Because("without it no HCA has a uverbs node, so no program can use an HCA")))
 	}
 	if f.snap.RDMACM == nil && f.host.sysLacks("class/misc/rdma_cm") { // else checkDevices says what cannot be read
-		out.add(f.noCM())
+		out.add(f.modules.noCM(f.snap))
 	}
 	if f.host.sysLacks("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
 		out.add(f.modules.loading("ib_umad", umadModule.Found(finding.Info, "the module ib_umad is not loaded").
@@ -51,21 +50,21 @@ func checkModules(f *facts, out *findings) {
 	}
 }
 
-func (f *facts) noCM() finding.Finding {
+func (m *modules) noCM(snap *rdma.Snapshot) finding.Finding {
 	severity, reason := finding.Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, "+
 		"libfabric) fail; others, such as NCCL and UCX, do without"
-	if slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolIWARP }) {
+	if slices.ContainsFunc(snap.HCAs, func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolIWARP }) {
 		severity, reason = finding.Error, "iWARP has no other way to connect"
-	} else if !f.needsCM() {
+	} else if !needsCM(snap) {
 		severity, reason = finding.Info, "programs do not need it for EFA"
 	}
-	return f.modules.loading("rdma_ucm", rdmaCMModule.Found(severity, "the module rdma_ucm is not loaded").
+	return m.loading("rdma_ucm", rdmaCMModule.Found(severity, "the module rdma_ucm is not loaded").
 		Because("without it there is no /dev/infiniband/rdma_cm: %s", reason))
 }
 
 // needsCM reports whether programs use rdma_cm for any device of the host.
-func (f *facts) needsCM() bool {
-	return slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol != rdma.ProtocolEFA })
+func needsCM(snap *rdma.Snapshot) bool {
+	return slices.ContainsFunc(snap.HCAs, func(h rdma.HCA) bool { return h.Protocol != rdma.ProtocolEFA })
 }
 
 // loading adds the commands that load a module of RDMA, or what to do where the kernel comes without it.
@@ -140,22 +139,20 @@ func checkNetns(f *facts, out *findings) {
 				"device's namespace. The fix takes effect with the next boot: the mode cannot change while other namespaces exist").
 			Do("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf"))
 	case len(f.snap.HCAs) == 0:
-	case f.snap.NetnsMode == rdma.NetnsUnknown && f.host.before52():
+	case f.snap.NetnsMode == rdma.NetnsUnknown && before52(f.host.kernelRelease()):
 		out.add(netnsOK.Found(finding.OK, shared+" (always before kernel 5.2)"))
 	case f.snap.NetnsMode == rdma.NetnsUnknown:
-		f.host.addUnseen(netnsMode,
-			errors.New("the kernel does not report it in /sys/module/ib_core/parameters/netns_mode"))
+		f.host.unseen[netnsMode] = errors.New("the kernel does not report it in /sys/module/ib_core/parameters/netns_mode")
 	default:
 		out.add(netnsOK.Found(finding.OK, shared))
 	}
 }
 
-// before52 reports whether the running kernel is known to be older than 5.2, which has no network namespace mode
-// (commit a56bc45bb9f4 of Linux).
-func (r *reader) before52() bool {
-	release, _ := hostfs.ReadFile(r.Root, "/proc/sys/kernel/osrelease", maxFile)
+// before52 reports whether a kernel is known to be older than 5.2, which has no network namespace mode (commit
+// a56bc45bb9f4 of Linux).
+func before52(release string) bool {
 	var major, minor int
-	n, _ := fmt.Sscanf(string(release), "%d.%d", &major, &minor)
+	n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
 	return n == 2 && (major < 5 || major == 5 && minor < 2)
 }
 
@@ -174,7 +171,7 @@ func checkRDMACgroup(f *facts, out *findings) {
 		out.add(rdmaCgroupOK.Found(finding.OK, "the rdma cgroup controller is available (cgroup v2)"))
 	case f.host.sysHas(cgroupV1):
 		out.add(rdmaCgroupOK.Found(finding.OK, "the rdma cgroup controller is available (cgroup v1)"))
-	case f.host.blind("/sys/fs/cgroup"):
+	case f.host.unseen.has("/sys/fs/cgroup"):
 	case len(controllers) == 0 && !f.host.sysHas("fs/cgroup/cpu") && !f.host.sysHas("fs/cgroup/memory"):
 		// no cgroup file system can be seen here
 	default:

@@ -23,7 +23,7 @@ func (f *facts) starters() []daemon {
 	hasContainerd := slices.ContainsFunc(f.daemons, func(d daemon) bool { return d.runtime == runtimes.Containerd })
 	list := slices.DeleteFunc(slices.Clone(f.daemons),
 		func(d daemon) bool { return d.limits == nil || hasContainerd && d.runtime == runtimes.Docker })
-	if l := f.host.memlockOf("self"); f.host.Local && f.installed(runtimes.Podman) && l != nil {
+	if l := f.host.memlockOf("self"); f.host.Local && installed(f.engines, runtimes.Podman) && l != nil {
 		list = append(list, daemon{name: "podman run from this session", limits: l, process: f.host.processOf("self")})
 	}
 	return list
@@ -38,8 +38,8 @@ func checkMemlock(f *facts, out *findings) {
 	for _, o := range f.specs.hookOptions() {
 		want = max(want, o.Memlock)
 	}
-	if want == 0 && f.host.blind(specsRead) {
-		f.host.addUnseen("locked memory of containers", errors.New("not all specs could be read, and one may raise it"))
+	if want == 0 && f.host.unseen.has(specsRead) {
+		f.host.unseen["locked memory of containers"] = errors.New("not all specs could be read, and one may raise it")
 		return
 	}
 	total, starters, unit := f.host.memTotal(), f.starters(), ""
@@ -49,7 +49,7 @@ func checkMemlock(f *facts, out *findings) {
 	if len(starters) > 0 {
 		unit = starters[0].unit
 	}
-	if r := lastReport(f.host, f.specs.hookOptions()); r != nil && !r.Outcome.Well() {
+	if r := f.specs.lastReport(f.host); r != nil && !r.Outcome.Well() {
 		// The report of a real container overrules a prediction from capabilities.
 		*out = slices.DeleteFunc(*out, func(f finding.Finding) bool { return f.ID == memlockByHook.ID })
 		out.add(memlockClamped.Found(finding.Warning, "the hook could not raise the locked memory of the last container").

@@ -38,13 +38,13 @@ func nodesOf(h *rdma.HCA) []rdma.Node {
 
 // nodeState lists nodes by their fault.
 type nodeState struct {
-	missing, missingMAD, wrong, closed, closedDirs []string
+	missing, missingMAD, wrong, closed, closedDirs, stale []string
 }
 
 // checkNodes compares /dev/infiniband with sysfs.
 func checkNodes(f *facts, out *findings) {
 	if !hostfs.HasDev(f.host.Root) {
-		f.host.addUnseen("/dev", errors.New("it is not below the host root"))
+		f.host.unseen["/dev"] = errors.New("it is not below the host root")
 		return
 	}
 	var nodes []rdma.Node // of the kernel
@@ -60,7 +60,7 @@ func checkNodes(f *facts, out *findings) {
 		known[n.Name] = true
 		s.check(f.host, n)
 	}
-	stale := staleNodes(f.host, known)
+	s.findStale(f.host, known)
 	out.add(foundIn(s.missing, nodeMissing, finding.Error, "node", " of the kernel missing in /dev/infiniband").
 		Because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
 		Do(trigger))
@@ -79,10 +79,10 @@ func checkNodes(f *facts, out *findings) {
 	out.add(foundIn(s.closedDirs, nodeMode, finding.Warning, "directory", " of nodes not open to every user").
 		Because("users other than root cannot open nodes below it, nor can rootless containers").
 		Do("chmod 0755 " + pathsOf(s.closedDirs)))
-	out.add(foundIn(stale, nodeStale, finding.Warning, "node", " in /dev/infiniband without a device").
+	out.add(foundIn(s.stale, nodeStale, finding.Warning, "node", " in /dev/infiniband without a device").
 		Because("the kernel has no device of that name; a container with the node cannot open it, or opens another device " +
 			"that has its number").
-		Do("rm " + text.Shells(stale...)))
+		Do("rm " + text.Shells(s.stale...)))
 	if len(*out) == 0 && len(nodes) > 0 {
 		out.add(nodesOK.Found(finding.OK, text.Count(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
 	}
@@ -124,7 +124,7 @@ func (s *nodeState) check(host *reader, n rdma.Node) {
 	case errors.Is(err, fs.ErrNotExist):
 		s.missing = append(s.missing, n.Path())
 	case err != nil:
-		host.addUnseen(n.Path(), err)
+		host.unseen[n.Path()] = err
 	case info.Mode()&fs.ModeCharDevice == 0:
 		s.wrong = append(s.wrong, n.Path()+" (no character device)")
 	default:
@@ -135,7 +135,7 @@ func (s *nodeState) check(host *reader, n rdma.Node) {
 		closed, mode, err := hostfs.ClosedTo(host.Root, n.Path(), 0o006)
 		what := fmt.Sprintf("%s (%04o)", closed, mode.Perm())
 		if err != nil && !mad {
-			host.addUnseen(n.Path(), err)
+			host.unseen[n.Path()] = err
 		}
 		switch {
 		case mad || err != nil || closed == "" || slices.Contains(s.closedDirs, what):
@@ -169,17 +169,15 @@ func pathsOf(nodes []string) string {
 	return text.Shells(paths...)
 }
 
-// staleNodes lists nodes of RDMA classes that do not exist in the kernel.
-func staleNodes(host *reader, known map[string]bool) []string {
-	var stale []string
+// findStale finds the nodes of RDMA classes that do not exist in the kernel.
+func (s *nodeState) findStale(host *reader, known map[string]bool) {
 	for _, e := range host.list(rdma.DevDir) {
 		class := strings.TrimRight(e.Name(), "0123456789")
 		ours := slices.Contains([]string{"uverbs", "umad", "issm", "rdma_cm"}, class)
 		// The snapshot omits nodes that it could not read completely.
 		gone := host.sysLacks("class/infiniband_verbs/"+e.Name()) && host.sysLacks("class/infiniband_mad/"+e.Name())
 		if ours && !known[e.Name()] && gone {
-			stale = append(stale, path.Join(rdma.DevDir, e.Name()))
+			s.stale = append(s.stale, path.Join(rdma.DevDir, e.Name()))
 		}
 	}
-	return stale
 }

@@ -34,10 +34,10 @@ type portRef struct {
 
 func (p portRef) String() string { return fmt.Sprintf("%s/%d", p.hca.IBDev, p.port.Number) }
 
-// ports lists the ports of usable HCAs that carry traffic and have a known state. unknown means that the state of
+// portsOf lists the ports of usable HCAs that carry traffic and have a known state. unknown means that the state of
 // another one could not be read, which checkDevices reports.
-func (f *facts) ports() (refs []portRef, unknown bool) {
-	for _, h := range f.snap.Usable() {
+func portsOf(snap *rdma.Snapshot) (refs []portRef, unknown bool) {
+	for _, h := range snap.Usable() {
 		for p := range h.OwnPorts() {
 			if p.State == "" {
 				unknown = true
@@ -54,19 +54,19 @@ func checkPorts(f *facts, out *findings) {
 	down := map[downCause][]portRef{}
 	var starting, vfs []portRef
 	active := 0
-	ports, unknown := f.ports()
+	ports, unknown := portsOf(f.snap)
 	for _, p := range ports {
 		switch {
 		case p.port.State == rdma.PortActive || p.port.State == rdma.PortActiveDefer:
 			active++
 		case p.port.LinkLayer == rdma.LinkInfiniBand && (p.port.State == rdma.PortInit || p.port.State == rdma.PortArmed):
-			if f.parentActive(p) {
+			if p.parentActive(f.snap) {
 				vfs = append(vfs, p)
 			} else {
 				starting = append(starting, p)
 			}
 		default:
-			cause := f.whyDown(p)
+			cause := p.whyDown(f.host)
 			down[cause] = append(down[cause], p)
 		}
 	}
@@ -94,7 +94,7 @@ func checkPorts(f *facts, out *findings) {
 		out.add(foundIn(texts(vfs), portInit, finding.Warning, "VF port", notActive).
 			Because("its PF's port is ACTIVE, so the fabric has a subnet manager: the VF has no GUID, its state does not " +
 				"follow the PF's, or the subnet manager does not serve VFs (opensm: virt_enabled 2)").
-			Do(f.guidCommands(vfs[0].hca)...).See("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
+			Do(guidCommands(f.snap, vfs[0].hca)...).See("sminfo -C " + text.Shell(vfs[0].hca.IBDev)))
 	}
 	if len(ports) > 0 && active == len(ports) && !unknown {
 		out.add(portsOK.Found(finding.OK, text.Count(len(ports), "port")+" ACTIVE"))
@@ -102,8 +102,8 @@ func checkPorts(f *facts, out *findings) {
 }
 
 // parentActive reports whether a port is that of a VF whose PF has an ACTIVE port on this host.
-func (f *facts) parentActive(p portRef) bool {
-	return p.hca.Function == rdma.VF && slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool {
+func (p portRef) parentActive(snap *rdma.Snapshot) bool {
+	return p.hca.Function == rdma.VF && slices.ContainsFunc(snap.HCAs, func(h rdma.HCA) bool {
 		return h.Identity.PCI == p.hca.PF && h.Port1() != nil && h.Port1().State == rdma.PortActive
 	})
 }
@@ -118,14 +118,14 @@ func (c downCause) compare(o downCause) int {
 // whyDown returns why a port is down. The physical state of an Ethernet port says less than it seems to: drivers report
 // "Disabled" for an interface that is down and for one without a carrier (drivers/infiniband/hw/mlx5/main.c,
 // mlx5_query_port_roce). The state of an IPoIB interface, in turn, says nothing of its port.
-func (f *facts) whyDown(p portRef) downCause {
+func (p portRef) whyDown(host *reader) downCause {
 	c := downCause{phys: p.port.PhysState}
 	if p.port.LinkLayer != rdma.LinkEthernet {
 		c.look = "ibstat " + text.Shell(p.hca.IBDev)
 		c.reason = cmp.Or(downReasons[c.phys], "the port cannot carry traffic; programs use other ports, or TCP")
 		return c
 	}
-	flags, err := strconv.ParseUint(f.host.sysRead("class/net/"+p.port.Netdev+"/flags"), 0, 32)
+	flags, err := strconv.ParseUint(host.sysRead("class/net/"+p.port.Netdev+"/flags"), 0, 32)
 	switch {
 	case p.port.Netdev == "":
 		c.reason = "no network interface of the port is seen here, which may be in the network namespace of a container"
@@ -164,18 +164,18 @@ func checkGUIDs(f *facts, out *findings) {
 		out.add(foundIn(names, guidZero, finding.Warning, "HCA", " without a node GUID").
 			Because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
 				"stays down, and rdma_cm does not work on RoCE").
-			Do(f.guidCommands(zero[0])...).See("ibstat " + text.Shell(names[0])))
+			Do(guidCommands(f.snap, zero[0])...).See("ibstat " + text.Shell(names[0])))
 	}
 }
 
 // guidCommands returns the commands that configure a VF through its PF, none if the PF is not on this host.
-func (f *facts) guidCommands(h *rdma.HCA) []string {
+func guidCommands(snap *rdma.Snapshot, h *rdma.HCA) []string {
 	if h.VFIndex == nil || h.PCI == nil {
 		return nil
 	}
 	pf := "PF_NETDEV"
-	for i := range f.snap.HCAs {
-		p := &f.snap.HCAs[i]
+	for i := range snap.HCAs {
+		p := &snap.HCAs[i]
 		isPF := p.Function == rdma.PF && p.PCI != nil && p.PCI.Address == h.PF
 		if isPF && p.Port1() != nil && p.Port1().Netdev != "" {
 			pf = text.Shell(p.Port1().Netdev)
@@ -193,7 +193,7 @@ func (f *facts) guidCommands(h *rdma.HCA) []string {
 func checkRoCEGIDs(f *facts, out *findings) {
 	var local, old, hidden []portRef
 	seen := 0
-	ports, _ := f.ports()
+	ports, _ := portsOf(f.snap)
 	for _, p := range ports {
 		if p.hca.Protocol != rdma.ProtocolRoCE || p.port.State != rdma.PortActive {
 			continue
@@ -205,7 +205,7 @@ func checkRoCEGIDs(f *facts, out *findings) {
 		gids, err := rdma.ReadGIDs(f.host.Sys, p.hca.IBDev, p.port.Number)
 		switch {
 		case err != nil:
-			f.host.addUnseen("addresses (GIDs) of "+p.String(), err)
+			f.host.unseen["addresses (GIDs) of "+p.String()] = err
 		case len(gids) == 0 && p.port.Netdev == "":
 			hidden = append(hidden, p)
 		case slices.ContainsFunc(gids, rdma.GID.Assigned):

@@ -30,7 +30,7 @@ func checkMADNodes(f *facts, out *findings) {
 		for _, n := range h.MADs {
 			switch info, err := hostfs.Stat(f.host.Root, n.Path()); {
 			case err != nil && !errors.Is(err, fs.ErrNotExist):
-				f.host.addUnseen(n.Path(), err)
+				f.host.unseen[n.Path()] = err
 			case err == nil && info.Mode().Perm()&0o077 != 0:
 				open = append(open, fmt.Sprintf("%s (%04o)", n.Path(), info.Mode().Perm()))
 			}

@@ -29,7 +29,7 @@ func checkRdmamap(f *facts, out *findings) {
 		theirs, err = f.host.SecondOpinion.Devices()
 	}
 	if err != nil {
-		f.host.addUnseen("rdmamap", err)
+		f.host.unseen["rdmamap"] = err
 		return
 	}
 	var ours []string
@@ -44,8 +44,8 @@ func checkRdmamap(f *facts, out *findings) {
 		}
 	}
 	if left := len(ours) - len(compared); left > 0 {
-		f.host.addUnseen(fmt.Sprintf("rdmamap: nodes of %d of %d devices", left, len(ours)),
-			errors.New("rdmamap reads every node of the host again for each device, so only some are compared"))
+		f.host.unseen[fmt.Sprintf("rdmamap: nodes of %d of %d devices", left, len(ours))] =
+			errors.New("rdmamap reads every node of the host again for each device, so only some are compared")
 	}
 	switch {
 	case len(differences) > 0:
@@ -61,7 +61,7 @@ func checkRdmamap(f *facts, out *findings) {
 func (r *reader) compareNodes(h *rdma.HCA) []string {
 	theirs, err := r.SecondOpinion.CharDevices(h.IBDev)
 	if err != nil {
-		r.addUnseen("rdmamap: nodes of "+h.IBDev, err)
+		r.unseen["rdmamap: nodes of "+h.IBDev] = err
 		return nil
 	}
 	theirs = without(theirs, []string{rdma.DevDir + "/" + string(rdma.NodeRDMACM)})

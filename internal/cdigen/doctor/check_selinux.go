@@ -20,7 +20,7 @@ func checkSELinux(f *facts, out *findings) {
 	if f.host.sysRead("fs/selinux/enforce") != "1" || len(value) == 0 || value[0] != "0" || len(f.snap.Usable()) == 0 {
 		return
 	}
-	if f.host.Local && !f.installed(runtimes.Podman) && !f.installed(runtimes.CRIO) {
+	if f.host.Local && !installed(f.engines, runtimes.Podman) && !installed(f.engines, runtimes.CRIO) {
 		return
 	}
 	out.add(selinuxDevices.Found(finding.Warning, "SELinux denies RDMA devices to rootless containers").

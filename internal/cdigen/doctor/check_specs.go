@@ -41,12 +41,12 @@ var (
 // their devices are.
 func checkSpecs(f *facts, out *findings) {
 	checkSpecDirs(f, out)
-	checkSpecFiles(f, out)
-	checkConflicts(f, out)
-	checkShadowed(f, out)
-	checkSpecNodes(f, out)
-	checkPurposes(f, out)
-	checkCoverage(f, out)
+	f.specs.checkFiles(f.host.Root, out)
+	f.specs.checkConflicts(f.dirs, out)
+	f.specs.checkShadowed(out)
+	f.specs.checkGivenNodes(f.host.Root, out)
+	f.specs.checkPurposes(f.host, f.snap, out)
+	f.specs.checkCoverage(f.host, f.snap, out)
 }
 
 // checkSpecDirs finds a link or a file in the place of a directory of specs. Without known runtimes, all of them count.
@@ -80,9 +80,9 @@ func checkSpecDirs(f *facts, out *findings) {
 	}
 }
 
-// checkSpecFiles checks each file in the spec directories.
-func checkSpecFiles(f *facts, out *findings) {
-	for _, s := range f.specs {
+// checkFiles checks each file in the spec directories.
+func (specs specFiles) checkFiles(root fs.ReadLinkFS, out *findings) {
+	for _, s := range specs {
 		if s.ignored {
 			out.add(misnamed(s))
 			continue
@@ -94,7 +94,7 @@ func checkSpecFiles(f *facts, out *findings) {
 			}
 			out.add(fault.See("cdi-gen validate " + text.Shell(s.path)))
 		}
-		closed, mode, err := hostfs.ClosedTo(f.host.Root, s.path, 0o004)
+		closed, mode, err := hostfs.ClosedTo(root, s.path, 0o004)
 		if closed == "" || err != nil {
 			continue // the reader of specs reports the error
 		}
@@ -141,10 +141,10 @@ func deviceFiles(specs []specFile) map[string][]specFile {
 }
 
 // checkConflicts finds devices that more than one file defines.
-func checkConflicts(f *facts, out *findings) {
-	for _, dir := range f.dirs {
+func (specs specFiles) checkConflicts(dirs []string, out *findings) {
+	for _, dir := range dirs {
 		names := map[string][]string{} // devices by the files that define them
-		all := deviceFiles(f.specs.in(dir))
+		all := deviceFiles(specs.in(dir))
 		for _, device := range slices.Sorted(maps.Keys(all)) {
 			if len(all[device]) > 1 {
 				key := strings.Join(texts(all[device]), "\x00")
@@ -179,9 +179,9 @@ func conflict(files []specFile, devices []string) finding.Finding {
 }
 
 // checkShadowed finds devices that both directories define. Other directories are read by one runtime only.
-func checkShadowed(f *facts, out *findings) {
+func (specs specFiles) checkShadowed(out *findings) {
 	var devices, paths []string
-	all := deviceFiles(f.specs.in(specDirs...))
+	all := deviceFiles(specs.in(specDirs...))
 	for _, device := range slices.Sorted(maps.Keys(all)) {
 		files := all[device]
 		if files[0].dir != files[len(files)-1].dir && files[0].rdma {
@@ -195,16 +195,16 @@ func checkShadowed(f *facts, out *findings) {
 		See("diff " + text.Shells(paths...)))
 }
 
-// checkSpecNodes compares the nodes in specs with the nodes of the host.
-func checkSpecNodes(f *facts, out *findings) {
-	if !hostfs.HasDev(f.host.Root) {
+// checkGivenNodes compares the nodes in specs with the nodes of the host.
+func (specs specFiles) checkGivenNodes(root fs.ReadLinkFS, out *findings) {
+	if !hostfs.HasDev(root) {
 		return // checkNodes reports it
 	}
-	for _, s := range f.specs.rdma() {
+	for _, s := range specs.rdma() {
 		var gone, pinned []string
 		for _, e := range cdi.Edits(s.spec) {
 			for _, n := range rdmaNodes(e) {
-				if text := specNode(f.host.Root, n); text == missingNode {
+				if text := specNode(root, n); text == missingNode {
 					gone = append(gone, hostPath(n))
 				} else if text != "" {
 					pinned = append(pinned, text)
@@ -229,14 +229,14 @@ func checkSpecNodes(f *facts, out *findings) {
 }
 
 // checkPurposes compares the HCAs for which the devices of specs are with the host.
-func checkPurposes(f *facts, out *findings) {
-	slots := cdi.NewSlots(f.snap)
-	for _, s := range f.specs.rdma() {
+func (specs specFiles) checkPurposes(host *reader, snap *rdma.Snapshot, out *findings) {
+	slots := cdi.NewSlots(snap)
+	for _, s := range specs.rdma() {
 		var reasons, devices, unknown []string
 		for i := range s.spec.Devices {
 			d := &s.spec.Devices[i]
 			switch ok, err := slots.Purpose(s.spec, d); {
-			case errors.Is(err, cdi.ErrNoOwner) && hostfs.HasDev(f.host.Root): // spec-stale, or node-stale
+			case errors.Is(err, cdi.ErrNoOwner) && hostfs.HasDev(host.Root): // spec-stale, or node-stale
 			case err != nil:
 				devices, reasons = append(devices, d.Name), append(reasons, text.Foreign(err.Error()))
 			case !ok:
@@ -244,8 +244,8 @@ func checkPurposes(f *facts, out *findings) {
 			}
 		}
 		if len(unknown) > 0 {
-			f.host.addUnseen("slots of "+s.path, fmt.Errorf("for which HCA these devices are: %s; a spec that cdi-gen or "+
-				"the driver writes now says it", text.Some(unknown, ", ")))
+			host.unseen["slots of "+s.path] = fmt.Errorf("for which HCA these devices are: %s; a spec that cdi-gen or "+
+				"the driver writes now says it", text.Some(unknown, ", "))
 		}
 		if len(devices) > 0 {
 			out.add(specWrongDevice.Found(finding.Error, "a spec with "+text.Count(len(devices), "device")+" that would give "+
@@ -284,19 +284,19 @@ func unique[T cmp.Ordered](list []T) []T {
 const driverDir = "/var/lib/kubelet/plugins/rdma.dev"
 
 // checkCoverage finds devices of the host that are in no spec.
-func checkCoverage(f *facts, out *findings) {
-	usable := f.snap.Usable()
+func (specs specFiles) checkCoverage(host *reader, snap *rdma.Snapshot, out *findings) {
+	usable := snap.Usable()
 	if len(usable) == 0 {
 		return
 	}
 	devices := text.Count(len(usable), "device")
-	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
-		_, err := hostfs.Stat(f.host.Root, driverDir)
+	if !slices.ContainsFunc(specs, func(s specFile) bool { return s.rdma }) {
+		_, err := hostfs.Stat(host.Root, driverDir)
 		switch {
 		case err == nil && !out.troubled():
 			out.add(specsOK.Found(finding.OK,
 				"the Kubernetes driver's directory is here: a running driver writes a spec for each claim"))
-		case err != nil && !f.host.blind(specsRead): // else it may be in what could not be read
+		case err != nil && !host.unseen.has(specsRead): // else it may be in what could not be read
 			out.add(specNone.Found(finding.Warning, "no CDI spec gives the "+text.Count(len(usable), "RDMA device")+
 				" of this host").
 				Because("containers cannot request a device by name").
@@ -304,15 +304,15 @@ func checkCoverage(f *facts, out *findings) {
 		}
 		return
 	}
-	files, given, whole := f.specs.given()
+	files, given, whole := specs.given()
 	if files == 0 {
 		return // specs of claims have only the claimed devices
 	}
 	var left, nodeless []string
 	for _, h := range usable {
-		switch _, err := hostfs.Lstat(f.host.Root, h.Uverbs.Path()); {
+		switch _, err := hostfs.Lstat(host.Root, h.Uverbs.Path()); {
 		case given[h.Uverbs.Path()]:
-		case hostfs.HasDev(f.host.Root) && errors.Is(err, fs.ErrNotExist):
+		case hostfs.HasDev(host.Root) && errors.Is(err, fs.ErrNotExist):
 			nodeless = append(nodeless, h.IBDev)
 		default:
 			left = append(left, h.IBDev)
@@ -328,7 +328,7 @@ func checkCoverage(f *facts, out *findings) {
 		out.add(incomplete(text.Count(len(left), "RDMA device") + " of this host in no spec").About(left...).
 			Because("devices were added since the spec was written, or it was written for some of them"))
 	}
-	if cm := f.snap.RDMACM; cm != nil && !given[cm.Path()] && !whole && f.needsCM() {
+	if cm := snap.RDMACM; cm != nil && !given[cm.Path()] && !whole && needsCM(snap) {
 		out.add(incomplete("rdma_cm in no spec").About(cm.Path()).
 			Because("rdma_ucm was loaded since the spec was written, or it was written without cm: in containers, programs " +
 				"that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))

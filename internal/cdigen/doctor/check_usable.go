@@ -26,13 +26,13 @@ var (
 func checkUsable(f *facts, out *findings) {
 	looks := f.looks
 	if f.host.Container == "" {
-		r := lastReport(f.host, f.specs.hookOptions())
+		r := f.specs.lastReport(f.host)
 		if r != nil && !slices.ContainsFunc(looks, func(l look) bool { return l.id == short(r.ID) }) {
 			looks = append(looks, look{short(r.ID), r.Checks, fmt.Sprintf("at %s the hook said: ",
 				r.Time.UTC().Format("2006-01-02 15:04:05 MST"))})
 		}
 	}
-	looks.addTo(f, out)
+	looks.addTo(out)
 }
 
 // look is what was found of a container.
@@ -58,7 +58,7 @@ func lookIntoContainers(ctx context.Context, host *reader, snap *rdma.Snapshot, 
 		if host.Container != "" {
 			what = "container " + host.Container
 		}
-		host.addUnseen(what, err)
+		host.unseen[what] = err
 	}
 	q := lookQuestion{Enough: host.memTotal()}
 	for _, o := range specs.hookOptions() {
@@ -81,12 +81,12 @@ func lookIntoContainers(ctx context.Context, host *reader, snap *rdma.Snapshot, 
 		}
 		switch {
 		case a.Error != "" && (asked || !a.Ended): // not while this program looked
-			host.addUnseen("container "+short(running[i].ID), errors.New(a.Error))
+			host.unseen["container "+short(running[i].ID)] = errors.New(a.Error)
 		case len(a.Checks) > 0 && (asked || !a.AllDevices):
 			out = append(out, look{id: short(running[i].ID), checks: a.Checks})
 			for _, c := range a.Checks {
 				if c.Severity == finding.NotSeen {
-					host.addUnseen(c.ID+" in container "+short(running[i].ID), errors.New(c.Message))
+					host.unseen[c.ID+" in container "+short(running[i].ID)] = errors.New(c.Message)
 				}
 			}
 		}
@@ -131,7 +131,7 @@ var (
 
 // addTo adds a finding for each fault, with the containers and HCAs that have it, and one for the containers that can
 // use their HCAs. The hook's limit of locked memory has findings of its own.
-func (l looks) addTo(f *facts, out *findings) {
+func (l looks) addTo(out *findings) {
 	var faults []finding.Finding
 	var good []string
 	for _, one := range l {

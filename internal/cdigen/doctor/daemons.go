@@ -51,11 +51,11 @@ func findDaemons(host *reader) []daemon {
 		err = errors.New("the host's /proc is empty")
 	}
 	if err != nil {
-		host.addUnseen("processes", err)
+		host.unseen["processes"] = err
 		return nil
 	}
 	if _, err := hostfs.ReadFile(host.Root, "/proc/1/comm", maxFile); err != nil { // hidepid of proc(5)
-		host.addUnseen("processes of other users, and their containers", err)
+		host.unseen["processes of other users, and their containers"] = err
 	}
 	var daemons []daemon
 	for _, e := range entries {
@@ -160,9 +160,9 @@ func (r *reader) inHostUserNamespace(pid string) bool {
 const maxReport = 256 << 10
 
 // lastReport returns the newest report of the specs' hooks about a limit, nil if there is none.
-func lastReport(host *reader, hooks []args.Options) *record.Report {
+func (specs specFiles) lastReport(host *reader) *record.Report {
 	var last *record.Report
-	for _, name := range reportFiles(host, hooks) {
+	for _, name := range specs.reportFiles(host) {
 		info, err := hostfs.Stat(host.Root, name)
 		if err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
 			continue // the driver has removed it, or it is not a report
@@ -170,7 +170,7 @@ func lastReport(host *reader, hooks []args.Options) *record.Report {
 		var r record.Report
 		text, err := hostfs.ReadFile(host.Root, name, maxReport)
 		if err != nil {
-			host.addUnseen("report of the hook "+name, err)
+			host.unseen["report of the hook "+name] = err
 		}
 		if json.Unmarshal(text, &r) == nil && r.Want != nil && (last == nil || r.Time.After(last.Time)) {
 			last = &r
@@ -180,9 +180,9 @@ func lastReport(host *reader, hooks []args.Options) *record.Report {
 }
 
 // reportFiles lists the files to which the specs' hooks write reports. It leaves out temporary files.
-func reportFiles(host *reader, hooks []args.Options) []string {
+func (specs specFiles) reportFiles(host *reader) []string {
 	var files []string
-	for _, o := range hooks {
+	for _, o := range specs.hookOptions() {
 		if o.LastReport != "" {
 			files = append(files, o.LastReport)
 		}

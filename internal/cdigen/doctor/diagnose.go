@@ -75,13 +75,13 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("diagnose host: %w", err)
 	}
-	host := &reader{Host: h}
+	host := &reader{Host: h, unseen: unseen{}}
 	f := &facts{
 		host: host, snap: snap, modules: readModules(host), pci: host.pciFunctions(), daemons: findDaemons(host),
 		engines: findEngines(ctx, host),
 	}
 	f.dirs = dirsOf(f.engines)
-	f.specs = host.specFiles(cdi.ReadDirs(h.Root, f.dirs...))
+	f.specs = newSpecFiles(cdi.ReadDirs(h.Root, f.dirs...), host.unseen)
 	f.looks = lookIntoContainers(ctx, host, snap, f.specs)
 	var all findings
 	for _, check := range checks {
@@ -89,7 +89,7 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 		check(f, &out)
 		all = append(all, out...)
 	}
-	r := newReport(append(all, host.missed()...))
+	r := newReport(append(all, host.unseen.findings(h.UID)...))
 	r.SpecDirs, r.aliases = f.dirs, aliasesOf(snap.HCAs)
 	for _, e := range f.engines {
 		r.Runtimes = append(r.Runtimes, e.runtime+" "+e.version)

@@ -28,13 +28,12 @@ const vendorPart = len("pci:v") + 8
 func readModules(host *reader) *modules {
 	m := &modules{rdma: map[string]bool{}, aux: map[string]string{}, users: map[string][]string{},
 		pci: map[string][]alias{}}
-	const osrelease = "/proc/sys/kernel/osrelease"
-	release, ok := host.optional(osrelease)
-	if !ok {
+	release := host.kernelRelease()
+	if release == "" {
 		m.unknown = fmt.Errorf("%s cannot be read, so the running kernel is unknown", osrelease)
 		return m
 	}
-	dir := path.Join("/lib/modules", path.Base(strings.TrimSpace(release)))
+	dir := path.Join("/lib/modules", path.Base(release))
 	for _, file := range []struct {
 		name string
 		read func(line string)

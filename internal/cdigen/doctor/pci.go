@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -64,10 +65,10 @@ const (
 	classAccel         = "12"
 )
 
-// driver returns the module that is bound to a device below /sys, "" if none is.
-func (r *reader) driver(dir string) string {
+// driverOf returns the module that is bound to a device below /sys, "" if none is.
+func driverOf(sys fs.ReadLinkFS, dir string) string {
 	for _, link := range []string{"driver/module", "driver"} {
-		if target, err := r.Sys.ReadLink(path.Join(dir, link)); err == nil {
+		if target, err := sys.ReadLink(path.Join(dir, link)); err == nil {
 			return strings.ReplaceAll(path.Base(target), "-", "_")
 		}
 	}

@@ -10,7 +10,7 @@ func TestModalias(t *testing.T) {
 	f.sys("bus/pci/devices/"+lost+"/subsystem_vendor", "0x15b3")
 	f.sys("bus/pci/devices/"+lost+"/subsystem_device", "0x0023")
 	f.sys("bus/pci/devices/0000:62:00.0/modalias", "pci:v000015B3d00001021sv000015B3sd00000023bc02sc07i00")
-	r := &reader{Host: &Host{Sys: f.machine.OpenFS()}}
+	r := &reader{Host: &Host{Sys: f.machine.OpenFS()}, unseen: unseen{}}
 	want := r.pciFunction("0000:62:00.0")
 	got := r.pciFunction(lost)
 	got.address = want.address

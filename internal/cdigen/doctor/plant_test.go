@@ -171,7 +171,6 @@ func (f *fake) load(modules ...string) {
 }
 
 const (
-	osrelease    = "/proc/sys/kernel/osrelease"
 	release      = "6.12.117+deb12-amd64"
 	modulesAlias = "/lib/modules/" + release + "/modules.alias"
 )

@@ -60,11 +60,11 @@ func (specs specFiles) rdma() []specFile {
 	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !s.valid() || !s.rdma })
 }
 
-// specFiles records the files that could not be read as not seen, and returns the others.
-func (r *reader) specFiles(read []cdi.SpecFile) (files specFiles) {
+// newSpecFiles records the files that could not be read as not seen, and returns the others.
+func newSpecFiles(read []cdi.SpecFile, failed unseen) (files specFiles) {
 	for _, f := range read {
 		if f.Unread() || errors.Is(f.Err, hostfs.ErrTooMany) {
-			r.addUnseen("spec "+f.Path, f.Err)
+			failed["spec "+f.Path] = f.Err
 			f.Err = nil
 		}
 		if f.Path == f.Dir || f.Mode == 0 && f.Err == nil {

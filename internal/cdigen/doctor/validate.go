@@ -15,10 +15,10 @@ var specValid = catalogue.Kind("spec-valid", "content of the file")
 
 // Validate judges spec files as runtimes read them, and not whether they fit the host.
 func Validate(files []cdi.SpecFile) *Report {
-	host := &reader{Host: &Host{}}
-	f := &facts{specs: host.specFiles(files)}
+	failed := unseen{}
+	specs := newSpecFiles(files, failed)
 	var out findings
-	for _, s := range f.specs {
+	for _, s := range specs {
 		switch {
 		case s.ignored:
 			out.add(misnamed(s))
@@ -26,9 +26,10 @@ func Validate(files []cdi.SpecFile) *Report {
 			out.add(invalid(s, strings.ReplaceAll(s.err.Error(), "\n", "; ")))
 		}
 	}
+	var dirs []string
 	for _, file := range files {
-		if !slices.Contains(f.dirs, file.Dir) {
-			f.dirs = append(f.dirs, file.Dir)
+		if !slices.Contains(dirs, file.Dir) {
+			dirs = append(dirs, file.Dir)
 		}
 		switch spec := file.Spec; {
 		case spec == nil:
@@ -39,6 +40,6 @@ func Validate(files []cdi.SpecFile) *Report {
 				text.Count(len(spec.Devices), "device"))))
 		}
 	}
-	checkConflicts(f, &out)
-	return newReport(append(out, host.missed()...))
+	specs.checkConflicts(dirs, &out)
+	return newReport(append(out, failed.findings(0)...)) // 0: without the hint to run as root
 }

@@ -67,7 +67,7 @@ func TestTokenIsRenewedAtOnce(t *testing.T) {
 		must.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 	}
 	token("first\n")
-	client, err := New(&rest.Config{Host: front.URL, BearerToken: "of the file", BearerTokenFile: file})
+	client, troubles, err := New(&rest.Config{Host: front.URL, BearerToken: "of the file", BearerTokenFile: file})
 	must.NoError(t, err)
 	post := func() error {
 		event := &corev1.Event{Reason: "Body"}
@@ -99,7 +99,7 @@ func TestTokenIsRenewedAtOnce(t *testing.T) {
 	server.takes = "third"
 	want(post(), true, 0, 1)
 	test.ErrorContains(t, post(), file, test.Sprint("without the file"))
-	test.Eq(t, 2, client.Troubles.Failures()[Failure{"post events", Unauthorized}],
+	test.Eq(t, 2, troubles.Failures()[Failure{"post events", Unauthorized}],
 		test.Sprint("requests were refused"))
 }
 

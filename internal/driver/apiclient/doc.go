@@ -21,26 +21,20 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// Client is a client of the API server that records problems with it.
-type Client struct {
-	kubernetes.Interface
-	// Troubles records the present problems with the server.
-	Troubles *Troubles
-}
-
-// New makes a client. It sends no request, and does not change the configuration.
-func New(config *rest.Config) (*Client, error) {
-	c := &Client{Troubles: &Troubles{}}
+// New makes a client, and the record of its present problems with the server. It sends no request, and does not change
+// the configuration.
+func New(config *rest.Config) (kubernetes.Interface, *Troubles, error) {
+	troubles := &Troubles{}
 	config = rest.CopyConfig(config)
 	if path := config.BearerTokenFile; path != "" {
 		config.BearerToken, config.BearerTokenFile = "", ""
 		source := transport.NewCachedFileTokenSource(path)
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &renewing{next, source} })
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &observing{next, c.Troubles, answerTime} })
-	var err error
-	if c.Interface, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("make a client of %q: %w", config.Host, err)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &observing{next, troubles, answerTime} })
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client of %q: %w", config.Host, err)
 	}
-	return c, nil
+	return client, troubles, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func ExampleTroubles() {
-	client, err := apiclient.New(&rest.Config{Host: "http://127.0.0.1:1"}) // nobody is there
+	client, troubles, err := apiclient.New(&rest.Config{Host: "http://127.0.0.1:1"}) // nobody is there
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -19,7 +19,7 @@ func ExampleTroubles() {
 	if _, err = client.CoreV1().Nodes().Get(context.Background(), "node1", metav1.GetOptions{}); err == nil {
 		fmt.Println("somebody is there")
 	}
-	for _, trouble := range client.Troubles.Current() {
+	for _, trouble := range troubles.Current() {
 		fmt.Println(trouble.Request, trouble.Reason)
 	}
 	// Output: get nodes unreachable

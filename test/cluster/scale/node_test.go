@@ -109,13 +109,13 @@ func (n *node) prepare(ctx context.Context, s *server) error {
 
 // start starts the driver.
 func (n *node) start() error {
-	client, err := apiclient.New(n.rest)
+	client, troubles, err := apiclient.New(n.rest)
 	if err != nil {
 		return err
 	}
 	n.links = replay.New()
 	config := n.config
-	config.Events, config.Troubles = n.links.Events(), client.Troubles
+	config.Events, config.Troubles = n.links.Events(), troubles
 	driver, err := dra.New(config, client)
 	if err != nil {
 		return fmt.Errorf("start the driver of %s: %w", n.name, err)
