@@ -33,14 +33,14 @@ func DirFS(dir string) FS {
 // ReadDir lists a directory, sorted by name.
 func (f FS) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.ReadLinkFS, name) }
 
-// Below returns the sysfs below a host's root directory. Where that is not the kernel's own, it may be a copy by somebody
-// else: a link that leads out of it is refused, and so is a file that is larger than those of sysfs.
+// Below returns the sysfs below a host's root directory. If it is not the kernel's own, somebody may have planted files
+// in it: a link that leads out of it is refused, and so is a file that is larger than those of sysfs.
 func Below(root string) fs.ReadLinkFS {
 	dir := filepath.Join(root, "sys")
 	var of unix.Statfs_t
 	sys, err := os.OpenRoot(dir)
 	if err != nil || unix.Statfs(dir, &of) == nil && of.Type == unix.SYSFS_MAGIC {
-		return DirFS(dir) // it fails as OpenRoot did
+		return DirFS(dir) // after an error, it fails as OpenRoot did
 	}
 	return bounded{sys.FS().(fs.ReadLinkFS)}
 }
