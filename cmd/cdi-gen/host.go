@@ -67,7 +67,7 @@ func (h *hostFlags) below(err error) error {
 // Where /dev is not below the root, or a node may not be looked at, the nodes count as there.
 func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
-	snap, err = rdma.Discover(sysfs.DirFS(dir))
+	snap, err = rdma.Discover(sysfs.Below(h.root))
 	if err != nil {
 		return nil, 0, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
 	}

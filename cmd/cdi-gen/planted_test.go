@@ -184,3 +184,25 @@ func TestCrowdedDirectory(t *testing.T) {
 		t.Errorf("our spec is still there: %v", err)
 	}
 }
+
+// TestPlantedSysfs: in the copy of a host, no link leads to a file of this system, and no file fills the memory.
+func TestPlantedSysfs(t *testing.T) {
+	for says, plant := range map[string]func(file string) error{
+		"path escapes from parent":        func(file string) error { return os.Symlink(t.TempDir(), file) },
+		"larger than such a file can be:": func(file string) error { return sparse(file, 2<<20) },
+	} {
+		root := filepath.Join(t.TempDir(), "root")
+		must.NoError(t, os.CopyFS(root, os.DirFS(host(t, "roce-lag"))))
+		hca, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband/mlx5_bond_0"))
+		must.NoError(t, err)
+		for _, file := range []string{filepath.Join(hca, "node_guid"), filepath.Join(hca, "../../numa_node")} {
+			must.NoError(t, errors.Join(os.Remove(file), plant(file)))
+		}
+		misc := filepath.Join(root, "sys/class/misc")
+		must.NoError(t, errors.Join(os.RemoveAll(misc), plant(misc)))
+		for _, command := range [][]string{{"list"}, {"topology"}, {"doctor"}, {"report", "--to", "-"}} {
+			_, said := ends(t, append(command, "--host-root", root)...)
+			test.StrContains(t, said, says, test.Sprint(command))
+		}
+	}
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,7 +75,7 @@ func collect(cmd *cobra.Command, root string) ([]support.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; is the host's root directory at %q?", err, root)
 	}
-	whole, err := capture.Host(sysfs.DirFS(filepath.Join(root, "sys")))
+	whole, err := capture.Host(sysfs.Below(root))
 	if err != nil {
 		return nil, fmt.Errorf("collect the RDMA part of sysfs: %w", err)
 	}

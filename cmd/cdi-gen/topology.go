@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +66,7 @@ func showTopology(host *hostFlags, write func(*topology.Topology) error) error {
 	if err != nil {
 		return err
 	}
-	t := topology.Discover(sysfs.DirFS(filepath.Join(host.root, "sys")), snap)
+	t := topology.Discover(sysfs.Below(host.root), snap)
 	if len(t.Devices) > 0 {
 		if err := write(t); err != nil {
 			return fmt.Errorf("write topology: %w", err)

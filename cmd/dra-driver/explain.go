@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -141,7 +140,7 @@ func featuresOf(ctx context.Context, cfg *dra.Config) (policy.Features, error) {
 
 // discover reads the HCAs of a host.
 func discover(hostRoot string) (*node.Host, error) {
-	sys := sysfs.DirFS(filepath.Join(hostRoot, "sys"))
+	sys := sysfs.Below(hostRoot)
 	scanner := rdma.NewScanner(sys)
 	scanner.Software = node.Software(&genl.Kernel{})
 	snap, err := scanner.Discover()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -212,6 +213,16 @@ func TestHookInstallErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "/nonexistent/rdma-hook") {
 		t.Errorf("without a source: %v", err)
 	}
+}
+
+// TestExplainPlanted: in the copy of a host, explain follows no link to a file of this system.
+func TestExplainPlanted(t *testing.T) {
+	root := rdmatest.Root(t, "roce-lag")
+	guid, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband/mlx5_bond_0/node_guid"))
+	must.NoError(t, err)
+	must.NoError(t, errors.Join(os.Remove(guid), os.Symlink(t.TempDir(), guid)))
+	_, stdout, _ := invoke(t, nil, "explain", "--host-root", root, "-o", "json")
+	test.StrContains(t, stdout, "path escapes from parent")
 }
 
 // TestExplainBlocks: explain shows the entries of ipam with the HCAs of their rails, and the node's blocks if it can

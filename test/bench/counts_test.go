@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,8 +209,10 @@ func (c counts) ofGenerate(t *testing.T, s *side, devices int) {
 // generateCalls counts the calls on files that cdi-gen makes to look at a host.
 func generateCalls(t testing.TB, root string) map[string]int {
 	t.Helper()
+	sys, err := filepath.EvalSymlinks(filepath.Join(root, "sys")) // cdi-gen names files below the directory that it opened
+	must.NoError(t, err)
 	watched := sysfault.New(t)
-	shot := watched.Arm(sysfault.Fault{Match: byName(root)})
+	shot := watched.Arm(sysfault.Fault{Match: byName(root, sys)})
 	command := watched.Command(program(t, "cdi-gen"), generateArgs(root)...)
 	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 	must.NoError(t, err, must.Sprintf("cdi-gen: %s", out))

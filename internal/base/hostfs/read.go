@@ -95,7 +95,7 @@ func ReadFile(root fs.ReadLinkFS, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := readAll(f, limit)
+	data, err := ReadAll(f, limit)
 	return data, OnHost(name, err)
 }
 
@@ -189,7 +189,7 @@ func ReadLocal(path string, limit int64) ([]byte, error) {
 	err = opened(f, limit)
 	var data []byte
 	if err == nil {
-		data, err = readAll(f, limit)
+		data, err = ReadAll(f, limit)
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
@@ -197,8 +197,8 @@ func ReadLocal(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// readAll reads up to one byte more than the limit, to detect a larger file.
-func readAll(r io.Reader, limit int64) ([]byte, error) {
+// ReadAll reads a file of at most limit bytes. It reads up to one byte more, to detect a larger one.
+func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)

@@ -19,12 +19,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/cdigen/capture/tree"
 )
 
-// Sysfs is what a capture reads: a file system rooted at /sys, such as os.DirFS("/sys").
-type Sysfs interface {
-	fs.ReadLinkFS
-	fs.ReadDirFS
-}
-
 // rdmaClasses are taken whole.
 var rdmaClasses = []string{"infiniband", "infiniband_verbs", "infiniband_mad", "infiniband_cm", "hfi1_user"}
 
@@ -46,7 +40,7 @@ var netdevFiles = map[string]bool{
 
 // Host captures the host whose /sys is given. It reads files one after the other, as any program does, so devices that
 // come or go meanwhile appear half.
-func Host(sys Sysfs) (*tree.Tree, error) {
+func Host(sys fs.ReadLinkFS) (*tree.Tree, error) {
 	c := &capturer{sys: sys, tree: &tree.Tree{}, ndevs: map[string]bool{"lo": true}, seen: make(map[string]bool)}
 	c.optional("module/ib_core/parameters/netns_mode")
 	for _, class := range rdmaClasses {
@@ -69,7 +63,7 @@ func Host(sys Sysfs) (*tree.Tree, error) {
 }
 
 type capturer struct {
-	sys   Sysfs
+	sys   fs.ReadLinkFS
 	tree  *tree.Tree
 	err   error
 	ndevs map[string]bool // names of netdevs to take
@@ -80,7 +74,7 @@ func anyFile(string) bool { return true }
 
 // list returns the names in a directory, none if it is not there.
 func (c *capturer) list(dir string) []string {
-	entries, err := c.sys.ReadDir(dir)
+	entries, err := fs.ReadDir(c.sys, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.stop(err)
 	}
@@ -197,7 +191,7 @@ func (c *capturer) target(name string) (string, bool) {
 
 // all takes a directory with all that is below it.
 func (c *capturer) all(dir string, keep func(string) bool) {
-	entries, err := c.sys.ReadDir(dir)
+	entries, err := fs.ReadDir(c.sys, dir)
 	if err != nil {
 		c.stop(err)
 		return

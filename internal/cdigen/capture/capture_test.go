@@ -2,7 +2,6 @@ package capture_test
 
 import (
 	"fmt"
-	"io/fs"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,8 +100,6 @@ func read(t *testing.T, x *tree.Tree, name string) string {
 	must.NoError(t, err)
 	return strings.TrimSpace(data)
 }
-
-var _ fs.FS = capture.Sysfs(nil)
 
 func ExampleHost() {
 	m, err := fixture.Load("roce-lag")

@@ -56,7 +56,7 @@ func Open(dir string) *Host {
 	abs, err := filepath.Abs(dir)
 	h := &Host{
 		Root:  hostfs.DirFS(dir),
-		Sys:   sysfs.DirFS(filepath.Join(dir, "sys")),
+		Sys:   sysfs.Below(dir),
 		Local: err == nil && abs == "/",
 		Run:   run,
 		UID:   os.Geteuid(),

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
@@ -20,6 +19,7 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // handler notes what it is told.
@@ -63,7 +63,7 @@ func (h *handler) Adjust(_ context.Context, _ nri.Pod, c nri.Container) nri.Adju
 // says waits for a line.
 func (h *handler) says(t *testing.T, line string) {
 	t.Helper()
-	eventually(t, func() error {
+	drivertest.Eventually(t, func() error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if all := strings.Join(h.told, "\n"); !strings.Contains(all, line) {
@@ -71,17 +71,6 @@ func (h *handler) says(t *testing.T, line string) {
 		}
 		return nil
 	})
-}
-
-func eventually(t *testing.T, try func() error) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
-		}
-		must.False(t, time.Now().After(deadline), must.Sprint(err))
-	}
 }
 
 // pod is what a runtime tells of one.
@@ -279,7 +268,7 @@ func TestReconnect(t *testing.T) {
 		if pods, known := p.Sandboxes(); known || len(pods) > 0 {
 			t.Errorf("after the connection: known %t, %v", known, pods)
 		}
-		eventually(t, func() error {
+		drivertest.Eventually(t, func() error {
 			if p.Connected() {
 				return errors.New("still connected")
 			}

@@ -63,7 +63,7 @@ func Faults(v *model.View, claim *resourceapi.ResourceClaim) (out []finding.Find
 		}
 		if len(taints) > 0 {
 			fault(deviceTainted, d.String(),
-				"has the taint "+model.TaintNames(taints)+evictionNote(by, at.Sub(v.Cluster.Now), at), taintRemedy(taints[0]))
+				"has the taint "+model.TaintNames(taints)+evictionNote(by, at.Sub(v.Cluster.Now), at), taintRemedy(taints))
 		}
 	}
 	return out
@@ -89,17 +89,28 @@ func evictionNote(by []model.Taint, left time.Duration, at time.Time) string {
 	}
 }
 
-func taintRemedy(taint model.Taint) string {
-	switch {
-	case taint.Drain != nil:
-		return "ask who drained it; when it is repaired: " + undrain(taint.Drain)
-	case taint.Rule != "":
-		return "ask who made the rule (kubectl get devicetaintrule " + text.Shell(taint.Rule) +
-			"), or tolerate the taint in the request"
-	case taint.OfDriver():
-		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"
+// taintRemedy says what to do about the taints of a device that a request should get.
+func taintRemedy(taints []model.Taint) string {
+	return ends(taints) + ", or tolerate the taint in the request"
+}
+
+// ends says how taints end, each way once: a drain by its command, another rule by its maker, other taints with their
+// cause. All of this package ask it.
+func ends(taints []model.Taint) string {
+	var ways []string
+	for _, t := range taints {
+		way := "repair the cause"
+		switch {
+		case t.Drain != nil:
+			way = "run " + undrain(t.Drain) + " after the repair"
+		case t.Rule != "":
+			way = "ask who made DeviceTaintRule " + t.Rule + " to remove it"
+		case t.OfDriver():
+			way = "repair the cause as docs/health.md says"
+		}
+		ways = model.AppendNew(ways, way)
 	}
-	return "repair the cause, or tolerate the taint in the request"
+	return text.Some(ways, " and ")
 }
 
 // undrain is the command that ends a drain.

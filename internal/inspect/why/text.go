@@ -116,7 +116,7 @@ var rulingWords = map[model.Reason]string{
 	model.RuledNode:     "on nodes where the pod cannot go: %s",
 	model.RuledSelector: "ruled out by %s",
 	model.RuledPool:     "in a pool that is invalid%s",
-	model.RuledTaint:    "tainted %s: repair the cause, or tolerate it",
+	model.RuledTaint:    "tainted %s",
 	model.RuledCapacity: "without room for %s",
 	model.RuledCounters: "excluded by a device with the same counters (%s)",
 }
@@ -126,8 +126,8 @@ func (t *textWriter) ruling(r *model.Ruling) {
 	if r.Reason != model.RuledClaim {
 		words = fmt.Sprintf(rulingWords[r.Reason], r.Detail)
 	}
-	if r.Reason == model.RuledTaint && byRules(r) {
-		words = fmt.Sprintf("tainted %s: %s, or tolerate the taint", r.Detail, rulesEnd(r.Taints))
+	if r.Reason == model.RuledTaint {
+		words += ": " + taintRemedy(r.Taints)
 	}
 	t.printf("  %5d  %s\n", len(r.Devices), words)
 	if claims := t.claims(r); claims != "" {
@@ -209,22 +209,4 @@ func (t *textWriter) use(u *DeviceUse) {
 	if u.Usable == metav1.ConditionTrue {
 		t.printf("    %s\n", text.Foreign(u.Checks))
 	}
-}
-
-// rulesEnd says how rules end, each way once.
-func rulesEnd(taints []model.Taint) string {
-	var ways []string
-	for _, t := range taints {
-		way := "remove the rule"
-		if t.Drain != nil {
-			way = "run " + undrain(t.Drain) + " after the repair"
-		}
-		ways = model.AppendNew(ways, way)
-	}
-	return strings.Join(ways, " and ")
-}
-
-// byRules reports whether only rules set the taints of a ruling.
-func byRules(r *model.Ruling) bool {
-	return !slices.ContainsFunc(r.Taints, func(t model.Taint) bool { return t.Rule == "" })
 }

@@ -152,14 +152,16 @@ func edits(claim int, name string, edit func(model.Request)) func([]*resourceapi
 // tryTolerations tries to tolerate each taint that rules devices out, then all of them.
 func (w *whatIf) tryTolerations(ctx context.Context) {
 	var keys []string
-	taints := map[string][]model.Taint{}
+	var taints []model.Taint
 	for _, r := range w.rulings {
-		for _, t := range r.Taints {
-			keys = model.AppendNew(keys, t.Key)
-			taints[t.Key] = append(taints[t.Key], t)
-		}
+		taints = append(taints, r.Taints...)
 	}
-	tolerate := func(what string, keys ...string) bool {
+	for _, t := range taints {
+		keys = model.AppendNew(keys, t.Key)
+	}
+	tolerate := func(noun string, keys ...string) bool {
+		of := slices.DeleteFunc(slices.Clone(taints), func(t model.Taint) bool { return !slices.Contains(keys, t.Key) })
+		what := fmt.Sprintf("the %s %s were gone (%s), or tolerated", noun, strings.Join(keys, ", "), ends(of))
 		return w.edit(ctx, ChangeToleration, what, func(claims []*resourceapi.ResourceClaim) {
 			for _, claim := range claims {
 				for _, r := range model.RequestsOf(claim) {
@@ -173,10 +175,10 @@ func (w *whatIf) tryTolerations(ctx context.Context) {
 	}
 	found := false
 	for _, key := range keys {
-		found = tolerate(fmt.Sprintf("the taint %s were tolerated, or %s", key, removal(taints[key])), key) || found
+		found = tolerate("taint", key) || found
 	}
 	if !found && len(keys) > 1 {
-		tolerate("the taints "+strings.Join(keys, ", ")+" were tolerated, or their causes repaired", keys...)
+		tolerate("taints", keys...)
 	}
 }
 
@@ -261,16 +263,4 @@ func (w *whatIf) tryOtherNodes(ctx context.Context) {
 		last := &w.remedies[len(w.remedies)-1]
 		last.What = "the pod could go to node " + last.Node
 	}
-}
-
-// removal says how taints end: a rule is removed, and the cause of another taint is repaired.
-func removal(taints []model.Taint) string {
-	var rules []string
-	for _, t := range taints {
-		if t.Rule == "" {
-			return "its cause repaired"
-		}
-		rules = model.AppendNew(rules, t.Rule)
-	}
-	return model.List(rules, "DeviceTaintRule", 3) + " removed"
 }

@@ -10,8 +10,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
@@ -29,11 +33,43 @@ func DirFS(dir string) FS {
 // ReadDir lists a directory, sorted by name.
 func (f FS) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.ReadLinkFS, name) }
 
+// Below returns the sysfs below a host's root directory. If it is not the kernel's own, somebody may have planted files
+// in it: a link that leads out of it is refused, and so is a file that is larger than those of sysfs.
+func Below(root string) fs.ReadLinkFS {
+	dir := filepath.Join(root, "sys")
+	var of unix.Statfs_t
+	if unix.Statfs(dir, &of) == nil && of.Type == unix.SYSFS_MAGIC {
+		return DirFS(dir)
+	}
+	sys, err := os.OpenRoot(dir)
+	if err != nil {
+		return DirFS(dir) // it fails as OpenRoot did
+	}
+	return bounded{sys.FS().(fs.ReadLinkFS)}
+}
+
+// bounded refuses large files.
+type bounded struct{ fs.ReadLinkFS }
+
+// maxFile bounds a file: a list of CPUs and a card's VPD have some pages.
+const maxFile = 1 << 20
+
+// ReadFile reads a file of at most maxFile bytes.
+func (b bounded) ReadFile(name string) ([]byte, error) {
+	f, err := b.Open(name)
+	if err != nil {
+		return nil, hostfs.OnHost("sys/"+name, err)
+	}
+	defer f.Close()
+	data, err := hostfs.ReadAll(f, maxFile)
+	return data, hostfs.OnHost("sys/"+name, err)
+}
+
 // Stat describes a file, and follows links.
 func (f FS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.ReadLinkFS, name) }
 
 // attributeSize is more than the size of a text attribute: the kernel prints it into one page (fs/sysfs/file.c). If a
-// file fills the buffer, ReadFile reads it again with fs.ReadFile.
+// file fills the buffer, ReadFile reads it again in parts.
 const attributeSize = 4096
 
 // ReadFile reads a file. The caller owns the result.
@@ -54,7 +90,7 @@ func (f FS) ReadFile(name string) ([]byte, error) {
 	case err != nil:
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	case n == len(buf):
-		return fs.ReadFile(f.ReadLinkFS, name)
+		return bounded{f.ReadLinkFS}.ReadFile(name)
 	}
 	return bytes.Clone(buf[:n]), nil
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/record"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/recorder"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
@@ -51,22 +51,8 @@ func (plainOffer) Ended()              {}
 
 // reported is a Reporter that keeps what it is told.
 type reported struct {
-	mu     sync.Mutex
-	events []event.Event
-	notes  []string // their reasons and objects
+	recorder.Recorder
 	hooked []string // IDs of the containers that the hook reported
-}
-
-func (r *reported) Record(e event.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, e)
-}
-
-func (r *reported) Note(reason, object, _ string, _ ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notes = append(r.notes, reason+" "+object)
 }
 
 func (r *reported) Prepared(*resourceapi.ResourceClaim) {}
@@ -77,9 +63,7 @@ func (r *reported) ContainerReported(hooked record.Report, p *plan.Plan) {
 
 // has reports whether there was an event of a claim with a text.
 func (r *reported) has(c *resourceapi.ResourceClaim, reason event.Reason, text string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.events, func(e event.Event) bool {
+	return slices.ContainsFunc(r.Events(), func(e event.Event) bool {
 		return e.UID == c.UID && e.Reason == reason && strings.Contains(e.Message, text)
 	})
 }

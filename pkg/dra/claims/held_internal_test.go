@@ -123,7 +123,7 @@ func TestHeld(t *testing.T) {
 			if tc.stays == "" {
 				s.prepares(next)
 				s.hasFiles(next)
-				test.SliceContains(t, s.notes, "Forgotten team-a/claim-1", test.Sprint("the status page"))
+				test.SliceContains(t, s.Notes(), "Forgotten team-a/claim-1", test.Sprint("the status page"))
 				s.unprepares(next)
 				return
 			}
@@ -140,7 +140,7 @@ func TestHeld(t *testing.T) {
 			test.NoError(t, drivertest.CheckSpecs(s.node.CDIDir, ids...))
 			s.restart()
 			_ = s.Orphans.sweep(patience()) // an error is a reason to stay
-			test.Eq(t, !tc.quiet, s.has(c, event.StillHeld, tc.stays), test.Sprintf("somebody is told, of %v", s.events))
+			test.Eq(t, !tc.quiet, s.has(c, event.StillHeld, tc.stays), test.Sprintf("somebody is told, of %v", s.Events()))
 			test.True(t, !tc.quiet || !s.has(c, event.StillHeld, ""), test.Sprint("somebody is told of a claim in use"))
 			s.hasFiles(c)
 		})

@@ -8,18 +8,9 @@ import (
 	"github.com/shoenig/test"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
-
-// recorded keeps events.
-type recorded struct {
-	Reporter
-	events []event.Event
-}
-
-func (r *recorded) Record(e event.Event) { r.events = append(r.events, e) }
 
 // TestHeldBackOnce: an event names the HCAs for which an effect is held back, and comes once for the same ones.
 func TestHeldBackOnce(t *testing.T) {
@@ -37,16 +28,16 @@ func TestHeldBackOnce(t *testing.T) {
 		m.Observe(health.Observation{Snapshot: &snap, Expected: expected}, now)
 		now = now.Add(time.Hour)
 	}
-	var r recorded
+	var r reported
 	said := notices{}
 	p := health.Policy{Effects: map[health.Condition]resourceapi.DeviceTaintEffect{health.PortSlow: "NoSchedule"}}
 	for range 3 {
 		said.record(heldBack(m.View(), p), &r)
 	}
-	test.True(t, len(r.events) == 1 && strings.Contains(r.events[0].Message, "card 0000:19:00 has the effects") &&
-		strings.HasSuffix(r.events[0].Message, "effect None: pci-0000-3b-00-0 (port-slow)"),
-		test.Sprintf("events are %+v, want one", r.events))
+	test.True(t, len(r.Events()) == 1 && strings.Contains(r.Events()[0].Message, "card 0000:19:00 has the effects") &&
+		strings.HasSuffix(r.Events()[0].Message, "effect None: pci-0000-3b-00-0 (port-slow)"),
+		test.Sprintf("events are %+v, want one", r.Events()))
 	said.record(heldBack(m.View(), health.Policy{}), &r)
 	said.record(heldBack(m.View(), p), &r)
-	test.Eq(t, 2, len(r.events), test.Sprint("events"))
+	test.Eq(t, 2, len(r.Events()), test.Sprint("events"))
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/recorder"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -32,32 +32,9 @@ const (
 )
 
 // reported is a Reporter that keeps what it is told.
-type reported struct {
-	mu     sync.Mutex
-	events []event.Event
-	notes  []string // their reasons
-}
+type reported struct{ recorder.Recorder }
 
-func (r *reported) Record(e event.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, e)
-}
-
-func (r *reported) Note(reason, _, _ string, _ ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notes = append(r.notes, reason)
-}
-
-func (r *reported) Warn(reason, object string, _ error) { r.Note(reason, object, "") }
-func (r *reported) ServerRestored()                     {}
-
-func (r *reported) all() (events []event.Event, notes []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.events), slices.Clone(r.notes)
-}
+func (r *reported) ServerRestored() {}
 
 // offering is a running Offer of a fixture node.
 type offering struct {

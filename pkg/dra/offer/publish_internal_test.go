@@ -83,14 +83,14 @@ func TestNothingToPublish(t *testing.T) {
 			must.NoError(t, err)
 			o := offers(t, n, policyOf(t, tc.rules...))
 			o.eventually("there is an event and no slice", func() bool {
-				events, _ := o.all()
+				events := o.reported.Events()
 				return len(events) > 0 && len(o.Slices()) == 0
 			})
 			o.eventually("nothing counts as lost", func() bool {
 				reason, notReady := o.Unpublished()
 				return reason == nil && !notReady
 			})
-			events, _ := o.all()
+			events := o.reported.Events()
 			must.Len(t, 1, events)
 			test.Eq(t, event.NoDevices.Reason, events[0].Reason.Reason)
 			test.Eq(t, tc.kind, events[0].Reason.Type)
@@ -126,7 +126,7 @@ func TestHCAsComeAndGo(t *testing.T) {
 	o.holds(drivertest.Claim(1, dev0))
 	counted(gone, 1)
 	counted(all, 9)
-	events, _ := o.all()
+	events := o.reported.Events()
 	test.LessEq(t, 5, len(events), test.Sprint("events"))
 }
 
@@ -137,7 +137,7 @@ func TestConfirmedRuntime(t *testing.T) {
 	o := offers(t, n, nil, func(o *offering) { o.config = func(c *Config) { c.RuntimeCDI = true } })
 	slices := drivertest.WaitPublished(t, n)
 	test.Len(t, 9, slices[0].Spec.Devices, test.Sprintf("published %v, want the nine HCAs", slices))
-	events, _ := o.all()
+	events := o.reported.Events()
 	test.SliceEmpty(t, events)
 }
 
@@ -168,12 +168,10 @@ func TestDeviceInfo(t *testing.T) {
 // TestDeviceInfoMissing: a directory that is missing holds up nothing, and the status page tells.
 func TestDeviceInfoMissing(t *testing.T) {
 	n := drivertest.NewNode(t, "roce-sriov")
-	o := offers(t, n, vfsForCNI(t), func(o *offering) {
-		o.config = func(c *Config) { c.DeviceInfoDir = filepath.Join(drivertest.TempDir(t), "missing") }
-	})
+	dir := filepath.Join(drivertest.TempDir(t), "missing")
+	o := offers(t, n, vfsForCNI(t), func(o *offering) { o.config = func(c *Config) { c.DeviceInfoDir = dir } })
 	drivertest.WaitPublished(t, n)
-	_, notes := o.all()
-	test.SliceContains(t, notes, "DeviceInfoNotWritten")
+	test.SliceContains(t, o.Notes(), "DeviceInfoNotWritten "+dir)
 }
 
 // vfsForCNI is a policy that names VFs for CNI plugins.

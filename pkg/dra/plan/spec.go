@@ -192,7 +192,11 @@ func libraryEnv(set Settings, hcas []*rdma.HCA, gpus string) []string {
 				env = append(env, "VLLM_GPU_NIC_PCIE_MAPPING="+gpus, "VLLM_NIC_SELECTION_VARS=UCX_NET_DEVICES:1")
 			}
 		}
-		env = append(env, markEnv(library, set.Marks)...)
+		for _, mark := range markEnv(library, set.Marks) {
+			if !slices.Contains(env, mark) { // UCX's are also those of vLLM
+				env = append(env, mark)
+			}
+		}
 	}
 	return env
 }

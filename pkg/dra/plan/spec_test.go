@@ -40,7 +40,7 @@ func TestSpecGolden(t *testing.T) {
 			"marks", "hgx-h100", results{result("nics", "pci-0000-29-00-0"), result("nics", "pci-0000-19-00-0")},
 			configs{fromClass(`"allow": {"trafficClasses": [106], "serviceLevels": [0, 3]}, ` +
 				`"defaults": {"trafficClass": 106, "serviceLevel": 3}`),
-				fromClaim(`"env": ["libfabric", "nccl", "nccl-gid-index", "nvshmem", "ucx"], "serviceLevel": 0`)}, hook,
+				fromClaim(`"env": ["libfabric", "nccl", "nccl-gid-index", "nvshmem", "ucx", "vllm"], "serviceLevel": 0`)}, hook,
 		},
 		{
 			"nccl-topology", "hgx-h100", results{result("a", "pci-0000-29-00-0"), result("b", "pci-0000-19-00-0")},

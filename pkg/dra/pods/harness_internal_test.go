@@ -22,6 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/driver/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/recorder"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
@@ -153,32 +154,13 @@ func (p *prepared) isSlow(delay time.Duration) {
 }
 
 // reported is a Reporter that keeps what it is told.
-type reported struct {
-	mu     sync.Mutex
-	events []event.Event
-	notes  []string // their reasons and objects
-}
+type reported struct{ recorder.Recorder }
 
-func (r *reported) Record(e event.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, e)
-}
-
-func (r *reported) Note(reason, object, _ string, _ ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notes = append(r.notes, reason+" "+object)
-}
-
-func (r *reported) Warn(reason, object string, _ error) { r.Note(reason, object, "") }
-func (r *reported) ContainerStarted(types.UID)          {}
+func (r *reported) ContainerStarted(types.UID) {}
 
 // about returns the messages of the events of a pod with a reason.
 func (r *reported) about(pod nri.Pod, reason event.Reason) (messages []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.events {
+	for _, e := range r.Events() {
 		if e.Pod == types.UID(pod.UID) && e.Reason == reason {
 			messages = append(messages, e.Message)
 		}

@@ -185,9 +185,7 @@ func TestTroubleOfNRI(t *testing.T) {
 	eventually(t, "the driver is not connected", func() bool { return !*w.Connected() && w.Trouble() != nil })
 	test.ErrorContains(t, w.Trouble(), "pods with claims do not start")
 	eventually(t, "all is noted", func() bool {
-		w.reported.mu.Lock()
-		defer w.reported.mu.Unlock()
-		notes := strings.Join(w.notes, "\n")
+		notes := strings.Join(w.Notes(), "\n")
 		return !notIn(notes)("NRIConnected") && !notIn(notes)("MovedIn team-a/pod-1") &&
 			!notIn(notes)("MovedOut team-a/pod-1") && !notIn(notes)("NRIDisconnected")
 	})

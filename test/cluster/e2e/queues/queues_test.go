@@ -74,12 +74,9 @@ func workers(t *testing.T, n *testbed.Namespace, label string) (pods []string) {
 }
 
 // end lets the programs of pods end without a fault.
-func end(t *testing.T, n *testbed.Namespace, pods []string) {
-	t.Helper()
+func end(n *testbed.Namespace, pods []string) {
 	for _, pod := range pods {
-		if _, err := n.Output("kubectl", "--namespace", n.Name, "exec", pod, "--", "kill", "-TERM", "1"); err != nil {
-			t.Log(err) // the session may end with the container, before it has said that it succeeded
-		}
+		n.Terminate(pod)
 	}
 }
 
@@ -123,9 +120,9 @@ func TestKueue(t *testing.T) {
 	test.StrContains(t, why.Summary, "the pod has the scheduling gate kueue.x-k8s.io/admission")
 	t.Log(n.Kubectl("get", "workloads"), n.Kubectl("get", "pods"), bed.Plugin(t).Run(t, n.Name, "why", "notebook"))
 
-	end(t, n, first)
+	end(n, first)
 	wait(n, "job/train", "Complete")
-	end(t, n, workers(t, n, "batch.kubernetes.io/job-name=next"))
+	end(n, workers(t, n, "batch.kubernetes.io/job-name=next"))
 	wait(n, "job/next", "Complete")
 	n.Ready("notebook")
 	t.Log(n.Kubectl("get", "workloads"), n.Kubectl("get", "jobs"))
@@ -144,9 +141,9 @@ func TestJobSet(t *testing.T) {
 	first := workers(t, n, "jobset.sigs.k8s.io/jobset-name=train")
 	n.Apply(manifest(t, "jobset", "name: train", "name: next"))
 	pendingForHCAs(t, n, "jobset.sigs.k8s.io/jobset-name=next", "jobset/train")
-	end(t, n, first)
+	end(n, first)
 	wait(n, "jobset/train", "Completed")
-	end(t, n, workers(t, n, "jobset.sigs.k8s.io/jobset-name=next"))
+	end(n, workers(t, n, "jobset.sigs.k8s.io/jobset-name=next"))
 	wait(n, "jobset/next", "Completed")
 }
 
@@ -173,7 +170,7 @@ func TestMPIOperator(t *testing.T) {
 	workers(t, n, "training.kubeflow.org/job-role=worker")
 	launcher := named(t, n, "training.kubeflow.org/job-role=launcher", 1)
 	n.Ready(launcher...)
-	end(t, n, launcher)
+	end(n, launcher)
 	wait(n, "mpijob/train", "Succeeded")
 	n.Kubectl("delete", "mpijob", "train", "--cascade=foreground")
 }

@@ -11,6 +11,7 @@ package artifacts
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -125,16 +126,17 @@ func (s *Store) place(c Component) (dir, version string, err error) {
 
 func (s *Store) wrapper(c Component) string { return filepath.Join(s.Source, "build", c.wrapper()) }
 
-// ModuleDir is the directory of a component's module, once it is built: its manifests are there.
+// ModuleDir is the directory of a component's module, which it downloads if it is not there: its sources and manifests.
 func (s *Store) ModuleDir(ctx context.Context, c Component) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", c.Module)
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", c.Module)
 	cmd.Dir = s.wrapper(c)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := cmd.Output()
-	if err != nil {
+	var module struct{ Dir string }
+	if err = errors.Join(err, json.Unmarshal(out, &module)); err != nil {
 		return "", fmt.Errorf("find the directory of module %q: %w", c.Module, err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return module.Dir, nil
 }
 
 // duration is the path of a file that says how long the last build of a component took.

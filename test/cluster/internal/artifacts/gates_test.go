@@ -1,10 +1,8 @@
 package artifacts_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/featuregate"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/artifacts"
 )
 
 // TestGates: the table of feature gates is that of kube_features.go in each release's own source, and
@@ -46,13 +45,10 @@ func TestGates(t *testing.T) {
 // features returns kube_features.go of the release that a wrapper module pins.
 func features(t *testing.T, wrapper string) string {
 	t.Helper()
-	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes")
-	download.Dir = filepath.Join("../../build", wrapper)
-	out, err := download.Output()
-	must.NoError(t, err, must.Sprint("download the source of Kubernetes"))
-	var module struct{ Dir string }
-	must.NoError(t, json.Unmarshal(out, &module))
-	text, err := os.ReadFile(filepath.Join(module.Dir, "pkg/features/kube_features.go"))
+	store := artifacts.Store{Source: "../.."}
+	dir, err := store.ModuleDir(t.Context(), artifacts.Component{Wrapper: wrapper, Module: "k8s.io/kubernetes"})
+	must.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(dir, "pkg/features/kube_features.go"))
 	must.NoError(t, err)
 	return string(text)
 }

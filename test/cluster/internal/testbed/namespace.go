@@ -97,6 +97,13 @@ func (n *Namespace) Running(pod string) Claim {
 // kubelet has started it again.
 func (n *Namespace) RestartContainer(pod string) {
 	n.t.Helper()
+	n.Terminate(pod)
+	n.Restarted(pod)
+}
+
+// Terminate asks the first process of a pod's container to end.
+func (n *Namespace) Terminate(pod string) {
+	n.t.Helper()
 	// A kubelet that has just started does not know its pods yet.
 	Eventually(n.t, "access to pod "+pod, func() error {
 		_, err := n.Output("kubectl", "--namespace", n.Name, "exec", pod, "--", "true")
@@ -105,7 +112,6 @@ func (n *Namespace) RestartContainer(pod string) {
 	if _, err := n.Output("kubectl", "--namespace", n.Name, "exec", pod, "--", "kill", "-TERM", "1"); err != nil {
 		n.t.Log(err) // the session may end with the container, before it has said that it succeeded
 	}
-	n.Restarted(pod)
 }
 
 // Restarted waits until the kubelet has started a pod's container for the second time.
