@@ -47,7 +47,7 @@ rest() {
 	[ -z "$long" ] || return 0
 	export -f gotest
 	export records gotestsum
-	# Two packages at a time: one of them waits for a server or a browser. xargs fills in PACKAGE TESTS.
+	# Two packages at a time: most wait for programs that they start. xargs fills in PACKAGE TESTS.
 	# shellcheck disable=SC2016 # the inner shell expands it
 	"$testlog" rest "$records/unit.json" |
 		xargs --no-run-if-empty -P 2 -L 1 bash -c 'gotest "rest-$(basename "$0")" . -timeout 20m -count=1 -run "$1" "$0"'
@@ -93,17 +93,20 @@ releases() {
 	done
 }
 
-# The tests in the virtual machine: those with two of them as nodes of a cluster, which use both processors, and the others.
-nodes='^(TestTwoNodes|TestMPI|TestAcceptance)$'
+# The tests in the virtual machine. A node's guest has two emulated processors, beside a control plane: it comes last of
+# what runs beside the other stages, when there are only clusters. Two such guests come after all stages.
+node='TestCluster|TestFollow' nodes='TestTwoNodes|TestMPI|TestAcceptance'
 vm() {
 	local record=$1
 	shift
 	on_real_parts "$record" test/vm ./... -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 1h)" -count=1 "$@"
 }
 
-# aside runs a command beside the stages that follow, until `stage NAME joined`. A virtual machine has one emulated
-# processor. Two of them at once would slow each other and the other stages down, and an emulated processor works for each
-# tick of the clock, however little it gets done.
+guests() { vm vm -parallel 1 -skip "^($node|$nodes)\$" && vm node -run "^($node)\$"; }
+
+# aside runs a command beside the stages that follow, until `stage NAME joined`. Two virtual machines at once would slow
+# each other and the other stages down, and an emulated processor works for each tick of the clock, however little it
+# gets done.
 aside() {
 	aside_log=$(mktemp)
 	set -m # a process group, to end it with all that it started
@@ -124,7 +127,7 @@ joined() {
 
 stage lint hack/lint.sh
 stage "Kubernetes 1.34, image of the virtual machine (cached by version)" more_programs
-aside vm vm -parallel 1 -skip "$nodes"
+aside guests
 stage "race detector" races
 stage "the unit tests that make test leaves out" rest
 [ -z "$long" ] || stage "the unit tests in a spoiled environment" spoiled
@@ -136,5 +139,5 @@ stage "clusters" clusters
 [ -z "$long" ] || stage "Kubernetes 1.35 and 1.36" releases
 stage "the demo" hack/demo.sh
 stage "a real RDMA kernel, in a virtual machine (begun before the race detector)" joined
-stage "two of them as nodes of a cluster" vm nodes -run "$nodes"
+stage "two virtual machines as nodes of a cluster" vm nodes -run "^($nodes)\$"
 summary proof "$records"/*.json >&2

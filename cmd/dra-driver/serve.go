@@ -246,7 +246,7 @@ func readPolicy(path string, read func(string) (*policy.Config, error)) (*policy
 
 // newClient makes a client without client-go's default limit of 5 requests per second. The driver gets each claim from
 // the API server, so with the limit a node would prepare at most five claims per second. The API server limits clients
-// by priority and fairness.
+// by priority and fairness. The troubles are what goes wrong with its requests.
 func newClient(kubeconfig string) (kubernetes.Interface, *apiclient.Troubles, error) {
 	var config *rest.Config
 	var err error

@@ -20,7 +20,7 @@ import (
 // kubectl asks drivers by kubectl, which reaches into pods through proxies that only kubectl knows.
 type kubectl struct {
 	flags   []string      // they choose the same API server and user as those of this program
-	timeout time.Duration // for each answer
+	timeout time.Duration // for each answer; not 0
 }
 
 // kubectlFlags returns the flags that are set, but for the namespace and the flag of this program.

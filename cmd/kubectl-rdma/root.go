@@ -64,7 +64,7 @@ may not list one of them, they show the rest, and say what is missing.
 	return root
 }
 
-// group returns a command that does nothing itself, and has another one.
+// group returns a command that only holds another one.
 func group(use, short string, command *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short}
 	cmd.AddCommand(command)
@@ -100,7 +100,7 @@ func (p *plugin) namespace() (string, error) {
 	return name, err
 }
 
-// connect has a reader ask the API server that the flags choose.
+// connect sets a reader's client and the driver's namespace from the flags. It sends no request.
 func (p *plugin) connect(r *collect.Reader) (err error) {
 	r.DriverNamespace = p.driverNamespace
 	r.Client, err = p.client()
@@ -113,11 +113,17 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 	if err := p.connect(&r); err != nil {
 		return nil, err
 	}
+	return readBy(ctx, r, p.ErrOut, about, others...)
+}
+
+// readBy is read by a reader that has its client.
+func readBy(ctx context.Context, r collect.Reader, errOut io.Writer, about collect.Kind,
+	others ...collect.Kind) (*model.Cluster, error) {
 	c, err := r.Read(ctx, about, others...)
 	if err != nil {
 		return nil, err
 	}
-	warn(p.ErrOut, c)
+	warn(errOut, c)
 	return c, nil
 }
 

@@ -76,11 +76,10 @@ ended are left out, unless Kubernetes ended them.`,
 			if watch {
 				return o.watch(cmd.Context(), reader, show, collect.Claims, others...)
 			}
-			c, err := reader.Read(cmd.Context(), collect.Claims, others...)
+			c, err := readBy(cmd.Context(), reader, p.ErrOut, collect.Claims, others...)
 			if err != nil {
 				return err
 			}
-			warn(p.ErrOut, c)
 			return show(o, c)
 		},
 	}

@@ -215,7 +215,7 @@ func (c *card) readPSM() {
 	}
 }
 
-// countPSMCards counts the PCI functions that the driver holds.
+// countPSMCards counts the PCI functions that driverOP holds.
 func (r *reader) countPSMCards() int {
 	n := 0
 	for _, name := range r.list("bus/pci/drivers/" + driverOP) {

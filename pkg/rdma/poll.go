@@ -38,7 +38,7 @@ func (s *Scanner) Poll() Changes {
 	return c
 }
 
-// active reports whether all ports are active.
+// active reports whether all own ports were active when the HCA was read.
 func (h *HCA) active() bool {
 	for p := range h.OwnPorts() {
 		if p.State != PortActive {

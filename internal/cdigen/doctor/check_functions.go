@@ -53,13 +53,13 @@ const (
 	noDevice                // the driver holds the function, and there is no RDMA device
 )
 
-// functions holds the inputs of the judgment of each PCI function.
+// functions finds PCI functions that lack their RDMA device, and what may be the hardware of a host without any.
 type functions struct {
 	host    *reader
 	snap    *rdma.Snapshot
 	modules *modules
 	pci     []pciFunction
-	settled map[string]bool   // addresses with an RDMA device, or with an auxiliary device for an RDMA driver
+	settled map[string]bool   // addresses with an RDMA device or an auxiliary device for one, which judge need not look at
 	alike   map[string]string // driver of functions with an RDMA device, by vendor and device ID
 	busy    map[string]bool   // of these drivers, those whose functions list interrupts
 }
@@ -86,7 +86,7 @@ func (s *functions) losses() []loss {
 			s.busy[driver] = s.busy[driver] || s.interrupts(p)
 		}
 	}
-	list := s.auxiliary()
+	list := s.auxiliary() // it adds to settled what has no RDMA device, and so says nothing of alike and busy
 	for i := range s.pci {
 		p := &s.pci[i]
 		if s.settled[p.address] {

@@ -46,7 +46,7 @@ func (u unseen) findings(uid int) (list findings) {
 // reader reads a host. It records what it cannot read.
 type reader struct {
 	*Host
-	unseen unseen
+	unseen unseen // never nil
 }
 
 // maxFile bounds the size of a file that is read. The longest are a host's list of mounts and specs of a thousand

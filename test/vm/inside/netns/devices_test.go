@@ -109,7 +109,8 @@ func TestMovable(t *testing.T) {
 }
 
 // TestThereAndBack: a device is seen where it is and nowhere else, and is itself when it is
-// back: brought back, or left to the kernel by a namespace that ends.
+// back: brought back, or left to the kernel by a namespace that ends. It runs before the tests of traffic, whose
+// namespaces the kernel ends first, one after the other: after them, a device once took more than a minute.
 func TestThereAndBack(t *testing.T) {
 	inside.NetnsMode(t, "exclusive")
 	host, err := rdmanetns.NewHost()
