@@ -94,15 +94,15 @@ releases() {
 }
 
 # The tests in the virtual machine. A node's guest has two emulated processors, beside a control plane: it comes last of
-# what runs beside the other stages, when there are only clusters. Two such guests come after all stages.
-node='TestCluster|TestFollow' nodes='TestTwoNodes|TestMPI|TestAcceptance'
+# what runs beside the other stages, by then mostly clusters. Two such guests come after all stages.
+one_node='TestCluster|TestFollow' two_nodes='TestTwoNodes|TestMPI|TestAcceptance'
 vm() {
 	local record=$1
 	shift
 	on_real_parts "$record" test/vm ./... -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 1h)" -count=1 "$@"
 }
 
-guests() { vm vm -parallel 1 -skip "^($node|$nodes)\$" && vm node -run "^($node)\$"; }
+guests() { vm vm -parallel 1 -skip "^($one_node|$two_nodes)\$" && vm one-node -run "^($one_node)\$"; }
 
 # aside runs a command beside the stages that follow, until `stage NAME joined`. Two virtual machines at once would slow
 # each other and the other stages down, and an emulated processor works for each tick of the clock, however little it
@@ -139,5 +139,5 @@ stage "clusters" clusters
 [ -z "$long" ] || stage "Kubernetes 1.35 and 1.36" releases
 stage "the demo" hack/demo.sh
 stage "a real RDMA kernel, in a virtual machine (begun before the race detector)" joined
-stage "two virtual machines as nodes of a cluster" vm nodes -run "^($nodes)\$"
+stage "two virtual machines as nodes of a cluster" vm two-nodes -run "^($two_nodes)\$"
 summary proof "$records"/*.json >&2

@@ -185,11 +185,13 @@ func TestCrowdedDirectory(t *testing.T) {
 	}
 }
 
-// TestPlantedSysfs: in the copy of a host, no link leads to a file of this system, and no file fills the memory.
+// TestPlantedSysfs: in the copy of a host, no link leads to a file of this system, no file fills the memory, and none
+// blocks.
 func TestPlantedSysfs(t *testing.T) {
 	for says, plant := range map[string]func(file string) error{
 		"path escapes from parent":        func(file string) error { return os.Symlink(t.TempDir(), file) },
 		"larger than such a file can be:": func(file string) error { return sparse(file, 2<<20) },
+		"not a regular file":              func(file string) error { return unix.Mkfifo(file, 0o644) },
 	} {
 		root := filepath.Join(t.TempDir(), "root")
 		must.NoError(t, os.CopyFS(root, os.DirFS(host(t, "roce-lag"))))

@@ -116,7 +116,7 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 	return readBy(ctx, r, p.ErrOut, about, others...)
 }
 
-// readBy is read by a reader that has its client.
+// readBy reads with a reader whose client is set.
 func readBy(ctx context.Context, r collect.Reader, errOut io.Writer, about collect.Kind,
 	others ...collect.Kind) (*model.Cluster, error) {
 	c, err := r.Read(ctx, about, others...)

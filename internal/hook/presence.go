@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
@@ -74,15 +74,10 @@ func (HostDevices) Here(pid int, deadline time.Time) (names []string, err error)
 	return names, err
 }
 
-// inNamespaceOf runs f in the network namespace of a process, on a thread that is used for nothing else: it stays in
-// the namespace.
-func inNamespaceOf(pid int, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		done <- enter(pid, f)
-	}()
-	return <-done
+// inNamespaceOf runs f in the network namespace of a process.
+func inNamespaceOf(pid int, f func() error) (err error) {
+	thread.Do(func() { err = enter(pid, f) })
+	return err
 }
 
 func enter(pid int, f func() error) error {

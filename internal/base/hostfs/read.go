@@ -133,6 +133,11 @@ func readDir(root fs.ReadLinkFS, name string, limit int) ([]fs.DirEntry, error) 
 		return nil, err
 	}
 	defer f.Close()
+	return Entries(f, limit)
+}
+
+// Entries returns the entries of an open directory of at most limit of them, sorted by name, and else ErrTooMany.
+func Entries(f fs.File, limit int) ([]fs.DirEntry, error) {
 	dir, ok := f.(fs.ReadDirFile)
 	if !ok {
 		return nil, syscall.ENOTDIR

@@ -45,9 +45,6 @@ type DeviceChange struct {
 	Claims []string `json:"claims,omitempty"`
 }
 
-// drainingTaint is the driver's taint of a device that only its claims keep published.
-const drainingTaint = rdma.Domain + "/draining"
-
 // PolicyAnswer is what the driver of a node says of a policy.
 type PolicyAnswer struct {
 	Node    string
@@ -133,7 +130,7 @@ func ibdevOf(d *resourceapi.Device) string {
 }
 
 func drains(d *resourceapi.Device) bool {
-	return slices.ContainsFunc(d.Taints, func(t resourceapi.DeviceTaint) bool { return t.Key == drainingTaint })
+	return slices.ContainsFunc(d.Taints, func(t resourceapi.DeviceTaint) bool { return t.Key == model.DrainingTaint })
 }
 
 // changes says how two forms of a device differ.

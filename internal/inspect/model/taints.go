@@ -40,7 +40,10 @@ func (t Taint) KeepsAway() bool {
 	return t.Effect == resourceapi.DeviceTaintEffectNoSchedule || t.Effect == resourceapi.DeviceTaintEffectNoExecute
 }
 
-// OfDriver reports whether the key is one of the driver's conditions (docs/health.md).
+// DrainingTaint is the key of the driver's taint of a device that only its claims keep published.
+const DrainingTaint = rdma.Domain + "/draining"
+
+// OfDriver reports whether the key is the driver's: a condition of docs/health.md, or DrainingTaint.
 func (t Taint) OfDriver() bool { return strings.HasPrefix(t.Key, rdma.Domain+"/") }
 
 // selects reports whether a rule selects a device. A rule without a selector selects none.

@@ -91,26 +91,30 @@ func evictionNote(by []model.Taint, left time.Duration, at time.Time) string {
 
 // taintRemedy says what to do about the taints of a device that a request should get.
 func taintRemedy(taints []model.Taint) string {
-	return ends(taints) + ", or tolerate the taint in the request"
+	ways := ends(taints)
+	if len(taints) == 1 {
+		return ways[0] + ", or tolerate the taint in the request"
+	}
+	return text.Some(ways, "; ") + "; or tolerate the taints in the request"
 }
 
-// ends says how taints end, each way once: a drain by its command, another rule by its maker, other taints with their
-// cause. All of this package ask it.
-func ends(taints []model.Taint) string {
-	var ways []string
+// ends says how taints end, each way once. No other part of this package says it.
+func ends(taints []model.Taint) (ways []string) {
 	for _, t := range taints {
-		way := "repair the cause"
+		way := "look in the documents of its driver"
 		switch {
 		case t.Drain != nil:
 			way = "run " + undrain(t.Drain) + " after the repair"
 		case t.Rule != "":
-			way = "ask who made DeviceTaintRule " + t.Rule + " to remove it"
+			way = "ask the author of DeviceTaintRule " + t.Rule + " to remove it"
+		case t.Key == model.DrainingTaint:
+			way = "wait until the claims that hold the device end"
 		case t.OfDriver():
 			way = "repair the cause as docs/health.md says"
 		}
 		ways = model.AppendNew(ways, way)
 	}
-	return text.Some(ways, " and ")
+	return ways
 }
 
 // undrain is the command that ends a drain.

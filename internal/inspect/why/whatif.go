@@ -161,7 +161,11 @@ func (w *whatIf) tryTolerations(ctx context.Context) {
 	}
 	tolerate := func(noun string, keys ...string) bool {
 		of := slices.DeleteFunc(slices.Clone(taints), func(t model.Taint) bool { return !slices.Contains(keys, t.Key) })
-		what := fmt.Sprintf("the %s %s were gone (%s), or tolerated", noun, strings.Join(keys, ", "), ends(of))
+		gone := "gone"
+		if ways := ends(of); len(ways) == 1 { // of several, one node may want only one
+			gone += " (" + ways[0] + ")"
+		}
+		what := fmt.Sprintf("the %s %s were %s, or tolerated", noun, strings.Join(keys, ", "), gone)
 		return w.edit(ctx, ChangeToleration, what, func(claims []*resourceapi.ResourceClaim) {
 			for _, claim := range claims {
 				for _, r := range model.RequestsOf(claim) {

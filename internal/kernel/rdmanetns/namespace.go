@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 )
 
 // Namespace is an open network namespace: it does not end before Close.
@@ -66,10 +67,9 @@ func (n *Namespace) FD() int { return int(n.file.Fd()) }
 // Do runs f on a thread that is in the namespace. The thread ends with f.
 func (n *Namespace) Do(f func() error) error { return n.do(f) }
 
-// do runs f on a thread that is in the namespace. The thread is never used again: the Go runtime ends a thread if its
-// goroutine exits while locked to it.
+// do runs f on a thread that is in the namespace, and that ends with f.
 func (n *Namespace) do(f func() error) (err error) {
-	onNewThread(func() {
+	thread.Do(func() {
 		if err = unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
 			err = fmt.Errorf("enter network namespace %q: %w; it needs CAP_SYS_ADMIN", n.path, err)
 			return
@@ -77,24 +77,6 @@ func (n *Namespace) do(f func() error) (err error) {
 		err = f()
 	})
 	return err
-}
-
-// onNewThread runs f on a thread that ends with it. f must never run on the main thread, because the main thread of a
-// process cannot end. The runtime would keep it forever in the namespace of f, and so that namespace could not end
-// either.
-func onNewThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			defer runtime.UnlockOSThread()
-			onNewThread(f) // this goroutine occupies the main thread, so f runs on another one
-			return
-		}
-		f()
-	}()
-	<-done
 }
 
 // Sysfs calls f with the sysfs of the namespace: the kernel shows there the RDMA devices and network interfaces that a

@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -25,7 +26,7 @@ func newNamespace(t *testing.T) *Namespace {
 	needs.Root(t, "network namespaces")
 	var ns *Namespace
 	var err error
-	onNewThread(func() {
+	thread.Do(func() {
 		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
 			ns, err = Own()
 		}

@@ -10,16 +10,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
-// FS is the tree below a directory of the host, usually /sys. It returns the same results and errors as os.DirFS.
+// FS is the tree below a directory of the host, usually /sys. It returns the same results and errors as os.DirFS, but
+// no file of more than maxFile bytes.
 type FS struct {
 	fs.ReadLinkFS
 	dir string
@@ -32,38 +29,6 @@ func DirFS(dir string) FS {
 
 // ReadDir lists a directory, sorted by name.
 func (f FS) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.ReadLinkFS, name) }
-
-// Below returns the sysfs below a host's root directory. If it is not the kernel's own, somebody may have planted files
-// in it: a link that leads out of it is refused, and so is a file that is larger than those of sysfs.
-func Below(root string) fs.ReadLinkFS {
-	dir := filepath.Join(root, "sys")
-	var of unix.Statfs_t
-	if unix.Statfs(dir, &of) == nil && of.Type == unix.SYSFS_MAGIC {
-		return DirFS(dir)
-	}
-	sys, err := os.OpenRoot(dir)
-	if err != nil {
-		return DirFS(dir) // it fails as OpenRoot did
-	}
-	return bounded{sys.FS().(fs.ReadLinkFS)}
-}
-
-// bounded refuses large files.
-type bounded struct{ fs.ReadLinkFS }
-
-// maxFile bounds a file: a list of CPUs and a card's VPD have some pages.
-const maxFile = 1 << 20
-
-// ReadFile reads a file of at most maxFile bytes.
-func (b bounded) ReadFile(name string) ([]byte, error) {
-	f, err := b.Open(name)
-	if err != nil {
-		return nil, hostfs.OnHost("sys/"+name, err)
-	}
-	defer f.Close()
-	data, err := hostfs.ReadAll(f, maxFile)
-	return data, hostfs.OnHost("sys/"+name, err)
-}
 
 // Stat describes a file, and follows links.
 func (f FS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.ReadLinkFS, name) }
@@ -90,7 +55,7 @@ func (f FS) ReadFile(name string) ([]byte, error) {
 	case err != nil:
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	case n == len(buf):
-		return bounded{f.ReadLinkFS}.ReadFile(name)
+		return readBounded(f.ReadLinkFS, name)
 	}
 	return bytes.Clone(buf[:n]), nil
 }

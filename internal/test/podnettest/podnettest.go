@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
@@ -30,15 +30,11 @@ func New(t testing.TB) *Namespace {
 	needs.Root(t, "network namespaces")
 	var ns *rdmanetns.Namespace
 	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // it ends with the goroutine
+	thread.Do(func() {
 		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
 			ns, err = rdmanetns.Own()
 		}
-	}()
-	<-done
+	})
 	must.NoError(t, err)
 	t.Cleanup(func() { ns.Close() })
 	n := &Namespace{ns, t}

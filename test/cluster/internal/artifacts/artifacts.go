@@ -132,9 +132,9 @@ func (s *Store) ModuleDir(ctx context.Context, c Component) (string, error) {
 	cmd.Dir = s.wrapper(c)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := cmd.Output()
-	var module struct{ Dir string }
+	var module struct{ Dir, Error string }
 	if err = errors.Join(err, json.Unmarshal(out, &module)); err != nil {
-		return "", fmt.Errorf("find the directory of module %q: %w", c.Module, err)
+		return "", fmt.Errorf("find the directory of module %q: %w %s", c.Module, err, module.Error)
 	}
 	return module.Dir, nil
 }

@@ -2,13 +2,13 @@ package events
 
 import (
 	"net"
-	"runtime"
 	"slices"
 	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/genl"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
@@ -58,18 +58,14 @@ func TestKernelAnswers(t *testing.T) {
 // unprivileged calls f in a thread of a user without capabilities.
 func unprivileged(t *testing.T, f func()) {
 	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the thread ends with the goroutine
+	thread.Do(func() {
 		const user = 1000
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, user, user, user); errno != 0 {
 			t.Errorf("become user %d: %v", user, errno)
 			return
 		}
 		f()
-	}()
-	<-done
+	})
 }
 
 // TestPodAddsHCA: a pod with NET_ADMIN and without a claim can add software HCAs, also one on an interface with the name
