@@ -42,7 +42,7 @@ func TestSignals(t *testing.T) {
 	defer r.Close()
 	size, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, os.Getpagesize())
 	must.NoError(t, err)
-	cmd := program(t, "list", "-o", "json", "--host-root", rdmatest.Root(t, "roce-lag"))
+	cmd := program(t, "list", "-o", "json", "--host-root", rdmatest.Root(t, "hgx-h100"))
 	cmd.Stdout = w
 	must.NoError(t, errors.Join(cmd.Start(), w.Close()))
 	await(t, "the program waits", func() bool {
