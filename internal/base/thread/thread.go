@@ -1,5 +1,5 @@
-// Package thread runs functions on threads of their own, for what changes a thread and cannot be taken back: its network
-// namespace, or its user.
+// Package thread runs functions on threads of their own, for what changes a thread and cannot be taken back: its
+// network namespace, or its user.
 package thread
 
 import (

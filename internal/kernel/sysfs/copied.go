@@ -10,8 +10,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
-// maxFile bounds a file: a list of CPUs and a card's VPD have some pages. maxEntries bounds a directory: a host has some
-// thousands of PCI functions.
+// maxFile bounds a file: a list of CPUs and a card's VPD have some pages. maxEntries bounds a directory: a host has
+// some thousands of PCI functions.
 const maxFile, maxEntries = 1 << 20, 1 << 16
 
 // Below returns the sysfs below a host's root directory. If it is not the kernel's own, somebody may have planted files
