@@ -35,7 +35,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("the pipe is full") }
 
-// TestSignals: a kernel that does not answer cannot keep the program from ending.
+// TestSignals: a pipe that nobody reads cannot keep the program from ending.
 func TestSignals(t *testing.T) {
 	r, w, err := os.Pipe() // which nobody reads
 	must.NoError(t, err)

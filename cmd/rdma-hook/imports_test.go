@@ -23,6 +23,7 @@ var allowed = []string{
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode",
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/mountinfo",
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/finding",
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook",
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/rdmacore",

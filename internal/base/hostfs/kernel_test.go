@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -68,17 +68,15 @@ func beneath(t *testing.T, dir, name string) file {
 
 // inside is the files that a process with dir as its root finds.
 func inside(t *testing.T, dir string, names []string) (found []file) {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with its root
-		err := errors.Join(unix.Unshare(unix.CLONE_FS), unix.Chroot(dir), unix.Chdir("/"))
+	var err error
+	thread.Do(func() {
+		err = errors.Join(unix.Unshare(unix.CLONE_FS), unix.Chroot(dir), unix.Chdir("/"))
 		for _, name := range names {
 			var stat syscall.Stat_t
 			found = append(found, fileOf(syscall.Stat(name, &stat), &stat))
 		}
-		done <- err
-	}()
-	must.NoError(t, <-done)
+	})
+	must.NoError(t, err)
 	return found
 }
 

@@ -56,7 +56,9 @@ func Faults(v *model.View, claim *resourceapi.ResourceClaim) (out []finding.Find
 			fault(deviceNotPublished, model.DeviceName(id), "is in no ResourceSlice", lostRemedy(r))
 			continue
 		}
-		taints := model.Untolerated(d, r.Tolerations)
+		taints := slices.DeleteFunc(model.Untolerated(d, r.Tolerations), func(t model.Taint) bool {
+			return t.Key == model.DrainingTaint // that keeps the device for the claim
+		})
 		by, at := evictedBy(d, r.Tolerations)
 		for _, t := range by {
 			taints = model.AppendNew(taints, t)
@@ -98,17 +100,17 @@ func taintRemedy(taints []model.Taint) string {
 	return text.Some(ways, "; ") + "; or tolerate the taints in the request"
 }
 
-// ends says how taints end, each way once. No other part of this package says it.
+// ends says how taints end, each way once.
 func ends(taints []model.Taint) (ways []string) {
 	for _, t := range taints {
-		way := "look in the documents of its driver"
+		way := "ask who runs the driver that set it"
 		switch {
 		case t.Drain != nil:
 			way = "run " + undrain(t.Drain) + " after the repair"
 		case t.Rule != "":
 			way = "ask the author of DeviceTaintRule " + t.Rule + " to remove it"
 		case t.Key == model.DrainingTaint:
-			way = "wait until the claims that hold the device end"
+			way = "have the policy of the driver offer the device again"
 		case t.OfDriver():
 			way = "repair the cause as docs/health.md says"
 		}

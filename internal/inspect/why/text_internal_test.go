@@ -15,6 +15,6 @@ func TestTaintRemedy(t *testing.T) {
 	other := model.Taint{Rule: "site"}
 	test.Eq(t, "run kubectl rdma undrain n1 after the repair; ask the author of DeviceTaintRule site to remove it; "+
 		"or tolerate the taints in the request", taintRemedy([]model.Taint{drain, other, drain}))
-	test.Eq(t, "wait until the claims that hold the device end, or tolerate the taint in the request",
+	test.Eq(t, "have the policy of the driver offer the device again, or tolerate the taint in the request",
 		taintRemedy([]model.Taint{{DeviceTaint: &resourceapi.DeviceTaint{Key: model.DrainingTaint}}}))
 }

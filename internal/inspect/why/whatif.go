@@ -162,7 +162,7 @@ func (w *whatIf) tryTolerations(ctx context.Context) {
 	tolerate := func(noun string, keys ...string) bool {
 		of := slices.DeleteFunc(slices.Clone(taints), func(t model.Taint) bool { return !slices.Contains(keys, t.Key) })
 		gone := "gone"
-		if ways := ends(of); len(ways) == 1 { // of several, one node may want only one
+		if ways := ends(of); len(ways) == 1 { // with several, a node may need only one of them
 			gone += " (" + ways[0] + ")"
 		}
 		what := fmt.Sprintf("the %s %s were %s, or tolerated", noun, strings.Join(keys, ", "), gone)

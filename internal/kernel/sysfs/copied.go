@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,13 +40,31 @@ type copied struct {
 // Open opens a regular file or a directory. It looks before it opens, which may have an effect on a device.
 func (c copied) Open(name string) (fs.File, error) {
 	info, err := c.Stat(name)
+	if err == nil {
+		err = openable(info)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: hostfs.ErrNotRegular}
+	f, err := c.top.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
 	}
-	return c.top.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // there may be a FIFO by now
+	if info, err = f.Stat(); err == nil {
+		err = openable(info) // the name may refer to another file by now
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func openable(info fs.FileInfo) error {
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return hostfs.ErrNotRegular
+	}
+	return nil
 }
 
 // ReadFile reads a file of at most maxFile bytes.
@@ -97,8 +116,8 @@ func readBounded(sys fs.FS, name string) ([]byte, error) {
 	}
 	defer f.Close()
 	data, err := hostfs.ReadAll(f, maxFile)
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	if errors.Is(err, hostfs.ErrTooLarge) {
+		err = &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	return data, nil
+	return data, err
 }

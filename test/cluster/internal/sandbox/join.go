@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 )
 
 // joined are the namespaces that Start enters.
@@ -20,7 +21,7 @@ const joined = namespaces | unix.CLONE_NEWCGROUP
 // before all others of its namespace are.
 func Start(pid int, cmd *exec.Cmd) (wait func() error, err error) {
 	started := make(chan error, 1)
-	go onOwnThread(func() {
+	go thread.Do(func() {
 		// A thread that shares its root and working directory may not change
 		// its mount namespace.
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
@@ -48,28 +49,11 @@ func Start(pid int, cmd *exec.Cmd) (wait func() error, err error) {
 	}, nil
 }
 
-// onOwnThread runs f on a thread that ends with it, so that the namespaces f enters
-// are nobody else's. The main thread cannot end, so it is never used.
-func onOwnThread(f func()) {
-	runtime.LockOSThread()
-	if unix.Gettid() != unix.Getpid() {
-		f()
-		return // still locked: the runtime ends the thread
-	}
-	defer runtime.UnlockOSThread()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		onOwnThread(f)
-	}()
-	<-done
-}
-
 // Dial connects to a TCP address of the sandbox's network namespace.
 func Dial(pid int, address string) (net.Conn, error) {
 	var conn net.Conn
 	dialed := make(chan error, 1)
-	go onOwnThread(func() {
+	go thread.Do(func() {
 		err := enter(pid, unix.CLONE_NEWNET)
 		if err == nil {
 			conn, err = net.Dial("tcp", address) // to one address: the socket is made by this thread
