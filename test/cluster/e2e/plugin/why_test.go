@@ -310,7 +310,7 @@ func (b *bed) rules() {
 		b.Errorf("kubectl rdma nodes does not name the rule:\n%s", out)
 	}
 	out := b.run("kubectl", "rdma", "why", "taint-rule")
-	if !strings.Contains(out, "DeviceTaintRule maintenance removed") {
+	if !strings.Contains(out, "ask the author of DeviceTaintRule maintenance to remove it") {
 		b.Errorf("kubectl rdma why does not name the rule:\n%s", out)
 	}
 	b.run("kubectl", "delete", "devicetaintrule", "maintenance")
