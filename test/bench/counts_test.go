@@ -209,7 +209,8 @@ func (c counts) ofGenerate(t *testing.T, s *side, devices int) {
 // generateCalls counts the calls on files that cdi-gen makes to look at a host.
 func generateCalls(t testing.TB, root string) map[string]int {
 	t.Helper()
-	sys, err := filepath.EvalSymlinks(filepath.Join(root, "sys")) // cdi-gen names files below the directory that it opened
+	// cdi-gen names files below the directory that it opened.
+	sys, err := filepath.EvalSymlinks(filepath.Join(root, "sys"))
 	must.NoError(t, err)
 	watched := sysfault.New(t)
 	shot := watched.Arm(sysfault.Fault{Match: byName(root, sys)})

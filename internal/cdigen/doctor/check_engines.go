@@ -199,7 +199,8 @@ const versionOf, configurationOf = "version of ", "configuration of "
 // findEngines runs the installed runtimes to learn their versions.
 func findEngines(ctx context.Context, host *reader) []engine {
 	if !host.Local || host.Run == nil {
-		host.unseen["versions of container runtimes"] = errors.New("cdi-gen runs programs of a host on the host itself only")
+		host.unseen["versions of container runtimes"] =
+			errors.New("cdi-gen runs programs of a host on the host itself only")
 		return nil
 	}
 	var engines []engine

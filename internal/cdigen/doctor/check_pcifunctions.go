@@ -59,7 +59,7 @@ type functions struct {
 	snap    *rdma.Snapshot
 	modules *modules
 	pci     []pciFunction
-	settled map[string]bool   // addresses with an RDMA device or an auxiliary device for one, which judge need not look at
+	settled map[string]bool   // addresses with an RDMA device, or an auxiliary device for one: judge skips them
 	alike   map[string]string // driver of functions with an RDMA device, by vendor and device ID
 	busy    map[string]bool   // of these drivers, those whose functions list interrupts
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -167,10 +167,9 @@ func TestInstallConcurrently(t *testing.T) {
 // onMount runs f in a mount namespace of its own with a tmpfs on dir.
 func onMount(t *testing.T, dir string, flags uintptr, f func()) {
 	t.Helper()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		err := unix.Unshare(unix.CLONE_NEWNS)
+	var err error
+	thread.Do(func() {
+		err = unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 		}
@@ -180,9 +179,8 @@ func onMount(t *testing.T, dir string, flags uintptr, f func()) {
 		if err == nil {
 			f()
 		}
-		done <- err
-	}()
-	switch err := <-done; {
+	})
+	switch {
 	case errors.Is(err, unix.EPERM):
 		needs.Missing(t, fmt.Errorf("mounting needs CAP_SYS_ADMIN: %w", err))
 	case err != nil:

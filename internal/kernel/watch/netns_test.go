@@ -20,7 +20,7 @@ func TestKernel(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, for a network namespace")
 	}
-	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	runtime.LockOSThread() // never unlocked: no other goroutine may run on it
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("make a network namespace: %v", err)
 	}
