@@ -1,7 +1,9 @@
-// Command planted breaks the rule "rdma-hook": it links a YAML library.
+// Command planted breaks the rule "rdma-hook": it links a YAML library and an HTTP server.
 package main
 
 import (
+	_ "net/http"
+
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
