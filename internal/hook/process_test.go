@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 	"github.com/shoenig/test/must"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
@@ -176,16 +176,11 @@ func TestOpenThread(t *testing.T) {
 	tids := make(chan int)
 	stop := make(chan struct{})
 	defer close(stop)
-	go func() {
-		runtime.LockOSThread()
+	go thread.Do(func() { // which is never the main one
 		tids <- syscall.Gettid()
 		<-stop
-	}()
-	tid := <-tids
-	if tid == os.Getpid() {
-		t.Skip("the goroutine runs on the main thread")
-	}
-	if _, err := OpenProcess(tid); err == nil || !strings.Contains(err.Error(), "a thread, not a process") {
+	})
+	if _, err := OpenProcess(<-tids); err == nil || !strings.Contains(err.Error(), "a thread, not a process") {
 		t.Errorf("OpenProcess of a thread: %v", err)
 	}
 }
