@@ -1,6 +1,7 @@
 // Command testlog reads the records of `go test -json` that hack/stages.sh keeps.
 //
-//	testlog summary RECORD...          the slowest tests, the skipped ones and why, and the counts
+//	testlog summary COMMAND RECORD...  what make COMMAND ran, test or proof: the slowest tests, the skipped ones and why,
+//	                                   and the counts
 //	testlog rest RECORD                what hack/test.sh left to hack/proof.sh: lines of a package and a pattern for -run
 //	testlog sample FILE                writes what the processors have worked, twice a second, until it is ended
 //	testlog figures DIR                times of stages and processor time by test of the records in a directory, as a page
@@ -28,11 +29,11 @@ func run(args []string, out io.Writer) error {
 	}
 	switch command, files := args[0], args[1:]; command {
 	case "summary":
-		tests, err := readAll(files)
+		tests, err := readAll(files[1:])
 		if err != nil {
 			return err
 		}
-		return writeSummary(out, tests)
+		return writeSummary(out, files[0], tests)
 	case "rest":
 		tests, err := readAll(files)
 		if err != nil {

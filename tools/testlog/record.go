@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// outcome is what became of a test of a package, with its subtests, as a record tells it.
+// outcome is what became of a test of a package, with its subtests, as a record tells it. The name is empty for a
+// package that failed.
 type outcome struct {
 	pkg, name string
 	// result is pass, fail or skip; empty if the record ends before the test does.
@@ -24,7 +25,7 @@ type outcome struct {
 
 type span struct{ from, to time.Time }
 
-func (t *outcome) top() bool { return !strings.Contains(t.name, "/") }
+func (t *outcome) top() bool { return t.name != "" && !strings.Contains(t.name, "/") }
 
 // event is a line of `go test -json` (cmd/internal/test2json).
 type event struct {
@@ -66,7 +67,7 @@ func read(r io.Reader) ([]*outcome, error) {
 			return nil, err
 		}
 		var e event
-		if err := json.Unmarshal(line, &e); err != nil || e.Test == "" {
+		if err := json.Unmarshal(line, &e); err != nil || e.Test == "" && e.Action != "fail" {
 			continue // gotestsum keeps lines of programs that a test left running, too
 		}
 		key := [2]string{e.Package, e.Test}
@@ -89,7 +90,8 @@ func (t *outcome) add(e event) {
 		t.end(e.Time)
 		t.result, t.took = e.Action, time.Duration(e.Elapsed*float64(time.Second))
 	case "output":
-		if text := strings.TrimSpace(e.Output); !strings.HasPrefix(text, "=== ") && !strings.HasPrefix(text, "--- ") {
+		text := strings.TrimSpace(e.Output)
+		if !strings.HasPrefix(text, "=== ") && !strings.HasPrefix(text, "--- ") && !strings.Contains(t.why, inProof) {
 			t.why = text // the last words of a test that skips are its reason
 		}
 	}

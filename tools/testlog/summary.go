@@ -13,7 +13,10 @@ import (
 // inProof is how needs.Proof begins its reason.
 const inProof = "in make proof: "
 
-func writeSummary(w io.Writer, tests []*outcome) error {
+// writeSummary writes what became of the tests of make test or make proof. It returns an error for what a stage passes
+// over: a test or a package that failed, and passed when gotestsum ran it again, and a test that make test left to make
+// proof, and that this has not run.
+func writeSummary(w io.Writer, command string, tests []*outcome) error {
 	byTime := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(tests), func(t *outcome) bool { return !t.top() })),
 		func(a, b *outcome) int { return cmp.Compare(b.took, a.took) })
 	fmt.Fprintln(w, "\n=== the ten slowest tests")
@@ -22,20 +25,26 @@ func writeSummary(w io.Writer, tests []*outcome) error {
 	}
 	counts := map[string]int{}
 	var skipped, again []string
-	left := 0
-	failed := map[[2]string]bool{}
+	left, ran, failed := map[[2]string]bool{}, map[[2]string]bool{}, map[[2]string]bool{}
 	for _, t := range tests {
-		key := [2]string{t.pkg, t.name}
+		key, pkg := [2]string{t.pkg, t.name}, [2]string{t.pkg}
+		if t.name == "" {
+			if !failed[pkg] { // its TestMain did, which starts and ends a cluster
+				again = append(again, path.Base(t.pkg)+" outside of its tests")
+			}
+			continue
+		}
 		counts[t.result]++
 		why, later := reason(t)
+		ran[key] = ran[key] || !later
 		switch {
 		case later:
-			left++
+			left[key] = true
 			counts["skip"]--
 		case t.result == "skip":
 			skipped = append(skipped, fmt.Sprintf("%s %s: %s", path.Base(t.pkg), t.name, why))
 		case t.result == "fail":
-			failed[key] = true
+			failed[key], failed[pkg] = true, true
 		case t.result == "pass" && failed[key] && t.top():
 			again = append(again, path.Base(t.pkg)+" "+t.name)
 			counts["fail"]--
@@ -45,13 +54,17 @@ func writeSummary(w io.Writer, tests []*outcome) error {
 	for _, s := range slices.Sorted(slices.Values(skipped)) {
 		fmt.Fprintln(w, s)
 	}
-	if left > 0 {
-		fmt.Fprintf(w, "\n%d more tests are in make proof. It also has lint, the race detector, packages, all clusters, the virtual machine and "+
-			"its nodes.\n", left)
+	maps.DeleteFunc(left, func(key [2]string, _ bool) bool { return ran[key] })
+	if command == "test" {
+		fmt.Fprintf(w, "\n%d more tests are in make proof. It also has lint, the race detector, packages, all clusters, the "+
+			"virtual machine and its nodes.\n", len(left))
 	}
 	fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped\n", counts["pass"], counts["fail"], counts["skip"])
-	if len(again) > 0 {
+	switch {
+	case len(again) > 0:
 		return fmt.Errorf("failed once, and passed when run again, a fault to mend: %s", strings.Join(again, ", "))
+	case command == "proof" && len(left) > 0:
+		return fmt.Errorf("left to make proof, and not run there: %v", slices.Collect(maps.Keys(left)))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,12 +39,47 @@ func TestSummary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.json")
 	must.NoError(t, os.WriteFile(path, []byte(record), 0o600))
 	var out strings.Builder
-	test.ErrorContains(t, run([]string{"summary", path}, &out), "failed once, and passed when run again, a fault to mend: p TestWaits")
+	const again = "failed once, and passed when run again, a fault to mend: "
+	test.ErrorContains(t, run([]string{"summary", "test", path}, &out), again+"p TestWaits")
 	test.StrContains(t, out.String(), "p TestLacks: exec: \"jq\": not found: install it\n\n1 more tests are in make proof.")
 	test.StrContains(t, out.String(), "\n3 passed, 0 failed, 1 skipped\n")
-	test.Error(t, run([]string{"summary", path + ".absent"}, &out))
+	test.Error(t, run([]string{"summary", "test", path + ".absent"}, &out))
 	test.Error(t, run([]string{"sum", path}, &out))
 	test.Error(t, run(nil, &out))
+}
+
+// TestUnseen: what gotestsum passes over ends the command, and names itself.
+func TestUnseen(t *testing.T) {
+	const left = `{"Action":"run","Package":"m/p","Test":"TestDear"}
+{"Action":"output","Package":"m/p","Test":"TestDear","Output":"    p_test.go:7: in make proof: it is dear\n"}
+{"Action":"output","Package":"m/p","Test":"TestDear","Output":"    p_test.go:9: the end of its helper\n"}
+{"Action":"skip","Package":"m/p","Test":"TestDear"}
+`
+	const ran = `{"Action":"run","Package":"m/p","Test":"TestDear"}
+{"Action":"pass","Package":"m/p","Test":"TestDear"}
+`
+	for name, tc := range map[string]struct{ command, record, want string }{
+		"left":              {"test", left, ""},
+		"left to the end":   {"proof", left, "left to make proof, and not run there: [[m/p TestDear]]"},
+		"run":               {"proof", left + ran, ""},
+		"run, and left too": {"proof", ran + left, ""},
+		"a TestMain":        {"proof", `{"Action":"fail","Package":"m/p"}` + "\n", "a fault to mend: p outside of its tests"},
+		"a test": {"proof", `{"Action":"run","Package":"m/p","Test":"TestBad"}
+{"Action":"fail","Package":"m/p","Test":"TestBad"}
+{"Action":"fail","Package":"m/p"}
+`, ""}, // the stage has ended with it
+	} {
+		t.Run(name, func(t *testing.T) {
+			tests, err := read(strings.NewReader(tc.record))
+			must.NoError(t, err)
+			err = writeSummary(io.Discard, tc.command, tests)
+			if tc.want == "" {
+				must.NoError(t, err)
+			} else {
+				must.ErrorContains(t, err, tc.want)
+			}
+		})
+	}
 }
 
 func TestRest(t *testing.T) {
