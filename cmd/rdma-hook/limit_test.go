@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // fakeMax is rdma.max of the cgroup that fakeCgroup makes, noLimits what the kernel has
@@ -25,12 +27,10 @@ const (
 // the goroutine. Real cgroups are for the virtual machine.
 func fakeCgroup(tb testing.TB) {
 	tb.Helper()
-	if os.Geteuid() != 0 {
-		tb.Skip("a mount namespace needs root")
-	}
+	needs.Root(tb, "a mount namespace")
 	runtime.LockOSThread() // never unlocked
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		tb.Skipf("no mount namespace can be made here: %v", err)
+		needs.Missing(tb, fmt.Errorf("make a mount namespace: %w", err))
 	}
 	membership := filepath.Join(tb.TempDir(), "cgroup")
 	for _, step := range []struct {

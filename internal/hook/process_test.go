@@ -2,6 +2,7 @@ package hook
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/thread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/hook/args"
 )
 
@@ -208,7 +210,7 @@ func TestInHostNetwork(t *testing.T) {
 	stdin, err := cmd.StdinPipe()
 	must.NoError(t, err)
 	if err := cmd.Start(); err != nil {
-		t.Skipf("a network namespace needs root: %v", err)
+		needs.Missing(t, fmt.Errorf("make a network namespace, as root: %w", err))
 	}
 	t.Cleanup(func() { stdin.Close(); cmd.Wait() })
 	if got := inHostNetwork(cmd.Process.Pid); got == nil || *got {

@@ -140,9 +140,7 @@ func gunzip(t *testing.T, file string) []byte {
 
 // TestManPagesFormat: groff has nothing to complain of.
 func TestManPagesFormat(t *testing.T) {
-	if _, err := exec.LookPath("groff"); err != nil {
-		t.Skipf("%v: install the package groff-base to run this test", err)
-	}
+	need(t, "groff", "groff-base")
 	dir, _ := packages(t)
 	prefix := t.TempDir()
 	tool(t, "tar", "-C", prefix, "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_amd64.tar.gz"))

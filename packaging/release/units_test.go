@@ -28,9 +28,7 @@ func unitTree(t *testing.T) string {
 
 // TestUnitsVerify: systemd finds nothing wrong with the units.
 func TestUnitsVerify(t *testing.T) {
-	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Skipf("%v: install the package systemd to run this test", err)
-	}
+	need(t, "systemd-analyze", "systemd")
 	root := unitTree(t)
 	out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--root="+root, "cdi-gen.service", "cdi-gen-watch.service").CombinedOutput()
 	if err != nil || len(out) > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
@@ -20,9 +21,7 @@ func TestMain(m *testing.M) {
 // options are a cluster of this test's own: its progress and its end go to the test.
 func options(t *testing.T) cluster.Options {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("the cluster needs root")
-	}
+	needs.Root(t, "the cluster mounts and makes namespaces")
 	return cluster.Options{StateDir: t.TempDir() + "/state", Progress: testWriter{t}}
 }
 

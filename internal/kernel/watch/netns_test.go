@@ -1,7 +1,7 @@
 package watch
 
 import (
-	"os"
+	"fmt"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -17,16 +18,14 @@ import (
 // of interest goes down, comes up, gets an address, another name, and goes; others do
 // the same, and wake nobody.
 func TestKernel(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, for a network namespace")
-	}
+	needs.Root(t, "a network namespace")
 	runtime.LockOSThread() // never unlocked: no other goroutine may run on it
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("make a network namespace: %v", err)
+		needs.Missing(t, fmt.Errorf("make a network namespace: %w", err))
 	}
 	if out, err := exec.Command("ip", "link", "add", "old0", "type", "veth", "peer", "name", "old1").
 		CombinedOutput(); err != nil {
-		t.Skipf("make a veth: %v: %s", err, out)
+		needs.Missing(t, fmt.Errorf("make a veth: %w: %s", err, out))
 	}
 	w := Start(t.Context(), Config{Report: func(err error) { t.Log(err) }})
 	w.FollowInterest(Interest{Netdevs: rdma.NamesOf("old0", "new0")})

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 func TestWriteArchive(t *testing.T) {
@@ -18,7 +20,7 @@ func TestWriteArchive(t *testing.T) {
 	must.NoError(t, os.WriteFile(program, []byte("a program"), 0o755))
 	if err := WriteArchive(path, program); err != nil {
 		if strings.Contains(err.Error(), "busybox-static") {
-			t.Skip(err)
+			needs.Missing(t, err)
 		}
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func Main(m *testing.M, o Options, bed **Bed) {
 
 func run(m *testing.M, o Options, bed **Bed) (code int, err error) {
 	if os.Geteuid() != 0 {
-		return 0, fmt.Errorf("skipped: the cluster needs root; run `make test`")
+		return 0, fmt.Errorf("skipped: the cluster needs root: run `make proof`, or this as root")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()

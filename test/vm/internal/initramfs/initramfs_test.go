@@ -9,6 +9,7 @@ import (
 
 	"github.com/shoenig/test/must"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/initramfs"
 )
 
@@ -22,9 +23,7 @@ func Example() {
 // An independent program reads what we wrote: names and contents of lengths that need
 // every kind of padding.
 func TestWrite(t *testing.T) {
-	if _, err := exec.LookPath("busybox"); err != nil {
-		t.Skip("busybox reads the archive: ", err)
-	}
+	needs.Program(t, "busybox", "run hack/install-packages.sh vm")
 	entries := []initramfs.Entry{initramfs.Dir("modules")}
 	for i := range 5 {
 		name := "modules/" + string(bytes.Repeat([]byte{'m'}, i+1))
