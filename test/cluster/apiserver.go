@@ -41,7 +41,7 @@ type daemon struct {
 
 // StartControlPlane starts an API server, which keeps its data below dir. The
 // programs die with the caller. Of the options count CacheDir, SourceDir, Kubernetes,
-// Profile, FeatureGates, RuntimeConfig, NodesAt and Progress.
+// FeatureGates, RuntimeConfig, NodesAt and Progress.
 func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlane, error) {
 	store, _, err := newStore(&o)
 	if err != nil {

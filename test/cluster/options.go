@@ -82,10 +82,7 @@ type Options struct {
 	// Kubernetes is the minor version to run: 1.34, the oldest that the driver works
 	// with, 1.35, 1.36, or empty for the newest that there is.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// Profile sets the feature gates of dynamic resource allocation as an older
-	// version has them by default: 1.34, 1.35, or empty.
-	Profile string `json:"profile,omitempty"`
-	// FeatureGates go to every Kubernetes component, and win over the profile's.
+	// FeatureGates go to every Kubernetes component.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// RuntimeConfig goes to the API server: "resource.k8s.io/v1alpha3=true".
 	RuntimeConfig string `json:"runtimeConfig,omitempty"`
@@ -156,7 +153,7 @@ func (o Options) complete() (Options, error) {
 		o.KubeletDir = DefaultKubeletDir
 	}
 	errs = append(errs, o.Validate())
-	return o.withProfile(), errors.Join(errs...)
+	return o, errors.Join(errs...)
 }
 
 // findSource finds test/cluster in the checkout that the working directory is in.

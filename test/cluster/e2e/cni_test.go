@@ -50,14 +50,3 @@ func TestCNI(t *testing.T) {
 		return err
 	})
 }
-
-// TestEFA: all EFA devices of a node for one pod.
-func TestEFA(t *testing.T) {
-	bed.SwitchHost(t, "aws-p5", "")
-	n := bed.Namespace(t)
-	n.Example("efa")
-	n.Ready("efa")
-	if results := n.ClaimOf("efa").Results(); len(results) != 4 {
-		t.Errorf("the pod has %d EFA devices, want 4", len(results))
-	}
-}

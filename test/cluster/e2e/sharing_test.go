@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -193,6 +194,7 @@ spec:
 
 // TestOneClaimThreePods: a claim is one share, however many pods use it.
 func TestOneClaimThreePods(t *testing.T) {
+	needs.Long(t, "TestSharedClaim of package promises has two pods of a claim, and TestShares shares")
 	n := bed.Namespace(t)
 	n.Apply(`
 apiVersion: resource.k8s.io/v1

@@ -24,7 +24,6 @@ its own: the host's files, network, sysctls and devices are not touched.
   cluster build [--kubernetes 1.35]    build the programs that the cache lacks
   cluster up [--host-root DIR]         bring the cluster up; leave a running one alone
              [--feature-gates A=true,B=false] [--runtime-config G/V=true] [--v N]
-             [--profile 1.34|1.35]     with the DRA feature gates off that were off then
              [--kubernetes 1.34|1.35|1.36] with that version of Kubernetes itself
   cluster down [--keep]                end it and remove everything but the cache
                                        (--keep: leave the state directory for reading)
@@ -101,7 +100,6 @@ func newArgs(name string, stdout, stderr io.Writer) *args {
 		a.flags.StringVar(&a.Kubernetes, "kubernetes", "", "")
 	case "up":
 		a.flags.StringVar(&a.Kubernetes, "kubernetes", "", "")
-		a.flags.StringVar(&a.Profile, "profile", "", "")
 		a.flags.StringVar(&a.HostRoot, "host-root", "", "")
 		a.flags.StringVar(&a.gates, "feature-gates", "", "")
 		a.flags.StringVar(&a.RuntimeConfig, "runtime-config", "", "")

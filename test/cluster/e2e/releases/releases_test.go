@@ -32,7 +32,7 @@ var bed *testbed.Bed
 func TestMain(m *testing.M) {
 	testbed.Main(m, testbed.Options{
 		Machine: "aws-p5",
-		Cluster: cluster.Options{Kubernetes: release},
+		Cluster: cluster.Options{Kubernetes: release, KubeletDir: kubeletDir},
 		Values:  testbed.DegradedValues(shared, both),
 		GPUs:    true,
 	}, &bed)
@@ -84,6 +84,14 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// TestEFA: all EFA devices beside a GPU for one pod.
+func TestEFA(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Example("efa")
+	n.Ready("efa")
+	test.Len(t, 4, n.ClaimOf("efa").Results())
+}
+
 // TestShares: shares and counters are there where their feature gates are on. Without, less is offered, and said once.
 func TestShares(t *testing.T) {
 	if !on(t, featuregate.ConsumableCapacity) {
@@ -98,6 +106,34 @@ func TestShares(t *testing.T) {
 	n.Ready("one", "two", "three") // of two HCAs
 	for _, pod := range []string{"one", "two", "three"} {
 		test.NotEq(t, "", n.ClaimOf(pod).Results()[0].ShareID, test.Sprint(pod))
+	}
+}
+
+// TestVFs: without counters nothing keeps a PF and its VFs apart, so that the VFs are published and their PF is not.
+// Without taints nothing keeps new claims off the VF that nobody has configured, so that it is not published.
+func TestVFs(t *testing.T) {
+	if on(t, featuregate.PartitionableDevices) {
+		t.Skip("Kubernetes " + release + " has counters: TestPartitioning of package e2e has PFs and VFs with them")
+	}
+	bed.SwitchHost(t, "roce-sriov", testbed.DegradedValues(shared, both))
+	const pf, other, vf, unconfigured = "pci-0000-3b-00-0", "pci-0000-3b-00-1", "pci-0000-3b-00-2", "pci-0000-3b-01-1"
+	bed.Published(t, []string{vf, other}, []string{pf, "shared-" + pf, unconfigured})
+	n := bed.Namespace(t)
+	n.Apply(testbed.Template("vf", "vf.hca.rdma.dev", "") + testbed.Pod("app", "resourceClaimTemplateName: vf"))
+	n.Ready("app")
+	n.Expect("app", "app", n.ClaimOf("app").Results()[0].Device)
+}
+
+// TestMonitoring: monitoring needs nothing that these releases lack.
+func TestMonitoring(t *testing.T) {
+	n := bed.Namespace(t)
+	bed.Kubectl(t, "label", "namespace", n.Name, "resource.kubernetes.io/admin-access=true")
+	n.Example("monitoring")
+	n.Kubectl("rollout", "status", "daemonset/hca-monitor", "--timeout="+testbed.Patience.String())
+	for _, c := range n.Claims() {
+		for _, r := range c.Results() {
+			test.True(t, r.AdminAccess, test.Sprintf("%s was not given for administration", r.Device))
+		}
 	}
 }
 
@@ -132,7 +168,7 @@ func TestOldPodWaits(t *testing.T) {
 		return
 	}
 	n.Event("mofed-test-pod", "Insufficient rdma/hca")
-	said := bed.Plugin(t).Why(t, n.Name, "mofed-test-pod")
+	said := bed.Plugin().Why(t, n.Name, "mofed-test-pod")
 	test.StrContains(t, said.Summary, "rdma/hca", test.Sprint("kubectl rdma why says"))
 	if out := n.Kubectl("get", "resourceclaims", "-o", "name"); strings.TrimSpace(out) != "" {
 		t.Errorf("there are claims: %s", out)
