@@ -35,7 +35,7 @@ func compileVersion(t *testing.T, version string, programs ...string) (dir strin
 	dir = t.TempDir()
 	// Without symbols: the guest hashes and unpacks what it runs.
 	flags := "-ldflags=-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=" + version
-	args := []string{"build", "-trimpath", "-buildvcs=false", flags, "-o", dir + "/"}
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", flags, "-o", dir + "/"}
 	for _, p := range programs {
 		args = append(args, "./cmd/"+p)
 	}
@@ -68,14 +68,13 @@ func TestRuntimes(t *testing.T) {
 	must.NoError(t, err)
 	checkout, err := deploy.FindCheckout()
 	must.NoError(t, err)
-	image := driverImage(t, checkout, deploy.ImageTag)
 	programs := compile(t, "cdi-gen", "rdma-hook")
 	vmtest.Run(t, v, "./inside/runtimes", vm.Cmd{
 		Dir: programs, Devices: devices, MemoryMB: 2048, Timeout: 30 * time.Minute,
 		Shares: []vm.Share{{Path: programs}, {Path: bin, ReadOnly: true}, {Path: filepath.Dir(v.Tools()), ReadOnly: true},
-			{Path: filepath.Dir(image), ReadOnly: true}},
+			{Path: filepath.Dir(checkout.Image()), ReadOnly: true}},
 		Env: []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path, "DOCKER_PATH=" + docker,
-			"DRIVER_ARCHIVE=" + image, "DRIVER_IMAGE=" + deploy.ImageName + ":" + deploy.ImageTag},
+			"DRIVER_ARCHIVE=" + checkout.Image(), "DRIVER_IMAGE=" + deploy.ImageName + ":" + deploy.ImageTag},
 	})
 }
 
@@ -105,7 +104,7 @@ func copyFile(t *testing.T, from, to string) {
 	must.NoError(t, os.WriteFile(to, data, 0o755))
 }
 
-// driverImage builds the driver's image from the checkout as it is. The tag is also the driver's version.
+// driverImage builds an image of the driver beside that of make image. The tag is also the driver's version.
 func driverImage(t *testing.T, checkout deploy.Checkout, tag string) string {
 	t.Helper()
 	programs := compileVersion(t, tag, "dra-driver", "rdma-hook")

@@ -32,7 +32,7 @@ func onNode(t *testing.T, pkg string, o cluster.Options, c vm.Cmd, values ...str
 		c.Timeout = 2 * time.Hour // TestKills alone may take one
 	}
 	c.Shares = append(c.Shares, n.shares(v)...)
-	c.Env = append(c.Env, "TOOLS_ARCHIVE="+v.Tools(), "DRIVER_ARCHIVE="+n.archive, guestCache, "CONTROL_PLANE="+n.Dir())
+	c.Env = append(c.Env, "TOOLS_ARCHIVE="+v.Tools(), "DRIVER_ARCHIVE="+n.checkout.Image(), guestCache, "CONTROL_PLANE="+n.Dir())
 	vmtest.Run(t, v, pkg, c)
 }
 
@@ -41,7 +41,6 @@ func onNode(t *testing.T, pkg string, o cluster.Options, c vm.Cmd, values ...str
 type nodes struct {
 	*cluster.ControlPlane
 	kubelets []string // where the control plane reaches them, from node 1 on
-	archive  string   // the driver's image
 	checkout deploy.Checkout
 	dir      string // the guests' working directory
 	bin      string // the host's cache of programs
@@ -66,7 +65,6 @@ func newNodesWith(t *testing.T, v *vm.VM, o cluster.Options, count int, values [
 	checkout, err := deploy.FindCheckout()
 	must.NoError(t, err)
 	n := &nodes{checkout: checkout, dir: checkout.Path("test", "vm"), bin: bin}
-	n.archive = driverImage(t, checkout, deploy.ImageTag)
 	for range count {
 		n.kubelets = append(n.kubelets, freeAddress(t))
 	}
@@ -133,7 +131,7 @@ func (n *nodes) links() map[string]string {
 
 // shares are the directories that a guest needs.
 func (n *nodes) shares(v *vm.VM) (shares []vm.Share) {
-	for _, dir := range []string{string(n.checkout), n.bin, n.Dir(), filepath.Dir(v.Tools()), filepath.Dir(n.archive)} {
+	for _, dir := range []string{string(n.checkout), n.bin, n.Dir(), filepath.Dir(v.Tools())} {
 		shares = append(shares, vm.Share{Path: dir, ReadOnly: true})
 	}
 	return shares

@@ -118,7 +118,7 @@ func Check() error {
 		errs = append(errs, errors.New("root is needed to build the image and to share directories"))
 	}
 	if _, err := exec.LookPath(qemu); err != nil {
-		errs = append(errs, fmt.Errorf("%w (run hack/install-packages.sh)", err))
+		errs = append(errs, fmt.Errorf("%w (run hack/install-packages.sh vm)", err))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))

@@ -58,7 +58,7 @@ var beyond = []attempt{
 // installs, which allows nothing of all this, nor of one that allows something else. The pod's event and kubectl rdma
 // why have the refusal, and name the field of the class.
 func TestBeyondClass(t *testing.T) {
-	rdma := bed.Plugin(t)
+	rdma := bed.Plugin()
 	createClass(t, "bounded.example.com", boundedClass)
 	words := attempt{"env", "env: [ucx]", "env[0]", "env"} // the chart's class allows all words
 	for class, attempts := range map[string][]attempt{

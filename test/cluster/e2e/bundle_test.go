@@ -18,7 +18,7 @@ func TestBundle(t *testing.T) {
 	n.Ready("hadron-pod")
 	claim := n.ClaimOf("hadron-pod").Metadata.Name
 	var archive, said strings.Builder
-	cmd := bed.Command(t.Context(), bed.Plugin(t).Path, "bundle")
+	cmd := bed.Command(t.Context(), bed.Plugin().Path, "bundle")
 	cmd.Stdout, cmd.Stderr = &archive, &said
 	must.NoError(t, bed.Run(cmd), must.Sprintf("kubectl rdma bundle: %s", &said))
 	if strings.Contains(said.String(), "missing: ") {

@@ -35,7 +35,7 @@ spec:
 // TestDrain: a running pod stays on a drained HCA, and keeps its container. --evict moves it to another HCA, as the
 // container itself says. After undrain the HCA is given out again. Package plugin has the rest.
 func TestDrain(t *testing.T) {
-	n, plugin := bed.Namespace(t), bed.Plugin(t)
+	n, plugin := bed.Namespace(t), bed.Plugin()
 	busIDs := map[string]string{testbed.HCAOne: testbed.AddressOne, testbed.HCAOther: testbed.AddressOther}
 	either := strings.ReplaceAll(testbed.RequestFor("one", "hca.rdma.dev", "BUS"), `== "BUS"`, fmt.Sprintf(`in ["%s", "%s"]`, testbed.AddressOne, testbed.AddressOther))
 	n.Apply(either + deployment)

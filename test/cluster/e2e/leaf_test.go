@@ -71,7 +71,7 @@ func TestLeafJob(t *testing.T) {
 		t.Errorf("the pods ran on %v, want one on each node", on)
 	}
 
-	plugin := bed.Plugin(t)
+	plugin := bed.Plugin()
 	testbed.Eventually(t, "the wrong cable", func() error {
 		out, err := bed.Output(plugin.Path, "device", "node2/mlx5_3")
 		if err == nil && !testbed.ContainsAll(out, []string{"rdma.dev/miswired"}) {

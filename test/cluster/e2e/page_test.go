@@ -26,7 +26,7 @@ func newShell(t *testing.T, n *testbed.Namespace, dir string) *shell {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "config")
 	must.NoError(t, os.WriteFile(config, []byte(testbed.ReadFile(t, n.Kubeconfig())), 0o600))
-	s := &shell{n, t, dir, []string{"KUBECONFIG=" + config, "PLUGIN=" + filepath.Dir(n.Plugin(t).Path)}}
+	s := &shell{n, t, dir, []string{"KUBECONFIG=" + config, "PLUGIN=" + filepath.Dir(n.Plugin().Path)}}
 	s.run("kubectl config set-context --current --namespace=" + n.Name)
 	return s
 }

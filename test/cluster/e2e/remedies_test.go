@@ -134,7 +134,7 @@ spec:
 // TestRemedies: of pods that do not run for other reasons than their devices, why names the reason that Kubernetes has,
 // status has a problem, and the remedy is one: the pod runs after it.
 func TestRemedies(t *testing.T) {
-	plugin := bed.Plugin(t)
+	plugin := bed.Plugin()
 	n := bed.Namespace(t)
 	bed.Kubectl(t, "create", "-f", runtimeClassFile(t))
 	t.Cleanup(func() { bed.Kubectl(t, "delete", "runtimeclass", noHandler) })
@@ -207,7 +207,7 @@ func lineHas(table, pod, words string) bool {
 
 // TestQuota: a claim that a quota refuses is no fault of its template, and the pod starts by itself when there is room.
 func TestQuota(t *testing.T) {
-	plugin := bed.Plugin(t)
+	plugin := bed.Plugin()
 	n := bed.Namespace(t)
 	n.Apply("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: fabric}\nspec: {hard: {hca.rdma.dev.deviceclass.resource.k8s.io/devices: \"1\"}}\n---\n" +
 		testbed.Template("one", "hca.rdma.dev", inherit) + testbed.PodFor("first", "one"))
@@ -225,7 +225,7 @@ func TestQuota(t *testing.T) {
 // TestNamespaceDeleted: the way out of docs/operate.md when somebody deletes the namespace of the driver.
 func TestNamespaceDeleted(t *testing.T) {
 	needs.Long(t, "it installs the driver twice; TestUninstallCheck shows what stops a removal")
-	plugin := bed.Plugin(t)
+	plugin := bed.Plugin()
 	n := bed.Namespace(t)
 	n.Running("app")
 	// A pod with a claim lives in the namespace of the driver, so that it cannot end.

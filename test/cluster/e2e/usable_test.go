@@ -141,7 +141,7 @@ func TestUsable(t *testing.T) {
 	if out := n.Kubectl("get", "events", "--field-selector", "involvedObject.name=well,reason=RDMANotUsable"); strings.Contains(out, "RDMA") {
 		t.Errorf("a pod with the provider has the event: %s", out)
 	}
-	if answer := bed.Plugin(t).Why(t, n.Name, "slow"); answer.Verdict != "impaired" ||
+	if answer := bed.Plugin().Why(t, n.Name, "slow"); answer.Verdict != "impaired" ||
 		!strings.Contains(answer.Summary, says) {
 		t.Errorf("kubectl rdma why says %s: %s", answer.Verdict, answer.Summary)
 	}

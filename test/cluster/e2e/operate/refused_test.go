@@ -112,7 +112,7 @@ func metric(t *testing.T, line string) {
 // TestPolicyTest: kubectl rdma policy test asks the driver by the real kubectl and API server, with the rights that its
 // document names and no others.
 func TestPolicyTest(t *testing.T) {
-	plugin := bed.Plugin(t)
+	plugin := bed.Plugin()
 	n := bed.Namespace(t)
 	held := n.Running("held")
 	_, rights, _ := strings.Cut(testbed.ReadFile(t, bed.Checkout.Path("docs", "kubectl-rdma.md")), "## Rights\n")

@@ -5,6 +5,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
@@ -61,19 +63,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// install builds the plugin and puts its completion beside it, once.
+// install puts the plugin, as `make build` left it, and its completion into one directory, once.
 var install = sync.OnceValue(func() error {
-	build := exec.Command("go", "build", "-o", programs+"/", "./cmd/kubectl-rdma")
-	build.Dir = "../../../.."
-	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the plugin: %w\n%s", err, out)
-	}
-	script, err := os.ReadFile("../../../../packaging/krew/kubectl_complete-rdma")
+	checkout, err := deploy.FindCheckout()
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(programs, "kubectl_complete-rdma"), script, 0o755)
+	const completion = "kubectl_complete-rdma"
+	program := checkout.Program("kubectl-rdma")
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Errorf("%w (is it built? make build)", err)
+	}
+	return errors.Join(
+		os.Symlink(program, filepath.Join(programs, "kubectl-rdma")),
+		os.Symlink(checkout.Path("packaging", "krew", completion), filepath.Join(programs, completion)))
 })
 
 // nodes applies nodes with their status, and removes the taint that a new node has.

@@ -10,7 +10,7 @@ import (
 // TestPlugin: kubectl rdma on a cluster whose kubelet and driver work. What it says of
 // pods that the scheduler leaves waiting is proved in package plugin.
 func TestPlugin(t *testing.T) {
-	plugin := bed.Plugin(t)
+	plugin := bed.Plugin()
 	n := bed.Namespace(t)
 	rdma := func(args ...string) string { return plugin.Run(t, n.Name, args...) }
 	n.Apply(testbed.Template("inherits", "hca.rdma.dev", `{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, memlock: inherit}`) + testbed.Pod("good", "resourceClaimTemplateName: inherits"))

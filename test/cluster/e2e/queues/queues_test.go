@@ -116,9 +116,9 @@ func TestKueue(t *testing.T) {
 	n.Apply(manifest(t, "job", "name: train", "name: next"))
 	says(t, n, "next", "insufficient unused quota for rdma.dev/hca in flavor any-node, 4 more needed")
 	n.Apply(manifest(t, "pod"))
-	why := bed.Plugin(t).Why(t, n.Name, "notebook")
+	why := bed.Plugin().Why(t, n.Name, "notebook")
 	test.StrContains(t, why.Summary, "the pod has the scheduling gate kueue.x-k8s.io/admission")
-	t.Log(n.Kubectl("get", "workloads"), n.Kubectl("get", "pods"), bed.Plugin(t).Run(t, n.Name, "why", "notebook"))
+	t.Log(n.Kubectl("get", "workloads"), n.Kubectl("get", "pods"), bed.Plugin().Run(t, n.Name, "why", "notebook"))
 
 	end(n, first)
 	wait(n, "job/train", "Complete")
@@ -181,7 +181,7 @@ func pendingForHCAs(t *testing.T, n *testbed.Namespace, label, holder string) {
 	t.Helper()
 	pod := named(t, n, label, 2)[0]
 	n.Pending(pod)
-	plugin := bed.Plugin(t)
+	plugin := bed.Plugin()
 	why, status := plugin.Run(t, n.Name, "why", pod), plugin.Run(t, n.Name, "status")
 	test.StrContains(t, why, "request rail0 wants 1 of rail0.hca.example.com, and no node has one that it can get")
 	test.StrContains(t, status, holder)

@@ -2,8 +2,6 @@ package testbed
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/shoenig/test/must"
@@ -16,16 +14,8 @@ type Plugin struct {
 	Path string
 }
 
-// Plugin builds kubectl rdma, once for all tests.
-func (b *Bed) Plugin(t *testing.T) Plugin {
-	t.Helper()
-	path := filepath.Join(b.dir, "kubectl-rdma")
-	if _, err := os.Stat(path); err == nil {
-		return Plugin{b, path}
-	}
-	must.NoError(t, b.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", path))
-	return Plugin{b, path}
-}
+// Plugin is kubectl rdma as `make build` left it, like the image.
+func (b *Bed) Plugin() Plugin { return Plugin{b, b.Checkout.Program("kubectl-rdma")} }
 
 // Run returns what a command says in a namespace.
 func (p Plugin) Run(t *testing.T, namespace string, args ...string) string {

@@ -68,7 +68,7 @@ func TestEvents(t *testing.T) {
 // link that goes down afterwards shows that the watcher was listening.
 func TestContainers(t *testing.T) {
 	h := open(t, watch.Config{})
-	for i := range 20 {
+	for i := range 5 {
 		name := fmt.Sprintf("veth%d", i)
 		inside.Must(t, "ip", "link", "add", name, "type", "veth", "peer", "name", name+"p")
 		inside.Must(t, "ip", "link", "set", name, "up")

@@ -22,6 +22,7 @@ type engine struct {
 	stop   func(*os.Process) error
 	answer []string // a command that succeeds once the daemon serves
 	load   []string // a command that loads the image, which is named after it
+	loaded bool     // the image, which a daemon's next start finds
 	kill   func(container string) []string
 	// run is a command line for a script in a container of an ordinary user, in the host's network.
 	run func(container string, options ...string) []string
@@ -67,7 +68,10 @@ func (e *engine) start(t *testing.T) {
 			return exec.Command(e.answer[0], e.answer[1:]...).Run()
 		}
 	})
-	inside.Must(t, append(e.load, os.Getenv("TOOLS_ARCHIVE"))...)
+	if !e.loaded {
+		inside.Must(t, append(e.load, os.Getenv("TOOLS_ARCHIVE"))...)
+		e.loaded = true
+	}
 }
 
 // serves proves that containers get what they name by --device, and nothing else.

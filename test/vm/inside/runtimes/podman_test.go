@@ -78,8 +78,8 @@ func TestPodmanTraffic(t *testing.T) {
 				unprivileged(t, what, r.Out, "rxe0")
 				inside.Wants(t, what, r.Out, "5 iters in", "BW average", what+" done")
 			}
-			// 50 MiB by ib_write_bw, in packets of 1024 bytes.
-			test.GreaterEq(t, 50*1024, inside.SentPackets(t, "rxe0")-before,
+			// 5 MiB each way by ibv_rc_pingpong and 5 MiB by ib_write_bw, in packets of 1024 bytes.
+			test.GreaterEq(t, 15*1024, inside.SentPackets(t, "rxe0")-before,
 				test.Sprint("the device has sent only"))
 		})
 	}
@@ -87,6 +87,7 @@ func TestPodmanTraffic(t *testing.T) {
 
 // The same, without the hook: registering memory fails for want of locked memory.
 func TestPodmanWithoutHook(t *testing.T) {
+	needs.Long(t, "TestRootlessPodman has 64 KiB that do not suffice, and TestProduct a container of a spec without the hook")
 	inside.Must(t, "cdi-gen", "generate", "--no-hook", "--kind", "rdma.dev/nohook", "--to", "/etc/cdi/nohook.yaml")
 	t.Cleanup(func() { os.Remove("/etc/cdi/nohook.yaml") })
 	// The pingpong registers its memory before it waits for a partner, ib_write_bw after.

@@ -24,15 +24,6 @@ func TestRenumbered(t *testing.T) {
 		argv := podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/owned=rxe0")
 		return inside.Run(slices.Concat(argv, []string{toolsImage, "ibv_devinfo", "-d", "rxe0"})...)
 	}
-	starts := func() {
-		t.Helper()
-		for _, runtime := range inside.Runtimes {
-			if r := run(runtime); r.Code != 0 {
-				t.Errorf("%s: status %d, %s", runtime, r.Code, r.Out)
-			}
-		}
-	}
-	starts()
 	loadedAnew(t, "rxe1", "rxe0")
 	t.Cleanup(func() { loadedAnew(t, "rxe0", "rxe1") })
 	for runtime, says := range map[string]string{
@@ -46,7 +37,11 @@ func TestRenumbered(t *testing.T) {
 	}
 	test.Eq(t, "", inside.Must(t, "podman", "ps", "--all", "--quiet"), test.Sprint("containers are left"))
 	loadedAnew(t, "rxe0", "rxe1")
-	starts()
+	for _, runtime := range inside.Runtimes {
+		if r := run(runtime); r.Code != 0 {
+			t.Errorf("%s: status %d, %s", runtime, r.Code, r.Out)
+		}
+	}
 }
 
 // owned is a device of a CDI spec. It has one node, and the hook checks which RDMA device this node belongs to. The

@@ -14,10 +14,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/job"
 )
 
-// environment is what the command finds beside what the caller adds.
+// environment is what the command finds beside what the caller adds. GOGC spends memory for processor time, which is
+// emulated here.
 var environment = []string{
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-	"HOME=/root", "LANG=C.UTF-8", "DRA_RDMA_VM=1",
+	"HOME=/root", "LANG=C.UTF-8", "DRA_RDMA_VM=1", "GOGC=400",
 }
 
 // command runs the command with its output on the virtio-serial ports.

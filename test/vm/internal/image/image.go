@@ -135,7 +135,7 @@ func Check() error {
 	}
 	for _, program := range []string{"debootstrap", "mke2fs", "unshare", "xz", "tar"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("build the image: %w (run hack/install-packages.sh)", err)
+			return fmt.Errorf("build the image: %w (run hack/install-packages.sh vm)", err)
 		}
 	}
 	return nil
