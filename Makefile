@@ -14,7 +14,8 @@ LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Ve
 TAGS := grpcnotrace
 # One way to compile: hack/env.sh says which. GOGC spends memory on the compiler's heap for a fourth of its time.
 export GOFLAGS := $(shell . hack/env.sh && echo "$$GOFLAGS")
-GO := CGO_ENABLED=0 GOGC=400 GOMEMLIMIT=2GiB go
+export CGO_ENABLED := 0
+GO := GOGC=400 GOMEMLIMIT=2GiB go
 GOBUILD := $(GO) build -tags $(TAGS) -ldflags "$(LDFLAGS)"
 build image dist publish publish-tools docs: export VERSION := $(VERSION)
 build image dist publish publish-tools docs: export IMAGE := $(IMAGE)
@@ -27,19 +28,19 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: packages-demo build ## show the main job on a real cluster with a bundled host
+demo: ## show the main job on a real cluster with a bundled host
 	hack/as-root.sh hack/demo.sh
 
 .PHONY: test
-test: packages-test build ## unit tests, golden files, chart and documents, and the promises of the README on one cluster
+test: ## unit tests, golden files, chart and documents, and the promises of the README on one cluster
 	hack/as-root.sh hack/test.sh
 
 .PHONY: proof
-proof: packages build ## everything: the same, lint, races, packages, all clusters, a virtual machine with a real RDMA kernel
+proof: ## everything: the same, lint, races, packages, all clusters, a virtual machine with a real RDMA kernel
 	hack/as-root.sh hack/proof.sh
 
 .PHONY: test-long
-test-long: packages build ## the proof with larger seeds and counts, more variants, and fuzzing
+test-long: ## the proof with larger seeds and counts, more variants, and fuzzing
 	hack/as-root.sh env TEST_LONG=1 hack/proof.sh
 
 .PHONY: test-queues
@@ -99,7 +100,8 @@ lint: ## gofmt, go vet and staticcheck over all modules
 	hack/lint.sh
 
 .PHONY: vm-test
-vm-test: packages ## real RDMA traffic in containers, in a virtual machine with a real RDMA kernel
+vm-test: packages-vm ## real RDMA traffic in containers, in a virtual machine with a real RDMA kernel
+	$(MAKE) --no-print-directory image IMAGE=localhost/dra-driver-rdma:testbed
 	hack/as-root.sh go -C test/vm test -count=1 -p 1 -timeout 40m ./...
 
 .PHONY: bench
@@ -107,14 +109,15 @@ bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, 
 	hack/as-root.sh go -C test/bench run ./cmd/bench -output "$$PWD/bin/bench.txt" -report "$$PWD/test/bench/results.md"
 
 .PHONY: bench-drivers bench-placement
-bench-drivers: packages ## hundreds of drivers beside a real API server: test/cluster/scale/drivers.md, 40 minutes
+bench-drivers: packages-demo ## hundreds of drivers beside a real API server: test/cluster/scale/drivers.md, 40 minutes
 	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Drivers$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
-bench-placement: packages ## jobs on 1,024 nodes with and without a label of their leaf: test/cluster/scale/placement.md
+bench-placement: packages-demo ## jobs on 1,024 nodes with and without a label of their leaf: test/cluster/scale/placement.md
 	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Placement$$|Rails$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
 
 .PHONY: figures
 figures: ## write docs/dev/figures.md from the records of the last make test and make proof
-	bin/testlog figures bin/records >docs/dev/figures.md
+	bin/testlog figures bin/records >bin/figures.md
+	mv bin/figures.md docs/dev/figures.md
 
 .PHONY: microbench
 microbench: ## the benchmarks of the main module's packages
@@ -133,10 +136,10 @@ cluster-up: packages-demo ## bring up the embedded cluster (test/cluster/README.
 cluster-down: ## take it down
 	hack/as-root.sh go -C test/cluster run ./cmd/cluster down
 
-.PHONY: packages packages-test packages-demo
+.PHONY: packages packages-demo packages-vm
 packages: ## install the Debian or Ubuntu packages that the proof needs
 	hack/install-packages.sh proof
-packages-test packages-demo: packages-%:
+packages-demo packages-vm: packages-%:
 	hack/install-packages.sh $*
 
 .PHONY: clean

@@ -10,5 +10,5 @@ echo "as-root: $* needs root (namespaces, mounts, device nodes): asking sudo" >&
 # Root keeps caches of its own: files of root's in the caller's would be in the way
 # later. The checkout is the caller's, which git asks to be told.
 exec sudo --set-home --preserve-env=GOPROXY,GOSUMDB,GONOSUMDB,GOPRIVATE,GOFLAGS,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy,DRA_RDMA_CACHE,CI,TEST_LONG env "PATH=$PATH" \
-	"GOFLAGS=${GOFLAGS:-}" \
+	"GOFLAGS=${GOFLAGS:-}" "CGO_ENABLED=${CGO_ENABLED:-0}" \
 	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory "GIT_CONFIG_VALUE_0=*" "$@"

@@ -7,7 +7,6 @@
 #   hack/install-packages.sh test       ... for `make test`
 #   hack/install-packages.sh vm         ... for the virtual machine
 #   hack/install-packages.sh proof      ... for `make proof`: everything
-#   hack/install-packages.sh --check [JOB]   only say what is missing; exit status 1 if anything is
 set -eu
 
 # Who needs it, the package, and what for. "demo" is part of "test", "test" of "vm", and all are of "proof".
@@ -54,11 +53,6 @@ proof chromium                the page of kubectl rdma report in a browser
 "
 fi
 
-check=
-if [ "${1:-}" = --check ]; then
-	check=yes
-	shift
-fi
 case "${1:-proof}" in
 demo) jobs=' demo ' ;;
 test) jobs=' demo test ' ;;
@@ -89,10 +83,6 @@ for package in $packages; do
 done
 if [ -z "$missing" ]; then
 	exit 0
-fi
-if [ "$check" ]; then
-	echo "missing packages:$missing" >&2
-	exit 1
 fi
 
 as_root=

@@ -95,8 +95,8 @@ func (l layout) components() []supervisor.Component {
 		Scheduler:         l.scheduler(),
 		Kubelet:           l.kubelet(),
 	}
-	// The daemons get a plain environment: no proxy, no GODEBUG of the caller.
-	env := l.env([]string{"HOME=/root", "LANG=C.UTF-8"})
+	// The daemons get a plain environment: no proxy, no GODEBUG of the caller. GOGC spends memory for processor time.
+	env := l.env([]string{"HOME=/root", "LANG=C.UTF-8", "GOGC=400"})
 	var components []supervisor.Component
 	for _, name := range l.own() {
 		c := supervisor.Component{Name: name, Argv: commands[name], Env: env, Log: l.log(name)}

@@ -212,7 +212,7 @@ func hint(c Component) string {
 	if !c.Cgo {
 		return ""
 	}
-	return " (it needs gcc, pkg-config and libseccomp-dev: run hack/install-packages.sh)"
+	return " (it needs gcc, pkg-config and libseccomp-dev: run hack/install-packages.sh demo)"
 }
 
 // hash covers what decides the programs: the wrapper's files and the flags.
