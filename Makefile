@@ -27,6 +27,11 @@ build image dist publish publish-tools docs: export PUBLISH_TOOLS := $(PUBLISH_T
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# The directory is the caller's, whoever writes into it.
+demo test proof test-long: | bin
+bin:
+	@mkdir -p bin
+
 .PHONY: demo
 demo: ## show the main job on a real cluster with a bundled host
 	hack/as-root.sh hack/demo.sh
