@@ -1,6 +1,6 @@
 #!/bin/sh
-# gofmt, go vet, go mod tidy -diff and staticcheck over every module of the
-# checkout; shellcheck over shell scripts, actionlint over the forge's workflows; words that comments do without.
+# gofmt, go vet, go mod tidy -diff and staticcheck over the modules with code of ours; shellcheck over shell scripts,
+# actionlint over the forge's workflows; words that comments do without.
 set -eu
 cd "$(dirname "$0")/.."
 . hack/env.sh

@@ -38,8 +38,8 @@ races() {
 	if [ -z "$long" ]; then
 		packages=$(goroutines) || return 1
 		short=(-short -skip '^(TestFindings|TestHealthIsBounded|TestLooks|TestScripts|TestSessions|TestWhy|TestUpdate.*|Fuzz.*|TestMemoryLimit|TestCost|'\
-'TestCostOfEight|TestListCost|TestEventCost|TestEventCostOfDriver|TestReadStateIsBounded|TestReadsOfAPoll|TestLargeList|'\
-'TestLoadOf(AllLinks|OnePod|Pods|Sweep|Start|Hardware)|TestOracle|TestDiscoverWithoutUevents|TestCheckNodes|TestScaling)$')
+'TestCostOfEight|TestListCost|TestEventCost(OfDriver)?|TestReadStateIsBounded|TestReadsOfAPoll|TestLargeList|TestScaling|'\
+'TestLoadOf(AllLinks|OnePod|Pods|Sweep|Start|Hardware)|TestOracle|TestDiscoverWithoutUevents|TestCheckNodes)$')
 	fi
 	# shellcheck disable=SC2086 # words
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest races . -race "${short[@]}" -p 3 -parallel 4 -timeout 20m -count=$count $packages

@@ -17,8 +17,8 @@ began=$(busy)
 # state names what is in the checkout, with changes that are not committed.
 state() { { git rev-parse HEAD && git diff HEAD && git ls-files -oz --exclude-standard | xargs -0 --no-run-if-empty sha256sum; } | sha256sum; }
 
-# gotest RECORD MODULE ARG...: go test in a module's directory; what each test says, and when, is kept. Vetting is lint's.
-# Go's cache does not know the files that a test's child processes read, so nothing is taken from it.
+# gotest RECORD MODULE ARG...: go test in a module's directory; what each test says, and when, is kept. Lint vets. Go's
+# cache does not know the files that a test's child processes read, so nothing is taken from it.
 gotest() {
 	local record=$records/$1.json module=$2
 	shift 2

@@ -20,7 +20,8 @@ func WithPodGroupClaims(o Options) Options {
 // Validate says what is wrong with the version.
 func (o Options) Validate() error {
 	if o.Kubernetes != "" && !slices.Contains(releases, o.Kubernetes) {
-		return fmt.Errorf("choose Kubernetes %q: there is %s, and the newest when none is named", o.Kubernetes, strings.Join(releases, ", "))
+		return fmt.Errorf("choose Kubernetes %q: there is %s, and the newest when none is named",
+			o.Kubernetes, strings.Join(releases, ", "))
 	}
 	return nil
 }

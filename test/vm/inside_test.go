@@ -68,13 +68,13 @@ func TestRuntimes(t *testing.T) {
 	must.NoError(t, err)
 	checkout, err := deploy.FindCheckout()
 	must.NoError(t, err)
-	programs := compile(t, "cdi-gen", "rdma-hook")
+	image, programs := builtImage(t, checkout), compile(t, "cdi-gen", "rdma-hook")
 	vmtest.Run(t, v, "./inside/runtimes", vm.Cmd{
 		Dir: programs, Devices: devices, MemoryMB: 2048, Timeout: 30 * time.Minute,
 		Shares: []vm.Share{{Path: programs}, {Path: bin, ReadOnly: true}, {Path: filepath.Dir(v.Tools()), ReadOnly: true},
-			{Path: filepath.Dir(checkout.Image()), ReadOnly: true}},
+			{Path: filepath.Dir(image), ReadOnly: true}},
 		Env: []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path, "DOCKER_PATH=" + docker,
-			"DRIVER_ARCHIVE=" + checkout.Image(), "DRIVER_IMAGE=" + deploy.ImageName + ":" + deploy.ImageTag},
+			"DRIVER_ARCHIVE=" + image, "DRIVER_IMAGE=" + deploy.ImageName + ":" + deploy.ImageTag},
 	})
 }
 
@@ -102,6 +102,13 @@ func copyFile(t *testing.T, from, to string) {
 	data, err := os.ReadFile(from)
 	must.NoError(t, err)
 	must.NoError(t, os.WriteFile(to, data, 0o755))
+}
+
+// builtImage is the driver's image as `make image` left it.
+func builtImage(t *testing.T, checkout deploy.Checkout) string {
+	t.Helper()
+	must.FileExists(t, checkout.Image(), must.Sprintf("run: make image IMAGE=%s:%s", deploy.ImageName, deploy.ImageTag))
+	return checkout.Image()
 }
 
 // driverImage builds an image of the driver beside that of make image. The tag is also the driver's version.

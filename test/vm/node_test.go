@@ -32,7 +32,8 @@ func onNode(t *testing.T, pkg string, o cluster.Options, c vm.Cmd, values ...str
 		c.Timeout = 2 * time.Hour // TestKills alone may take one
 	}
 	c.Shares = append(c.Shares, n.shares(v)...)
-	c.Env = append(c.Env, "TOOLS_ARCHIVE="+v.Tools(), "DRIVER_ARCHIVE="+n.checkout.Image(), guestCache, "CONTROL_PLANE="+n.Dir())
+	c.Env = append(c.Env, "TOOLS_ARCHIVE="+v.Tools(), "DRIVER_ARCHIVE="+builtImage(t, n.checkout), guestCache,
+		"CONTROL_PLANE="+n.Dir())
 	vmtest.Run(t, v, pkg, c)
 }
 

@@ -87,7 +87,7 @@ func TestPodmanTraffic(t *testing.T) {
 
 // The same, without the hook: registering memory fails for want of locked memory.
 func TestPodmanWithoutHook(t *testing.T) {
-	needs.Long(t, "TestRootlessPodman has 64 KiB that do not suffice, and TestProduct a container of a spec without the hook")
+	needs.Long(t, "TestRootlessPodman has 64 KiB that do not suffice, and TestProduct a container without the hook")
 	inside.Must(t, "cdi-gen", "generate", "--no-hook", "--kind", "rdma.dev/nohook", "--to", "/etc/cdi/nohook.yaml")
 	t.Cleanup(func() { os.Remove("/etc/cdi/nohook.yaml") })
 	// The pingpong registers its memory before it waits for a partner, ib_write_bw after.
