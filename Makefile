@@ -27,7 +27,7 @@ build image dist publish publish-tools docs: export PUBLISH_TOOLS := $(PUBLISH_T
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The directory is the caller's, whoever writes into it.
+# The caller owns bin, even if root writes into it.
 demo test proof test-long: | bin
 bin:
 	@mkdir -p bin
@@ -116,7 +116,7 @@ bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, 
 .PHONY: bench-drivers bench-placement
 bench-drivers: packages-demo ## hundreds of drivers beside a real API server: test/cluster/scale/drivers.md, 40 minutes
 	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Drivers$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
-bench-placement: packages-demo ## jobs on 1,024 nodes with and without a label of their leaf: test/cluster/scale/placement.md
+bench-placement: packages-demo ## jobs on 1,024 nodes, with and without a label of their leaf: test/cluster/scale/placement.md
 	hack/as-root.sh go -C test/cluster test -run '^$$' -bench 'Placement$$|Rails$$' -benchtime 1x -timeout 3h ./scale -report "$$PWD/test/cluster/scale"
 
 .PHONY: figures

@@ -5,12 +5,11 @@
 #   . hack/env.sh && go test ./pkg/rdma
 #
 # -trimpath leaves the checkout's path out. What only debuggers read is half of a link. A program with the commit in it
-# would be linked again for each. GOGC spends memory on heaps, of compiler, linker and tests, for a fourth of a build's
-# time, and of a test's what figures.md shows.
+# would be linked again for each.
 flags=$(go env GOFLAGS)
 case " $flags " in
 *" -gcflags=all=-dwarf=false "*) GOFLAGS=$flags ;;
 *) GOFLAGS="-trimpath -gcflags=all=-dwarf=false -buildvcs=false${flags:+ $flags}" ;;
 esac
-export GOFLAGS CGO_ENABLED=0 GOGC=400 GOMEMLIMIT=2GiB
+export GOFLAGS CGO_ENABLED=0
 unset flags

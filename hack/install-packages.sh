@@ -70,7 +70,7 @@ done)
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
 	echo "install-packages: no dpkg here: install the equivalents of:" $packages >&2
-	exit 1
+	exit 0 # tests say what they lack
 fi
 
 installed() {

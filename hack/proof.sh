@@ -33,13 +33,13 @@ goroutines() {
 		xargs -n 1 dirname | sort -u | sed 's|^|./|'
 }
 races() {
-	# Tables of cases, counts of calls and bounds of memory are not for it: `make test` has run them, one at a time.
+	# Tables of cases, counts of calls and bounds of memory are not for it: `make test` has run them.
 	local packages=./... short=()
 	if [ -z "$long" ]; then
 		packages=$(goroutines) || return 1
 		short=(-short -skip '^(TestFindings|TestHealthIsBounded|TestLooks|TestScripts|TestSessions|TestWhy|TestUpdate.*|Fuzz.*|TestMemoryLimit|TestCost|'\
-'TestCostOfEight|TestListCost|TestEventCost(OfDriver)?|TestReadStateIsBounded|TestReadsOfAPoll|TestLargeList|TestScaling|'\
-'TestLoadOf(AllLinks|OnePod|Pods|Sweep|Start|Hardware)|TestOracle|TestDiscoverWithoutUevents|TestCheckNodes)$')
+'TestCostOfEight|TestListCost|TestEventCost(OfDriver)?|TestReadStateIsBounded|TestReadsOfAPoll|TestLargeList|'\
+'TestScaling|TestLoadOf(AllLinks|OnePod|Sweep)|TestOracle|TestDiscoverWithoutUevents|TestCheckNodes)$')
 	fi
 	# shellcheck disable=SC2086 # words
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=100 gotest races . -race "${short[@]}" -p 3 -parallel 4 -timeout 20m -count=$count $packages

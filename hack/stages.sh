@@ -2,6 +2,7 @@
 # What hack/test.sh and hack/proof.sh share: stages, their times, and the records of their tests. To be sourced in the
 # checkout's root.
 . hack/env.sh
+export GOGC=400 GOMEMLIMIT=2GiB # memory of compiler, linker and tests, for a fourth of a build's processor time
 records=$PWD/bin/records # of the tests of each stage; hack/proof.sh reads those of hack/test.sh
 gotestsum=$PWD/bin/gotestsum
 testlog=$PWD/bin/testlog

@@ -27,7 +27,7 @@ unit() { gotest unit . -short -p 3 -timeout 15m -count=1 ./...; }
 promises() { gotest promises test/cluster -timeout 15m -count=1 ./e2e/promises; }
 
 stage "packages of the distribution" hack/install-packages.sh test
-tested=$(state) # whoever edits meanwhile has another one at the end
+tested=$(state) # of the files at the start: for later ones `make proof` runs this again
 stage "tools" tools
 stage "programs of the cluster (cached by version)" programs
 stage "compile the tests" compile

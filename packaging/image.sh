@@ -89,4 +89,4 @@ cat >"$work/image/manifest.json" <<END
 [{"Config": "$config", "RepoTags": ["$ref"], "Layers": ["$layer"]}]
 END
 pack "$work/image"
-mv "$work/image.tar" "$archive"
+cmp -s "$work/image.tar" "$archive" || mv -f "$work/image.tar" "$archive" # who reads it may go on

@@ -171,7 +171,7 @@ func (b *bed) addMember(t *testing.T, i int, program, coredns string) {
 	}
 	config, err := json.Marshal(member.Config{
 		Number: i + 1, Nodes: len(b.kubelets), ControlPlane: b.Dir(),
-		Images:  append([]string{builtImage(t, b.checkout), b.machine.Tools()}, b.archives...),
+		Images:  append([]string{b.image, b.machine.Tools()}, b.archives...),
 		CoreDNS: coredns, Management: managementDevice,
 	})
 	must.NoError(t, err)

@@ -32,7 +32,7 @@ func onNode(t *testing.T, pkg string, o cluster.Options, c vm.Cmd, values ...str
 		c.Timeout = 2 * time.Hour // TestKills alone may take one
 	}
 	c.Shares = append(c.Shares, n.shares(v)...)
-	c.Env = append(c.Env, "TOOLS_ARCHIVE="+v.Tools(), "DRIVER_ARCHIVE="+builtImage(t, n.checkout), guestCache,
+	c.Env = append(c.Env, "TOOLS_ARCHIVE="+v.Tools(), "DRIVER_ARCHIVE="+n.image, guestCache,
 		"CONTROL_PLANE="+n.Dir())
 	vmtest.Run(t, v, pkg, c)
 }
@@ -42,6 +42,7 @@ func onNode(t *testing.T, pkg string, o cluster.Options, c vm.Cmd, values ...str
 type nodes struct {
 	*cluster.ControlPlane
 	kubelets []string // where the control plane reaches them, from node 1 on
+	image    string   // the driver's
 	checkout deploy.Checkout
 	dir      string // the guests' working directory
 	bin      string // the host's cache of programs
@@ -65,7 +66,7 @@ func newNodesWith(t *testing.T, v *vm.VM, o cluster.Options, count int, values [
 	bin, _ := clusterPrograms(t)
 	checkout, err := deploy.FindCheckout()
 	must.NoError(t, err)
-	n := &nodes{checkout: checkout, dir: checkout.Path("test", "vm"), bin: bin}
+	n := &nodes{image: builtImage(t, checkout), checkout: checkout, dir: checkout.Path("test", "vm"), bin: bin}
 	for range count {
 		n.kubelets = append(n.kubelets, freeAddress(t))
 	}

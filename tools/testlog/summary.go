@@ -13,9 +13,9 @@ import (
 // inProof is how needs.Proof begins its reason.
 const inProof = "in make proof: "
 
-// writeSummary writes what became of the tests of make test or make proof. It returns an error for what a stage passes
-// over: a test or a package that failed, and passed when gotestsum ran it again, and a test that make test left to make
-// proof, and that this has not run.
+// writeSummary writes what became of the tests of make test or make proof. It returns an error for what the stages pass
+// over. gotestsum runs a test that failed again, and passes if that does not fail. A test that make test left to make
+// proof may have run nowhere.
 func writeSummary(w io.Writer, command string, tests []*outcome) error {
 	byTime := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(tests), func(t *outcome) bool { return !t.top() })),
 		func(a, b *outcome) int { return cmp.Compare(b.took, a.took) })
@@ -24,13 +24,13 @@ func writeSummary(w io.Writer, command string, tests []*outcome) error {
 		fmt.Fprintf(w, "%8.1f s  %s %s\n", t.took.Seconds(), path.Base(t.pkg), t.name)
 	}
 	counts := map[string]int{}
-	var skipped, again []string
-	left, ran, failed := map[[2]string]bool{}, map[[2]string]bool{}, map[[2]string]bool{}
+	var skipped, faults []string
+	left, ran, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, t := range tests {
-		key, pkg := [2]string{t.pkg, t.name}, [2]string{t.pkg}
+		key := path.Base(t.pkg) + " " + t.name
 		if t.name == "" {
-			if !failed[pkg] { // its TestMain did, which starts and ends a cluster
-				again = append(again, path.Base(t.pkg)+" outside of its tests")
+			if !failed[t.pkg] { // its TestMain did, which starts and ends a cluster
+				faults = append(faults, path.Base(t.pkg)+" outside of its tests")
 			}
 			continue
 		}
@@ -42,11 +42,13 @@ func writeSummary(w io.Writer, command string, tests []*outcome) error {
 			left[key] = true
 			counts["skip"]--
 		case t.result == "skip":
-			skipped = append(skipped, fmt.Sprintf("%s %s: %s", path.Base(t.pkg), t.name, why))
+			skipped = append(skipped, key+": "+why)
 		case t.result == "fail":
-			failed[key], failed[pkg] = true, true
+			failed[key], failed[t.pkg] = true, true
+			if t.top() {
+				faults = append(faults, key)
+			}
 		case t.result == "pass" && failed[key] && t.top():
-			again = append(again, path.Base(t.pkg)+" "+t.name)
 			counts["fail"]--
 		}
 	}
@@ -54,17 +56,17 @@ func writeSummary(w io.Writer, command string, tests []*outcome) error {
 	for _, s := range slices.Sorted(slices.Values(skipped)) {
 		fmt.Fprintln(w, s)
 	}
-	maps.DeleteFunc(left, func(key [2]string, _ bool) bool { return ran[key] })
+	maps.DeleteFunc(left, func(key string, _ bool) bool { return ran[key] })
 	if command == "test" {
 		fmt.Fprintf(w, "\n%d more tests are in make proof. It also has lint, the race detector, packages, all clusters, the "+
 			"virtual machine and its nodes.\n", len(left))
 	}
 	fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped\n", counts["pass"], counts["fail"], counts["skip"])
 	switch {
-	case len(again) > 0:
-		return fmt.Errorf("failed once, and passed when run again, a fault to mend: %s", strings.Join(again, ", "))
+	case len(faults) > 0:
+		return fmt.Errorf("failed, and not when run again, a fault to mend: %s", strings.Join(faults, ", "))
 	case command == "proof" && len(left) > 0:
-		return fmt.Errorf("left to make proof, and not run there: %v", slices.Collect(maps.Keys(left)))
+		return fmt.Errorf("left to make proof, and not run there: %s", strings.Join(slices.Sorted(maps.Keys(left)), ", "))
 	}
 	return nil
 }

@@ -66,6 +66,9 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %s", rule.Name, violation)
 		}
 		missing(t, graph, rule.Name, rule.Of, rule.But)
+		if slices.Contains(rule.Links, "...") { // Except are all that they link
+			missing(t, load(t, rule.Of...), rule.Name, rule.Except)
+		}
 	}
 }
 

@@ -78,7 +78,7 @@ func (c Checkout) Build(ctx context.Context, program, out string) error {
 // Load puts the driver's image and the image of the examples into containerd.
 func (c Checkout) Load(ctx context.Context, cl *cluster.Cluster) error {
 	if err := cl.Load(ctx, c.Image()); err != nil {
-		return fmt.Errorf("%w (is it built? make image)", err)
+		return fmt.Errorf("%w (is it built? make image IMAGE=%s:%s)", err, ImageName, ImageTag)
 	}
 	_, err := cl.Output(ctx, "ctr", "images", "tag", "--force", cluster.BusyboxImage, exampleImage)
 	return err

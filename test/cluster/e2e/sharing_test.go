@@ -194,7 +194,7 @@ spec:
 
 // TestOneClaimThreePods: a claim is one share, however many pods use it.
 func TestOneClaimThreePods(t *testing.T) {
-	needs.Long(t, "TestSharedClaim of package promises has two pods of a claim, and TestShares shares")
+	needs.Long(t, "TestSharedClaim has two pods of one claim, and TestShares of package podgroups pods of one share")
 	n := bed.Namespace(t)
 	n.Apply(`
 apiVersion: resource.k8s.io/v1

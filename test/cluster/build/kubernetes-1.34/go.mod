@@ -1,6 +1,5 @@
 // Pins the Kubernetes programs of the oldest version that the driver supports: the
-// cluster runs them instead of the newest with the profile 1.34 (see the package
-// comment of test/cluster).
+// cluster runs them instead of the newest (see the package comment of test/cluster).
 module github.com/rdma-dev/dra-driver-rdma/test/cluster/build/kubernetes-1.34
 
 go 1.26.0

@@ -1,6 +1,7 @@
 // Package podgroups proves claims that are reserved for a PodGroup (KEP-5729), on a cluster with the feature gates for
 // them. Its host is in shared network namespace mode; the virtual machine has the same in exclusive mode and with
-// network interfaces (test/vm/inside/follow).
+// network interfaces (test/vm/inside/follow). The cluster also has another directory of the kubelet, and pods of other
+// users.
 package podgroups
 
 import (
@@ -31,7 +32,7 @@ var bed *testbed.Bed
 
 func TestMain(m *testing.M) {
 	testbed.Main(m, testbed.Options{
-		Machine: "dgx-h100-ib", Cluster: cluster.WithPodGroupClaims(cluster.Options{}), Values: values,
+		Machine: "dgx-h100-ib", Cluster: cluster.WithPodGroupClaims(cluster.Options{KubeletDir: kubeletDir}), Values: values,
 	}, &bed)
 }
 

@@ -32,7 +32,7 @@ var bed *testbed.Bed
 func TestMain(m *testing.M) {
 	testbed.Main(m, testbed.Options{
 		Machine: "aws-p5",
-		Cluster: cluster.Options{Kubernetes: release, KubeletDir: kubeletDir},
+		Cluster: cluster.Options{Kubernetes: release},
 		Values:  testbed.DegradedValues(shared, both),
 		GPUs:    true,
 	}, &bed)
@@ -113,7 +113,7 @@ func TestShares(t *testing.T) {
 // Without taints nothing keeps new claims off the VF that nobody has configured, so that it is not published.
 func TestVFs(t *testing.T) {
 	if on(t, featuregate.PartitionableDevices) {
-		t.Skip("Kubernetes " + release + " has counters: TestPartitioning of package e2e has PFs and VFs with them")
+		t.Skip("Kubernetes " + release + " has counters: TestSRIOV of package e2e has PFs and VFs with them")
 	}
 	bed.SwitchHost(t, "roce-sriov", testbed.DegradedValues(shared, both))
 	const pf, other, vf, unconfigured = "pci-0000-3b-00-0", "pci-0000-3b-00-1", "pci-0000-3b-00-2", "pci-0000-3b-01-1"

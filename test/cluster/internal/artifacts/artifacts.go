@@ -158,7 +158,7 @@ func (d duration) keep(took time.Duration) {
 
 // NoDWARF keeps the compiler from writing what debuggers need and -s -w drops: a fifth of its time. GOGC spends memory
 // on the compiler's heap for another fourth, within GOMEMLIMIT. Programs that are built with -trimpath and NoDWARF
-// share compiled packages with the cluster's (Makefile, hack/demo.sh).
+// share compiled packages with the cluster's (hack/env.sh).
 const NoDWARF = "-gcflags=all=-dwarf=false"
 
 // build compiles the component into a temporary sibling of dir and renames it. The

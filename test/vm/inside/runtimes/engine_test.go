@@ -22,7 +22,7 @@ type engine struct {
 	stop   func(*os.Process) error
 	answer []string // a command that succeeds once the daemon serves
 	load   []string // a command that loads the image, which is named after it
-	loaded bool     // the image, which a daemon's next start finds
+	loaded bool     // the daemon's disk has the image
 	kill   func(container string) []string
 	// run is a command line for a script in a container of an ordinary user, in the host's network.
 	run func(container string, options ...string) []string
