@@ -122,12 +122,13 @@ func TestVFs(t *testing.T) {
 	n.Apply(testbed.Template("vf", "vf.hca.rdma.dev", "") + testbed.Pod("app", "resourceClaimTemplateName: vf"))
 	n.Ready("app")
 	n.Expect("app", "app", n.ClaimOf("app").Results()[0].Device)
+	t.Run("monitoring", needsNoGate)
 }
 
-// TestMonitoring: monitoring needs nothing that these releases lack.
-func TestMonitoring(t *testing.T) {
+// needsNoGate: a monitor has all HCAs for administration.
+func needsNoGate(t *testing.T) {
 	n := bed.Namespace(t)
-	bed.Kubectl(t, "label", "namespace", n.Name, "resource.kubernetes.io/admin-access=true")
+	bed.Kubectl(t, "label", "namespace", n.Name, testbed.AdminLabel+"=true")
 	n.Example("monitoring")
 	n.Kubectl("rollout", "status", "daemonset/hca-monitor", "--timeout="+testbed.Patience.String())
 	for _, c := range n.Claims() {
