@@ -116,7 +116,7 @@ aside() {
 	"$@" >"$aside_log" 2>&1 &
 	set +m
 	aside_pid=$!
-	trap 'kill -- -$aside_pid 2>/dev/null; kill $sampler; rm -rf "$aside_log" "$KUBECACHEDIR"' EXIT
+	trap 'kill -- -$aside_pid 2>/dev/null || :; kill $sampler; rm -rf "$aside_log" "$KUBECACHEDIR"' EXIT
 }
 
 joined() {
