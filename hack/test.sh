@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cat >&2 <<'TEXT'
 make test: unit tests of all packages, golden files, chart, documents and import rules; then one Kubernetes cluster with
-the promises of the README on it. On two cores it takes 7 to 10 minutes after `make demo`, and 16 to 28 on a new
+the promises of the README on it. On two cores it takes 5 to 10 minutes after `make demo`, and 13 to 28 on a new
 machine, which compiles Kubernetes first.
 TEXT
 . hack/stages.sh
