@@ -318,7 +318,8 @@ func (t *tester) drain(ctx context.Context, r *traffic.Report, slow []traffic.Ve
 	most := max(1, len(r.HCAs)/100)
 	if len(slow) > most || slices.Max(slices.Collect(maps.Values(nodes))) > 1 {
 		text.Fprintf(t.p.ErrOut, "Warning: nothing was drained: %s are slow, "+
-			"and at most one of a node and %d of %d tested are drained\n", text.Count(len(slow), "HCA"), most, len(r.HCAs))
+			"and at most one of a node and %d of %d tested are drained\n",
+			text.Count(len(slow), "HCA"), most, len(r.HCAs))
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)

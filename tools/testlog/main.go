@@ -1,7 +1,7 @@
 // Command testlog reads the records of `go test -json` that hack/stages.sh keeps.
 //
-//	testlog summary COMMAND RECORD...  what make COMMAND ran, test or proof: the slowest tests, the skipped ones and why,
-//	                                   and the counts
+//	testlog summary COMMAND RECORD...  what make COMMAND (test or proof) ran: the slowest tests, the skipped ones
+//	                                   and why, and the counts
 //	testlog rest RECORD                what hack/test.sh left to hack/proof.sh: lines of a package and a pattern for -run
 //	testlog sample FILE                writes what the processors have worked, twice a second, until it is ended
 //	testlog figures DIR                times of stages and processor time by test of the records in a directory, as a page

@@ -25,9 +25,10 @@ func writeSummary(w io.Writer, command string, tests []*outcome) error {
 	}
 	counts := map[string]int{}
 	var skipped, faults []string
-	left, ran, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	left := map[string]string{} // their names
+	ran, failed := map[string]bool{}, map[string]bool{}
 	for _, t := range tests {
-		key := path.Base(t.pkg) + " " + t.name
+		key, name := t.pkg+" "+t.name, path.Base(t.pkg)+" "+t.name
 		if t.name == "" {
 			if !failed[t.pkg] { // its TestMain did, which starts and ends a cluster
 				faults = append(faults, path.Base(t.pkg)+" outside of its tests")
@@ -39,14 +40,14 @@ func writeSummary(w io.Writer, command string, tests []*outcome) error {
 		ran[key] = ran[key] || !later
 		switch {
 		case later:
-			left[key] = true
+			left[key] = name
 			counts["skip"]--
 		case t.result == "skip":
-			skipped = append(skipped, key+": "+why)
+			skipped = append(skipped, name+": "+why)
 		case t.result == "fail":
 			failed[key], failed[t.pkg] = true, true
 			if t.top() {
-				faults = append(faults, key)
+				faults = append(faults, name)
 			}
 		case t.result == "pass" && failed[key] && t.top():
 			counts["fail"]--
@@ -56,17 +57,18 @@ func writeSummary(w io.Writer, command string, tests []*outcome) error {
 	for _, s := range slices.Sorted(slices.Values(skipped)) {
 		fmt.Fprintln(w, s)
 	}
-	maps.DeleteFunc(left, func(key string, _ bool) bool { return ran[key] })
+	maps.DeleteFunc(left, func(key, _ string) bool { return ran[key] })
 	if command == "test" {
-		fmt.Fprintf(w, "\n%d more tests are in make proof. It also has lint, the race detector, packages, all clusters, the "+
-			"virtual machine and its nodes.\n", len(left))
+		fmt.Fprintf(w, "\n%d more tests are in make proof. It also has lint, the race detector, packages, "+
+			"all clusters, the virtual machine and its nodes.\n", len(left))
 	}
 	fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped\n", counts["pass"], counts["fail"], counts["skip"])
 	switch {
 	case len(faults) > 0:
 		return fmt.Errorf("failed, and not when run again, a fault to mend: %s", strings.Join(faults, ", "))
 	case command == "proof" && len(left) > 0:
-		return fmt.Errorf("left to make proof, and not run there: %s", strings.Join(slices.Sorted(maps.Keys(left)), ", "))
+		names := slices.Sorted(maps.Values(left))
+		return fmt.Errorf("left to make proof, and not run there: %s", strings.Join(names, ", "))
 	}
 	return nil
 }

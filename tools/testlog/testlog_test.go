@@ -59,11 +59,12 @@ func TestUnseen(t *testing.T) {
 {"Action":"pass","Package":"m/p","Test":"TestDear"}
 `
 	for name, tc := range map[string]struct{ command, record, want string }{
-		"left":              {"test", left, ""},
-		"left to the end":   {"proof", left, "left to make proof, and not run there: p TestDear"},
-		"run":               {"proof", left + ran, ""},
-		"run, and left too": {"proof", ran + left, ""},
-		"a TestMain":        {"proof", `{"Action":"fail","Package":"m/p"}` + "\n", "a fault to mend: p outside of its tests"},
+		"left":                         {"test", left, ""},
+		"left to the end":              {"proof", left, "left to make proof, and not run there: p TestDear"},
+		"run":                          {"proof", left + ran, ""},
+		"run, and left too":            {"proof", ran + left, ""},
+		"another package of that name": {"proof", left + strings.ReplaceAll(ran, "m/p", "n/p"), "not run there: p TestDear"},
+		"a TestMain":                   {"proof", `{"Action":"fail","Package":"m/p"}` + "\n", "mend: p outside of its tests"},
 		"a test": {"proof", `{"Action":"run","Package":"m/p","Test":"TestBad"}
 {"Action":"fail","Package":"m/p","Test":"TestBad"}
 {"Action":"fail","Package":"m/p"}

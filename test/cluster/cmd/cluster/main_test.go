@@ -17,8 +17,8 @@ import (
 
 func TestBadUsage(t *testing.T) {
 	for _, line := range []string{
-		"dance", "up now", "up --no-such-flag", "up --feature-gates A=perhaps", "up --kubernetes 1.2", "build --kubernetes 1.2",
-		"exec", "load",
+		"dance", "up now", "up --no-such-flag", "up --feature-gates A=perhaps", "up --kubernetes 1.2",
+		"build --kubernetes 1.2", "exec", "load",
 		"component", "component stop", "component stop a b", "logs", "down --keep=perhaps",
 	} {
 		var out, talk bytes.Buffer

@@ -32,7 +32,9 @@ var bed *testbed.Bed
 
 func TestMain(m *testing.M) {
 	testbed.Main(m, testbed.Options{
-		Machine: "dgx-h100-ib", Cluster: cluster.WithPodGroupClaims(cluster.Options{KubeletDir: kubeletDir}), Values: values,
+		Machine: "dgx-h100-ib",
+		Cluster: cluster.WithPodGroupClaims(cluster.Options{KubeletDir: kubeletDir}),
+		Values:  values,
 	}, &bed)
 }
 
