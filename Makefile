@@ -49,8 +49,7 @@ test-long: ## the proof with larger seeds and counts, more variants, and fuzzing
 	hack/as-root.sh env TEST_LONG=1 hack/proof.sh
 
 .PHONY: test-queues
-test-queues: packages-demo ## jobs with claims under Kueue, JobSet, LeaderWorkerSet and MPI operator, which it builds; for the night
-	$(MAKE) --no-print-directory image IMAGE=localhost/dra-driver-rdma:testbed
+test-queues: packages-demo testbed-image ## jobs with claims under Kueue, JobSet, LeaderWorkerSet and MPI operator, which it builds; for the night
 	hack/as-root.sh go -C test/cluster run ./cmd/cluster build >/dev/null
 	hack/as-root.sh go -C test/cluster test -count=1 -timeout 90m -v ./e2e/queues
 
@@ -62,6 +61,10 @@ build: ## build bin/cdi-gen, bin/dra-driver, bin/rdma-hook and bin/kubectl-rdma
 .PHONY: image
 image: build ## build the container image as bin/image.tar, without a container engine
 	packaging/image.sh "$$IMAGE" bin/image.tar bin/dra-driver bin/rdma-hook
+
+.PHONY: testbed-image
+testbed-image: ## build it under the name that tests on clusters and in virtual machines use
+	@$(MAKE) --no-print-directory image IMAGE=localhost/dra-driver-rdma:testbed
 
 PERFTEST_IMAGE ?= ghcr.io/rdma-dev/rdma-perftest:$(VERSION)
 perftest-image: export PERFTEST_IMAGE := $(PERFTEST_IMAGE)
@@ -105,8 +108,7 @@ lint: ## gofmt, go vet and staticcheck over all modules
 	hack/lint.sh
 
 .PHONY: vm-test
-vm-test: packages-vm ## real RDMA traffic in containers, in a virtual machine with a real RDMA kernel
-	$(MAKE) --no-print-directory image IMAGE=localhost/dra-driver-rdma:testbed
+vm-test: packages-vm testbed-image ## real RDMA traffic in containers, in a virtual machine with a real RDMA kernel
 	hack/as-root.sh go -C test/vm test -count=1 -p 1 -timeout 40m ./...
 
 .PHONY: bench

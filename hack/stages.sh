@@ -59,4 +59,4 @@ programs() {
 	path=$(go -C test/cluster run ./cmd/cluster build) && PATH=$path:$PATH
 }
 
-image() { make --no-print-directory image IMAGE=localhost/dra-driver-rdma:testbed; }
+image() { make --no-print-directory testbed-image; }

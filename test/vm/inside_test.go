@@ -104,10 +104,10 @@ func copyFile(t *testing.T, from, to string) {
 	must.NoError(t, os.WriteFile(to, data, 0o755))
 }
 
-// builtImage is the driver's image as `make image` left it.
+// builtImage is the driver's image as `make testbed-image` left it.
 func builtImage(t *testing.T, checkout deploy.Checkout) string {
 	t.Helper()
-	must.FileExists(t, checkout.Image(), must.Sprintf("run: make image IMAGE=%s:%s", deploy.ImageName, deploy.ImageTag))
+	must.FileExists(t, checkout.Image(), must.Sprint("run: make testbed-image"))
 	return checkout.Image()
 }
 

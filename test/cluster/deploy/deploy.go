@@ -44,7 +44,7 @@ func (c Checkout) Path(parts ...string) string {
 // Program is a program that `make build` left in bin.
 func (c Checkout) Program(name string) string { return c.Path("bin", name) }
 
-// Image is the archive that `make image` left in bin.
+// Image is the archive that `make testbed-image` left in bin.
 func (c Checkout) Image() string { return c.Path("bin", "image.tar") }
 
 // Chart is the directory of the Helm chart.
@@ -78,7 +78,7 @@ func (c Checkout) Build(ctx context.Context, program, out string) error {
 // Load puts the driver's image and the image of the examples into containerd.
 func (c Checkout) Load(ctx context.Context, cl *cluster.Cluster) error {
 	if err := cl.Load(ctx, c.Image()); err != nil {
-		return fmt.Errorf("%w (is it built? make image IMAGE=%s:%s)", err, ImageName, ImageTag)
+		return fmt.Errorf("%w (is it built? make testbed-image)", err)
 	}
 	_, err := cl.Output(ctx, "ctr", "images", "tag", "--force", cluster.BusyboxImage, exampleImage)
 	return err
