@@ -2,6 +2,11 @@ module github.com/rdma-dev/dra-driver-rdma
 
 go 1.26.0
 
+ignore (
+	./bin // tests put files there while others list packages
+	./site/node_modules
+)
+
 require (
 	github.com/Mellanox/rdmamap v1.2.0
 	github.com/aymanbagabas/go-udiff v0.4.1
