@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shoenig/test"
+	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -22,6 +23,9 @@ func TestFollowForNobody(t *testing.T) {
 	renewed := 0
 	s.renew = func(plans []*plan.Plan) { renewed += len(plans) }
 	test.NoError(t, s.Started(ctx, pod))
+	_, unlock, err := s.lockPod(s.ctx, pod) // when the driver has finished
+	must.NoError(t, err)
+	unlock()
 	s.mover.IsIn(pod.Netns)
 	test.Eq(t, 1, s.mover.Moves(), test.Sprint("moves"))
 	test.Eq(t, 1, renewed, test.Sprint("specs with the new node: the driver goes on without the runtime"))
