@@ -107,10 +107,11 @@ func TestDeadFUSE(t *testing.T) {
 			must(t, os.MkdirAll(point, 0o755))
 			dead := mountDeadFUSE(t, point)
 
-			const patience = 2 * time.Minute // the hook gives itself seconds
+			const patience = 2 * time.Minute // the hook has one
 			hangs := time.AfterFunc(patience, dead.end)
 			defer hangs.Stop()
-			cmd := exec.Command(path, "--report", reports, "--hca", "mlx5_0:uverbs0:mlx5_core", "--on-unusable", "fail")
+			cmd := exec.Command(path, "--report", reports, "--hca", "mlx5_0:uverbs0:mlx5_core", "--on-unusable", "fail",
+				"--timeout", "1m")
 			cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"ociVersion":"1.0.2","id":"dead","status":"creating","pid":%d,"bundle":%q}`,
 				os.Getpid(), bundle))
 			if out, err := cmd.CombinedOutput(); err != nil {

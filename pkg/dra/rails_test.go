@@ -184,6 +184,12 @@ func TestNoBlockYet(t *testing.T) {
 	pod, _ := inside(t, "a")
 	claim := onRails(reserved(1, pod, "pci-0000-3b-00-0"))
 	n.AddClaim(claim)
+	drivertest.Eventually(t, func() error { // at its start, for the slices' owner, and at the registration
+		if got := n.Count(drivertest.GetNode); got < 3 || n.Open() > 0 {
+			return fmt.Errorf("the driver has asked for the node %d times, and waits for %d answers", got, n.Open())
+		}
+		return nil
+	})
 	hasPodCIDR(n, "10.244.3.0/24")
 	asked := n.Count(drivertest.GetNode)
 	for range 3 {

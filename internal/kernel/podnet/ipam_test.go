@@ -113,7 +113,7 @@ func TestPluginsInTrouble(t *testing.T) {
 		patience     time.Duration
 	}{
 		"hangs":                   {"sleep 1000", "it took too long, and was stopped after 100ms", 100 * time.Millisecond},
-		"hangs elsewhere":         {"sleep 1000 & echo $! >" + dir + "/child; wait", "it took too long", 100 * time.Millisecond},
+		"hangs elsewhere":         {"sleep 1000 & echo $! >" + dir + "/child; wait", "it took too long", 2 * time.Second},
 		"crashes":                 {"kill -SEGV $$", "segmentation fault", 0},
 		"talks":                   {"echo help me >&2; exit 3", `exit status 3: "help me"`, 0},
 		"complains":               {`echo '{"cniVersion": "1.0.0", "code": 11, "msg": "no pool", "details": "of that name"}'; exit 1`, "no pool; of that name", 0},

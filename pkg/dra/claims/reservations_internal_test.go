@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -59,20 +60,21 @@ func TestReservedPodsStay(t *testing.T) {
 func TestPodGroupUnknown(t *testing.T) {
 	for name, fault := range map[string]struct {
 		begin func(*drivertest.Node) (end func())
-		says  string // in an event of the claim
+		says  string        // in an event of the claim
+		time  time.Duration // until the driver gives up, [Patience] for 0
 	}{
 		"no kubelet": {func(n *drivertest.Node) func() {
 			socket := filepath.Join(n.Dir, "pod-resources", "kubelet.sock")
 			must.NoError(t, os.Rename(socket, socket+".away"))
 			return func() { must.NoError(t, os.Rename(socket+".away", socket)) }
-		}, "kubelet.sock"},
-		"slow": {(*drivertest.Node).HoldPodLists, "DeadlineExceeded"},
+		}, "kubelet.sock", 0},
+		"slow": {(*drivertest.Node).HoldPodLists, "DeadlineExceeded", reservedTime},
 		"always slow": {func(n *drivertest.Node) func() {
 			n.SlowPodLists(700 * time.Millisecond) // more than the driver waits while a pod starts
 			return func() {}
-		}, "DeadlineExceeded"},
-		"error":                 {nil, "too many requests"},
-		"the pod is not listed": {nil, ""},
+		}, "DeadlineExceeded", reservedTime},
+		"error":                 {nil, "too many requests", 0},
+		"the pod is not listed": {nil, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +94,7 @@ func TestPodGroupUnknown(t *testing.T) {
 			case fault.says != "":
 				s.node.SetPods(errors.New(fault.says))
 			}
-			unanswered, err := s.learns(pod, reservedTime)
+			unanswered, err := s.learns(pod, cmp.Or(fault.time, Patience))
 			test.Error(t, err)
 			test.True(t, slices.Contains(unanswered, pod), test.Sprintf("unanswered are %v", unanswered))
 			test.SliceEmpty(t, s.Reservations.PlansOf(s.ctx, pod.UID))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,9 +94,6 @@ func (i *innocents) stop() <-chan struct{} {
 		ctx, cancel := context.WithTimeout(i.Context(), runtimeTime)
 		defer cancel()
 		i.Stopped(ctx, i.hostile)
-		if err := ctx.Err(); err != nil {
-			i.Errorf("Stopped answers after the runtime's %v: %v", runtimeTime, err)
-		}
 	}()
 	return answered
 }
@@ -121,6 +119,19 @@ func (i *innocents) whole() {
 	i.Stopped(i.Context(), next)
 }
 
+// TestWithin: an answer comes before the time of the runtime is over.
+func TestWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), runtimeTime)
+		defer cancel()
+		began, done := time.Now(), make(chan error)
+		inTime, _ := within(ctx, func() error { return <-done })
+		test.False(t, inTime, test.Sprint("in time"))
+		test.Eq(t, runtimeTime*7/8, time.Since(began), test.Sprint("the answer took"))
+		close(done)
+	})
+}
+
 // TestHungPod: the driver works for one pod without an end, as a kernel may need minutes for what the pod has made. The
 // runtime has its answers in time, other pods start and end, and at last everything is taken back.
 func TestHungPod(t *testing.T) {
@@ -136,9 +147,7 @@ func TestHungPod(t *testing.T) {
 	i.cycle()
 	ctx, cancel := context.WithTimeout(t.Context(), runtimeTime)
 	defer cancel()
-	err = i.Started(ctx, i.hostile)
-	test.True(t, err == nil && ctx.Err() == nil,
-		test.Sprintf("Started for the same pod: %v, and the runtime waits: %v", err, ctx.Err()))
+	test.NoError(t, i.Started(ctx, i.hostile), test.Sprint("Started for the same pod"))
 	test.True(t, slices.Contains(i.Pending(), i.hostile), test.Sprint("pending"))
 	i.Stopped(ctx, i.hostile)
 	i.cycle()

@@ -102,13 +102,16 @@ func TestSlowPlugin(t *testing.T) {
 	n.noRecords()
 }
 
+// slowRuntimeTime is what the runtime waits for an answer. The plugin, a shell script, begins within half of it.
+const slowRuntimeTime = 4 * time.Second
+
 // TestSlowPluginLate: a plugin that takes longer than the runtime waits is stopped, and the pod starts without its
 // address. What it may have given is given back before it is asked again, and the pod gets its interface then.
 func TestSlowPluginLate(t *testing.T) {
 	t.Parallel()
 	n := newSlowNode(t, `"ADD FIRST".*`)
 	n.runs(t)
-	ctx, cancel := context.WithTimeout(n.ctx, 500*time.Millisecond) // the runtime's
+	ctx, cancel := context.WithTimeout(n.ctx, slowRuntimeTime)
 	defer cancel()
 	must.NoError(t, n.Started(ctx, n.a))
 	test.SliceEqOp(t, []nri.Pod{n.a}, n.Pending(), test.Sprint("pending"))
@@ -127,12 +130,12 @@ func TestSlowPluginStopped(t *testing.T) {
 	t.Parallel()
 	n := newSlowNode(t, `"ADD FIRST".*|"DEL FIRST".*`)
 	n.runs(t)
-	ctx, cancel := context.WithTimeout(n.ctx, 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(n.ctx, slowRuntimeTime)
 	defer cancel()
 	must.NoError(t, n.Started(ctx, n.a))
 	// It is asked again, which begins with giving back.
 	eventually(t, "the plugin is asked again", func() bool { return len(n.asked(first)) > 1 })
-	stopping, cancel := context.WithTimeout(n.ctx, 500*time.Millisecond)
+	stopping, cancel := context.WithTimeout(n.ctx, slowRuntimeTime)
 	defer cancel()
 	n.Stopped(stopping, n.a)
 	n.starts(n.b)

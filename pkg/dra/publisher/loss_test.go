@@ -153,6 +153,7 @@ func TestRestoredBackup(t *testing.T) {
 			if tc.replaced {
 				api.RecreateNode("another")
 				r.owned(t, "another", tc.before...)
+				r.told(t)
 				r.forgetLosses()
 			}
 			r.Publish(pool(tc.after...))

@@ -3,7 +3,6 @@ package progress
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,13 +25,12 @@ func TestLong(t *testing.T) {
 }
 
 func TestLongFails(t *testing.T) {
-	var out bytes.Buffer
-	broken := errors.New("broken")
-	if err := New(&out).Long("build it", func() error { return broken }); err != broken {
-		t.Errorf("got %v", err)
-	}
-	test.True(t, regexp.MustCompile(`^\[ +0\.0s\] build it \.\.\.\n$`).MatchString(out.String()),
-		test.Sprintf("got %q: the caller tells of the error", &out))
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		broken := errors.New("broken")
+		test.ErrorIs(t, New(&out).Long("build it", func() error { return broken }), broken)
+		test.Eq(t, "[   0.0s] build it ...\n", out.String(), test.Sprint("the caller tells of the error"))
+	})
 }
 
 func TestNil(t *testing.T) {
