@@ -103,17 +103,18 @@ func TestDashboard(t *testing.T) {
 	must.GreaterEq(t, 30, len(board.Queries), must.Sprintf("the dashboard has %d queries", len(board.Queries)))
 	left := append(slices.Clone(board.Queries), prometheus.ReadRecords(t, rulesFile)...)
 	scrapes := 0
-	drivertest.Eventually(t, func() (err error) {
+	err := drivertest.Await(5*time.Minute, func() (err error) { // each round waits ten seconds for the API server
 		last := scrapes
 		if scrapes = p.Scrapes(); scrapes == last {
 			return fmt.Errorf("%d scrapes, and %d queries without data:\n%s", scrapes, len(left), strings.Join(left, "\n"))
 		}
 		l.round()
-		if left, err = p.Unanswered(left, 30*time.Second); err == nil && len(left) > 0 {
+		if left, err = p.Unanswered(left, 2*time.Minute); err == nil && len(left) > 0 {
 			err = fmt.Errorf("no data for:\n%s", strings.Join(left, "\n"))
 		}
 		return err
 	})
+	must.NoError(t, err)
 	checkScrape(t, address)
 	p.CheckVariables(t, board)
 	p.CheckRules(t)

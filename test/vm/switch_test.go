@@ -69,7 +69,7 @@ func (s station) send(t *testing.T, frame []byte) {
 
 func (s station) receive(t *testing.T) string {
 	t.Helper()
-	must.NoError(t, s.conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	must.NoError(t, s.conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	frame, err := readFrame(s.conn)
 	must.NoError(t, err)
 	return string(frame)
@@ -88,7 +88,7 @@ func newSwitch(t *testing.T) *Switch {
 // known waits until the switch knows that a station is there.
 func (s station) known(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
 		conn := s.Port.conn
 		s.mu.Unlock()
@@ -126,7 +126,7 @@ func TestCut(t *testing.T) {
 	b.known(t)
 	s.Cut(true)
 	a.send(t, tcpFrame)
-	for deadline := time.Now().Add(10 * time.Second); a.Lost().Frames == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); a.Lost().Frames == 0; time.Sleep(time.Millisecond) {
 		must.False(t, time.Now().After(deadline), must.Sprint("the frame is not counted as lost"))
 	}
 	s.Cut(false)

@@ -146,7 +146,13 @@ func TestPrivilegedClaim(t *testing.T) {
 		n := bed.Namespace(t)
 		bed.Kubectl(t, "label", "namespace", n.Name, "rdma.dev/privileged-classes=true")
 		for _, manifest := range asking(t, privilegedClass) {
-			accepted(t, manifest, n.Name)
+			testbed.Eventually(t, "acceptance", func() error { // the API server sees the label by a watch
+				out, err := bed.KubectlInput(t, manifest, "--namespace", n.Name, "create", "--dry-run=server", "-f", "-")
+				if err != nil {
+					return fmt.Errorf("%w: %s\n%s", err, out, manifest)
+				}
+				return nil
+			})
 		}
 		n.Apply(strings.ReplaceAll(testbed.Template("mad", "hca.rdma.dev", ""), "hca.rdma.dev", privilegedClass) + testbed.Pod("app", "resourceClaimTemplateName: mad"))
 		n.Ready("app")

@@ -92,9 +92,12 @@ func TestOldAndNew(t *testing.T) {
 		}
 	}
 	n.Kubectl("delete", "deployment,pod", "--all", "--grace-period=1", "--wait")
-	if left := n.Claims(); len(left) > 0 {
-		t.Errorf("claims are left: %v", left)
-	}
+	testbed.Eventually(t, "end of the claims", func() error {
+		if left := n.Claims(); len(left) > 0 {
+			return fmt.Errorf("claims are left: %v", left)
+		}
+		return nil
+	})
 }
 
 // TestOldPodAsksForTwo: two of a resource are two HCAs, not one twice. The node has one.

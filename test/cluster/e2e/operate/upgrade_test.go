@@ -107,7 +107,7 @@ type pod struct {
 func journeys(t *testing.T, pods <-chan testbed.Change[pod], count int) []time.Duration {
 	t.Helper()
 	created, started, ended := map[string]time.Time{}, map[string]time.Duration{}, map[string]bool{}
-	for deadline := time.After(5 * testbed.Patience); len(ended) < count; {
+	for deadline := time.After(testbed.Patience); len(ended) < count; {
 		select {
 		case <-deadline:
 			t.Fatalf("%d of %d pods have ended, %d have started", len(ended), count, len(started))

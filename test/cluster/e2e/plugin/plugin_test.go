@@ -131,7 +131,7 @@ func (b *bed) apply(manifest string) {
 // until waits for a condition.
 func (b *bed) until(what string, ok func() bool) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.Context(), testbed.Patience)
 	defer cancel()
 	for !ok() {
 		select {

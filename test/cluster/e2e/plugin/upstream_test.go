@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // TestSharesCountedTwice runs the commands of a report to Kubernetes. A pod waits, though its shares are free: a later
@@ -39,7 +40,7 @@ func TestSharesCountedTwice(t *testing.T) {
 			break
 		}
 		b.run("kubectl", "delete", "pods", "--all", "--force", "--grace-period=0")
-		b.run("kubectl", "wait", "--for=delete", "resourceclaims", "--all", "--timeout=40s")
+		b.run("kubectl", "wait", "--for=delete", "resourceclaims", "--all", "--timeout="+testbed.Patience.String())
 		b.run("kubectl", "delete", "resourceclaimtemplate/share", "resourceslice/shares", "deviceclass/shares.example.com")
 	}
 	must.Less(t, pods, bound, must.Sprint("the shares of each pod are counted once"))

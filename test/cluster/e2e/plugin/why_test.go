@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // waiting is a pod that waits.
@@ -170,7 +171,7 @@ func (b *bed) hold(newer bool) {
 
 func (b *bed) scheduled(pod string) {
 	b.Helper()
-	b.run("kubectl", "wait", "--for=condition=PodScheduled=True", "pod/"+pod, "--timeout=40s")
+	b.run("kubectl", "wait", "--for=condition=PodScheduled=True", "pod/"+pod, "--timeout="+testbed.Patience.String())
 }
 
 // wait makes the pods that wait, and waits until the control plane has looked at each.
@@ -206,7 +207,7 @@ func (b *bed) wait(newer bool) {
 			})
 			continue
 		}
-		b.run("kubectl", "wait", "--for=condition=PodScheduled=False", "pod/"+name, "--timeout=40s")
+		b.run("kubectl", "wait", "--for=condition=PodScheduled=False", "pod/"+name, "--timeout="+testbed.Patience.String())
 	}
 }
 

@@ -1,6 +1,7 @@
 package podgroups
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -27,9 +28,13 @@ func TestRestrictedPods(t *testing.T) {
 	bed.Kubectl(t, "label", "namespace", n.Name, "pod-security.kubernetes.io/enforce=restricted")
 	n.Apply(testbed.Template("one", "hca.rdma.dev", ""))
 	pod := testbed.Pod("app", "resourceClaimTemplateName: one")
-	if out, err := n.KubectlInput(t, pod, "--namespace", n.Name, "create", "-f", "-"); err == nil || !strings.Contains(out, "violates PodSecurity") {
-		t.Fatalf("the namespace admits an ordinary pod: %v: %s", err, out)
-	}
+	testbed.Eventually(t, "Pod Security in the namespace", func() error { // the API server sees its label by a watch
+		out, err := n.KubectlInput(t, pod, "--namespace", n.Name, "create", "--dry-run=server", "-f", "-")
+		if err == nil || !strings.Contains(out, "violates PodSecurity") {
+			return fmt.Errorf("the namespace admits an ordinary pod: %w: %s", err, out)
+		}
+		return nil
+	})
 	n.Apply(restricted.Replace(pod))
 	n.Apply(strings.Replace(restricted.Replace(testbed.Pod("userns", "resourceClaimTemplateName: one")), "spec:", "spec:\n  hostUsers: false", 1))
 	n.Ready("app", "userns")

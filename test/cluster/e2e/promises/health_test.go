@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shoenig/test"
-	"github.com/shoenig/test/must"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
@@ -56,13 +54,10 @@ func setPort(t *testing.T, device, state, physState string) {
 // minute.
 func tainted(t *testing.T, device string, want int) {
 	t.Helper()
-	deadline := time.Now().Add(2 * testbed.Patience)
-	for {
-		taints := bed.Devices(t)[device].Taints
-		if len(taints) == want {
-			return
+	testbed.Eventually(t, "taints of "+device, func() error {
+		if taints := bed.Devices(t)[device].Taints; len(taints) != want {
+			return fmt.Errorf("it has %v, want %d", taints, want)
 		}
-		must.False(t, time.Now().After(deadline), must.Sprintf("%s has taints %v, want %d", device, taints, want))
-		time.Sleep(time.Second) // between two looks at the condition
-	}
+		return nil
+	})
 }

@@ -101,12 +101,15 @@ func drain(t *testing.T) {
 	bed.Kubectl(t, "uncordon", cluster.NodeName)
 }
 
-// nothingIn asserts that there are no files and sockets below directories of the node, but
-// those of the driver of GPUs. A directory may be missing.
+// nothingIn waits until there are no files and sockets below directories of the node, but those of the driver of GPUs. A
+// directory may be missing.
 func nothingIn(t *testing.T, dirs ...string) {
 	t.Helper()
-	left := bed.Inside(t, "sh", "-c", "find "+strings.Join(dirs, " ")+" \\( -type f -o -type s \\) ! -name 'gpu.example.com*' 2>/dev/null || true")
-	if left = strings.TrimSpace(left); left != "" {
-		t.Errorf("left on the node:\n%s", left)
-	}
+	testbed.Eventually(t, "end of what is on the node", func() error {
+		left := bed.Inside(t, "sh", "-c", "find "+strings.Join(dirs, " ")+" \\( -type f -o -type s \\) ! -name 'gpu.example.com*' 2>/dev/null || true")
+		if left = strings.TrimSpace(left); left != "" {
+			return fmt.Errorf("left on the node:\n%s", left)
+		}
+		return nil
+	})
 }

@@ -99,7 +99,7 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 	Eventually(t, "start of the kubelet", func() error { return b.Start(ctx, cluster.Kubelet) })
 }
 
-// DriverProcess returns the ID of the driver's process. Other clusters of the machine may have one of that name: the
+// DriverProcess returns the ID of the driver's process, not that of a probe. Other clusters of the machine may have one of that name: the
 // cgroup has the UID of the pod. A driver that was killed may be about to start again.
 func (b *Bed) DriverProcess(t *testing.T) (pid string) {
 	t.Helper()
@@ -107,7 +107,8 @@ func (b *Bed) DriverProcess(t *testing.T) (pid string) {
 		"-o", "jsonpath={.items[0].metadata.uid}"))
 	Eventually(t, "process of the driver", func() error {
 		out, err := b.Output("sh", "-c", `for pid in $(pgrep -x dra-driver); do
-			tr _ - </proc/$pid/cgroup | grep -q "$0" && echo $pid; done; true`, uid)
+			tr '\0' '\n' </proc/$pid/cmdline | grep -qx probe ||
+				{ tr _ - </proc/$pid/cgroup | grep -q "$0" && echo $pid; }; done; true`, uid)
 		if pid = strings.TrimSpace(out); err == nil && pid == "" {
 			err = fmt.Errorf("pod %s has none", uid)
 		}

@@ -61,7 +61,7 @@ func Away(t *testing.T, slices <-chan Change[Object], before int, happen func() 
 	t.Helper()
 	there := map[string]bool{}
 	var since time.Time
-	for deadline, happened := time.After(2*Patience), false; ; {
+	for deadline, happened := time.After(Patience), false; ; {
 		if !happened && len(there) == before {
 			happened = true
 			must.NoError(t, happen())

@@ -87,11 +87,11 @@ await() { n=0; until netstat -ltn | grep -q ":$1 "; do n=$((n+1)); [ $n -lt 900 
 `
 	receive = "set -e" + look + `
 timeout 120 ibv_rc_pingpong -d $device -g 1 -s 1048576 -n 5
-timeout 120 ib_write_bw -d $device -x 1 -F -n 50 -s 1048576
+timeout 120 ib_write_bw -d $device -x 1 -u 20 -F -n 50 -s 1048576
 echo done`
 	send = "set -e" + look + await + `
 await 18515; timeout 120 ibv_rc_pingpong -d $device -g 1 -s 1048576 -n 5 127.0.0.1
-await 18515; timeout 120 ib_write_bw -d $device -x 1 -F -n 50 -s 1048576 127.0.0.1
+await 18515; timeout 120 ib_write_bw -d $device -x 1 -u 20 -F -n 50 -s 1048576 127.0.0.1
 echo done`
 	// tryAll tries to open whatever is there, and to use a device that it was not given.
 	tryAll = look + `

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 // limit is how long a signal may take on an emulated processor that others share.
-const limit = 20 * time.Second
+const limit = 2 * time.Minute
 
 // host is the guest as a program sees it that follows events: the watcher, and a
 // picture that it alone keeps right.

@@ -23,15 +23,15 @@ func TestFailsClosed(t *testing.T) {
 	before := counted(t)
 	host, err := hardware()
 	must.NoError(t, err)
-	had := len(namespaces(t))
+	stopped, root := drivers(t), nodeRoot(t) // before: the driver is stopped at once when the namespace is there
+	had := len(namespaces(t, root))
 	create(t, "closed", "rxm0", both)
 	// The claim is prepared before the sandbox has a namespace, and NRI is asked when CNI has
 	// been in there.
-	for deadline := time.Now().Add(2 * time.Minute); len(namespaces(t)) == had; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); len(namespaces(t, root)) == had; time.Sleep(5 * time.Millisecond) {
 		must.False(t, time.Now().After(deadline),
 			must.Sprintf("the pod has no namespace:\n%s", strings.Join(events(t, "closed"), "\n")))
 	}
-	stopped := drivers(t)
 	signal(t, syscall.SIGSTOP, stopped...)
 	t.Cleanup(func() { signal(t, syscall.SIGCONT, stopped...) })
 	const why = "RDMA device rxm0 of the claim is not in the pod's network namespace"
@@ -54,10 +54,10 @@ func TestFailsClosed(t *testing.T) {
 	home(t, before)
 }
 
-// namespaces are the network namespaces of the node's pods.
-func namespaces(t *testing.T) []string {
+// namespaces are the network namespaces of the node's pods, whose root directory is root.
+func namespaces(t *testing.T, root string) []string {
 	t.Helper()
-	files, err := filepath.Glob(nodeRoot(t) + "/run/netns/*")
+	files, err := filepath.Glob(root + "/run/netns/*")
 	must.NoError(t, err)
 	return files
 }

@@ -125,7 +125,7 @@ func endNamespace(t *testing.T, pid int) {
 		return st
 	}
 	own := inode(fmt.Sprintf("/proc/%d/ns/net", pid))
-	for _, file := range namespaces(t) {
+	for _, file := range namespaces(t, nodeRoot(t)) {
 		if inode(file).Ino == own.Ino {
 			path := "/run/netns/" + filepath.Base(file)
 			if out, err := node.Output(t.Context(), "sh", "-c", "umount --lazy "+path+" && rm "+path); err != nil {

@@ -122,7 +122,7 @@ func write(t *testing.T, server, client end, to, from, address string) {
 	t.Helper()
 	const command = `env | grep ^RDMA_
 hca=$(env | sed -n 's/^RDMA_INTERFACE_\(.*\)=%s$/\1/p')
-eval "timeout 100 ib_write_bw 2>&1 -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 20 -s 1024 %s"`
+eval "timeout 100 ib_write_bw 2>&1 -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -u 20 -F -n 20 -s 1024 %s"`
 	listening := make(chan string, 1)
 	go func() {
 		out, err := exec(t.Context(), server.pod, server.container, fmt.Sprintf(command, to, ""))

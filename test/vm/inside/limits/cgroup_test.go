@@ -95,12 +95,12 @@ func TestV1(t *testing.T) {
 	const mount = "/mnt/rdma of v1"
 	write(t, unified, "cgroup.subtree_control", "-rdma")
 	t.Cleanup(func() {
-		inside.Eventually(t, "the controller is back in v2", 20*time.Second, func() error {
+		inside.Eventually(t, "the controller is back in v2", time.Minute, func() error {
 			return os.WriteFile(unified+"/cgroup.subtree_control", []byte("+rdma"), 0o644)
 		})
 	})
 	must.NoError(t, os.MkdirAll(mount, 0o755))
-	inside.Eventually(t, "mount the rdma hierarchy of v1", 20*time.Second, func() error {
+	inside.Eventually(t, "mount the rdma hierarchy of v1", time.Minute, func() error {
 		if r := inside.Run("mount", "-t", "cgroup", "-o", "rdma", "none", mount); r.Code != 0 {
 			return fmt.Errorf("status %d: %s", r.Code, r.Out)
 		}
@@ -149,7 +149,7 @@ func TestEnable(t *testing.T) {
 			web := pods + "/web"
 			must.NoError(t, os.MkdirAll(web, 0o755))
 			t.Cleanup(func() {
-				inside.Eventually(t, "remove "+pods, 10*time.Second, func() error { return os.Remove(pods) })
+				inside.Eventually(t, "remove "+pods, time.Minute, func() error { return os.Remove(pods) })
 			})
 			if test.busy {
 				other := exec.Command("sleep", "1000")
@@ -178,7 +178,7 @@ func TestDelegated(t *testing.T) {
 	must.NoError(t, os.MkdirAll(user, 0o755))
 	t.Cleanup(func() {
 		write(t, unified, "cgroup.subtree_control", "+rdma")
-		inside.Eventually(t, "remove "+user, 10*time.Second, func() error { return os.Remove(user) })
+		inside.Eventually(t, "remove "+user, time.Minute, func() error { return os.Remove(user) })
 	})
 	inside.Must(t, "chown", "1000:1000", user, user+"/cgroup.subtree_control", user+"/cgroup.procs")
 	for _, test := range []struct{ root, want string }{

@@ -92,7 +92,7 @@ func startService(t *testing.T) service {
 			t.Logf("podman system service:\n%s", &log)
 		}
 	})
-	inside.Eventually(t, "podman's service listens", 30*time.Second, func() error {
+	inside.Eventually(t, "podman's service listens", time.Minute, func() error {
 		_, err := os.Stat(socket)
 		return err
 	})

@@ -60,7 +60,7 @@ func write(t *testing.T, server, client string) (serverSaid, clientSaid string) 
 	t.Helper()
 	for tries := 3; ; tries-- {
 		serverSaid = enter(t, server, nil)
-		inside.Eventually(t, "the server listens", 30*time.Second, func() error { return listening("4853") }) // 18515
+		inside.Eventually(t, "the server listens", time.Minute, func() error { return listening("4853") }) // 18515
 		timedOut := false
 		clientSaid = enter(t, client, func(r inside.Result) bool {
 			timedOut = strings.Contains(r.Out, "Completion with error at client")

@@ -88,7 +88,7 @@ func startWatch(t *testing.T) *watcher {
 		w.cmd.Wait()
 		t.Logf("cdi-gen watch:\n%s", &w.log)
 	})
-	inside.Eventually(t, "the first spec", 10*time.Second, func() error { return w.has(both, nil) })
+	inside.Eventually(t, "the first spec", time.Minute, func() error { return w.has(both, nil) })
 	return w
 }
 
@@ -120,11 +120,11 @@ func (w *watcher) has(want, not []string) error {
 
 // follow runs a command that changes the devices and waits until the file has followed.
 // The promise is a second; an emulated processor that others share may break it, so the
-// time is reported and only ten seconds are a failure.
+// time is reported and only a minute is a failure.
 func (w *watcher) follow(t *testing.T, what string, want, not []string, argv ...string) {
 	t.Helper()
 	inside.Must(t, argv...)
-	took := inside.Eventually(t, what, 10*time.Second, func() error { return w.has(want, not) })
+	took := inside.Eventually(t, what, time.Minute, func() error { return w.has(want, not) })
 	remark := ""
 	if took > time.Second {
 		remark = ": more than a second"

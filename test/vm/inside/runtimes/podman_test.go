@@ -93,8 +93,8 @@ func TestPodmanWithoutHook(t *testing.T) {
 	// The pingpong registers its memory before it waits for a partner, ib_write_bw after.
 	script := look + await + `
 ibv_rc_pingpong -d rxe0 -g 1 -s 1048576; echo "pingpong status $?"
-timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 &
-await 18515; timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 127.0.0.1; echo "write status $?"; wait`
+timeout 20 ib_write_bw -d rxe0 -x 1 -u 20 -F -s 1048576 &
+await 18515; timeout 20 ib_write_bw -d rxe0 -x 1 -u 20 -F -s 1048576 127.0.0.1; echo "write status $?"; wait`
 	inside.EachRuntime(t, func(t *testing.T, runtime string) {
 		kernel := openKernelLog(t)
 		out := inside.Must(t, slices.Concat(inside.LockedMemory(small),

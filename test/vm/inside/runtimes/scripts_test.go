@@ -25,7 +25,7 @@ done; }
 // more than 64 KiB of locked memory hold, over device.
 func traffic(device string) (server, client string) {
 	const both = "set -e; %[1]s\ntimeout 60 ibv_rc_pingpong -d %[2]s -g 1 -s 1048576 -n 5 %[3]s\n" +
-		"%[4]s\ntimeout 60 ib_write_bw -d %[2]s -x 1 -F -n 5 -s 1048576 %[3]s\necho %[5]s done\n"
+		"%[4]s\ntimeout 60 ib_write_bw -d %[2]s -x 1 -u 20 -F -n 5 -s 1048576 %[3]s\necho %[5]s done\n"
 	server = fmt.Sprintf(both, look, device, "", "", "server")
 	client = fmt.Sprintf(both, look+await+"await 18515", device, "127.0.0.1", "await 18515", "client")
 	return server, client
