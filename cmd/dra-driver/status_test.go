@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -67,6 +68,26 @@ func TestStatus(t *testing.T) {
 	if code != exitcode.Failed || !strings.Contains(stderr, "is it running") {
 		t.Errorf("without a driver: exit code %d, %s", code, stderr)
 	}
+}
+
+// TestStatusEndless: a status page is read up to a size.
+func TestStatusEndless(t *testing.T) {
+	socket := filepath.Join(drivertest.TempDir(t), "status.sock")
+	listener, err := net.Listen("unix", socket)
+	must.NoError(t, err)
+	sent, ended := 0, make(chan struct{})
+	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		defer close(ended)
+		_, err := io.WriteString(w, `{"node": "`)
+		for chunk := strings.Repeat("a", 1<<20); err == nil && sent < 4*maxPage; sent += len(chunk) {
+			_, err = io.WriteString(w, chunk)
+		}
+	}))
+	t.Cleanup(func() { listener.Close() })
+	_, err = readPage(t.Context(), socket, "it")
+	test.ErrorContains(t, err, "read it in the status of the driver")
+	<-ended
+	test.Less(t, 2*maxPage, sent, test.Sprint("bytes that were read"))
 }
 
 // TestStatusNoSocket: a driver whose socket cannot be made works all the same.
