@@ -1,9 +1,12 @@
 package why
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/shoenig/test"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/model"
@@ -17,4 +20,17 @@ func TestTaintRemedy(t *testing.T) {
 		"or tolerate the taints in the request", taintRemedy([]model.Taint{drain, other, drain}))
 	test.Eq(t, "have the policy of the driver offer the device again, or tolerate the taint in the request",
 		taintRemedy([]model.Taint{{DeviceTaint: &resourceapi.DeviceTaint{Key: model.DrainingTaint}}}))
+}
+
+// TestWriters: an event is a cause only if the component wrote it that writes events with its reason. Users may write
+// events, too.
+func TestWriters(t *testing.T) {
+	reasons := slices.Concat(slices.Collect(maps.Keys(preparation)), explainedBeside, slices.Collect(maps.Keys(writers)))
+	for _, reason := range reasons {
+		e := corev1.Event{Reason: reason, Source: corev1.EventSource{Component: "someone"}}
+		test.False(t, isFromItsComponent(&e), test.Sprint(reason, "of someone"))
+		e.Source.Component = "kubelet"
+		_, another := writers[reason]
+		test.Eq(t, !another || reason == "FailedAttachVolume", isFromItsComponent(&e), test.Sprint(reason, "of the kubelet"))
+	}
 }
