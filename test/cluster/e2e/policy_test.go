@@ -58,12 +58,16 @@ func refused(t *testing.T, manifest, namespace string, words ...string) {
 	}
 }
 
-// accepted asserts that the API server would take a manifest.
+// accepted waits until the API server would take a manifest: it sees the label of a namespace by a watch.
 func accepted(t *testing.T, manifest, namespace string) {
 	t.Helper()
-	if out, err := bed.KubectlInput(t, manifest, "--namespace", namespace, "create", "--dry-run=server", "-f", "-"); err != nil {
-		t.Errorf("refused: %s\n%s", out, manifest)
-	}
+	testbed.Eventually(t, "acceptance", func() error {
+		out, err := bed.KubectlInput(t, manifest, "--namespace", namespace, "create", "--dry-run=server", "-f", "-")
+		if err != nil {
+			err = fmt.Errorf("%w: %s\n%s", err, out, manifest)
+		}
+		return err
+	})
 }
 
 // TestPrivilegedClassNeedsLabel: a DeviceClass that gives out mad or sm nodes says so
@@ -146,13 +150,7 @@ func TestPrivilegedClaim(t *testing.T) {
 		n := bed.Namespace(t)
 		bed.Kubectl(t, "label", "namespace", n.Name, "rdma.dev/privileged-classes=true")
 		for _, manifest := range asking(t, privilegedClass) {
-			testbed.Eventually(t, "acceptance", func() error { // the API server sees the label by a watch
-				out, err := bed.KubectlInput(t, manifest, "--namespace", n.Name, "create", "--dry-run=server", "-f", "-")
-				if err != nil {
-					return fmt.Errorf("%w: %s\n%s", err, out, manifest)
-				}
-				return nil
-			})
+			accepted(t, manifest, n.Name)
 		}
 		n.Apply(strings.ReplaceAll(testbed.Template("mad", "hca.rdma.dev", ""), "hca.rdma.dev", privilegedClass) + testbed.Pod("app", "resourceClaimTemplateName: mad"))
 		n.Ready("app")

@@ -119,7 +119,8 @@ func (b *bed) evictions() {
 			b.Errorf("pod %s ends: %t", name, w.stays)
 		}
 	}
-	if why := b.run("kubectl", "rdma", "why", "later"); !regexp.MustCompile(`\(NoExecute\).*: Kubernetes evicts the pod at .*, in (5.m|60m)`).MatchString(why) {
+	evicts := regexp.MustCompile(`\(NoExecute\).*: Kubernetes evicts the pod at .*, in (5.m|60m)`)
+	if why := b.run("kubectl", "rdma", "why", "later"); !evicts.MatchString(why) {
 		b.Errorf("kubectl rdma why does not say when the pod ends:\n%s", why)
 	}
 	b.run("kubectl", "delete", "pods", "ever", "later", "both", "--grace-period=0", "--force")

@@ -106,7 +106,8 @@ func drain(t *testing.T) {
 func nothingIn(t *testing.T, dirs ...string) {
 	t.Helper()
 	testbed.Eventually(t, "end of what is on the node", func() error {
-		left := bed.Inside(t, "sh", "-c", "find "+strings.Join(dirs, " ")+" \\( -type f -o -type s \\) ! -name 'gpu.example.com*' 2>/dev/null || true")
+		left := bed.Inside(t, "sh", "-c", "find "+strings.Join(dirs, " ")+
+			" \\( -type f -o -type s \\) ! -name 'gpu.example.com*' 2>/dev/null || true")
 		if left = strings.TrimSpace(left); left != "" {
 			return fmt.Errorf("left on the node:\n%s", left)
 		}
