@@ -87,22 +87,37 @@ drwxr-xr-x 0/0 usr/bin
 	test.Eq(t, want, got)
 }
 
+// TestImageAgain: an archive of the same image is left as it is, for those who read it.
+func TestImageAgain(t *testing.T) {
+	program, archive := staticProgram(t, "main"), filepath.Join(t.TempDir(), "a.tar")
+	made := func() os.FileInfo {
+		tool(t, "../image.sh", "a:v1", archive, program)
+		info, err := os.Stat(archive)
+		must.NoError(t, err)
+		return info
+	}
+	test.True(t, os.SameFile(made(), made()), test.Sprint("the same file"))
+}
+
+// staticProgram builds a program that does nothing.
+func staticProgram(t *testing.T, name string, env ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() {}\n", 0o644)
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), filepath.Join(dir, "main.go"))
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64"), env...)
+	out, err := cmd.CombinedOutput()
+	must.NoError(t, err, must.Sprint(string(out)))
+	return filepath.Join(dir, name)
+}
+
 // TestImageRefused: what is no name, and programs that could not start in the image, give no image.
 func TestImageRefused(t *testing.T) {
-	program := func(name string, env ...string) string {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() {}\n", 0o644)
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), filepath.Join(dir, "main.go"))
-		cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64"), env...)
-		out, err := cmd.CombinedOutput()
-		must.NoError(t, err, must.Sprint(string(out)))
-		return filepath.Join(dir, name)
-	}
-	amd, arm := program("amd"), program("arm", "GOARCH=arm64")
+	amd, arm := staticProgram(t, "amd"), staticProgram(t, "arm", "GOARCH=arm64")
 	for want, args := range map[string][]string{
 		"is not of the form NAME:TAG":         {"Not A Tag", amd},
 		"is built for arm64":                  {"a:v1", amd, arm},
-		"build it with CGO_ENABLED=0":         {"a:v1", program("cgo", "CGO_ENABLED=1")},
+		"build it with CGO_ENABLED=0":         {"a:v1", staticProgram(t, "cgo", "CGO_ENABLED=1")},
 		"not a Go executable":                 {"a:v1", "/bin/sh"},
 		"want NAME:TAG ARCHIVE PROGRAM":       {"a:v1"},
 		"nonexistent: no such file or direct": {"a:v1", "/nonexistent"},

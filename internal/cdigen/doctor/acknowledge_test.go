@@ -51,6 +51,9 @@ func TestAcknowledge(t *testing.T) {
 			t.Errorf("%q: worst %s, %s", c.entries, got.Summary.Worst(), got.Summary)
 		}
 	}
+	ofHCA := newReport([]finding.Finding{portDown.Found(finding.Warning, "its ports are down").About("mlx5_1")})
+	ofHCA.aliases = r.aliases
+	test.Eq(t, finding.Acknowledged, ofHCA.Acknowledge([]string{"port-down=pci-0000-18-00-0"}).Summary.Worst())
 	text := render(t, r.Acknowledge([]string{"port-down"}))
 	test.StrContains(t, text, "\nACKNOWLEDGED\n  port-down            2 ports down\n    on:  mlx5_1/1, mlx5_2/1\n")
 	if r.Summary.Worst() != finding.Error || r.Findings[1].Severity != finding.Warning {

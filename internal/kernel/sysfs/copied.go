@@ -50,8 +50,14 @@ func (c copied) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err = f.Stat(); err == nil {
-		err = openable(info) // the name may refer to another file by now
+	return opened(f)
+}
+
+// opened returns a file that was opened by name, which may refer to another file by now.
+func opened(f *os.File) (fs.File, error) {
+	info, err := f.Stat()
+	if err == nil {
+		err = openable(info)
 	}
 	if err != nil {
 		f.Close()

@@ -277,6 +277,22 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// TestLostMember: a LAG of which a member has lost its link is published as before, and the condition port-slow says it.
+func TestLostMember(t *testing.T) {
+	for _, text := range []string{"", sharedPolicy} {
+		snap := snapshot(t, "roce-lag")
+		want, lags := parse(t, text).Apply(snap, policy.State{}).Slices(), 0
+		for _, h := range snap.Usable() {
+			if p := h.Port1(); p.LAG.ConfiguredMbps > 0 {
+				p.RateMbps /= 2
+				lags++
+			}
+		}
+		test.Positive(t, lags)
+		test.Eq(t, want, parse(t, text).Apply(snap, policy.State{}).Slices())
+	}
+}
+
 // A degraded model has no field that the API server would drop.
 func TestDegradedIsNotDropped(t *testing.T) {
 	for _, text := range []string{sharedPolicy, bothPolicy, cardPolicy, groupPolicy, guardedGroupPolicy} {
