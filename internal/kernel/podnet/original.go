@@ -141,7 +141,10 @@ func (o *Original) restore(link netlink.Link) error {
 	o.restoreConfig(link, name, &errs)
 	if o.Up {
 		errs.add("set it up", netlink.LinkSetUp(link))
-		errs.add("restore its IPv6 MTU", restoreIPv6Conf(name, o.IPv6)) // the kernel has reset it
+		// The kernel resets its IPv6 MTU, and does so again at the carrier, for which a look waits if it has come
+		// (rtnl_getlink of net/core/rtnetlink.c, Linux 6.8).
+		_, err := linkByName(name)
+		errs.add("restore its IPv6 MTU", cmp.Or(err, restoreIPv6Conf(name, o.IPv6)))
 	}
 	for _, has := range o.Addresses {
 		errs.add("add address "+has.IP, has.add(link))

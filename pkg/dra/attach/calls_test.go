@@ -191,7 +191,7 @@ func TestIPv6Refused(t *testing.T) {
 func TestCost(t *testing.T) {
 	for mode, want := range map[string]string{
 		"move": "attach: send 30, openat 28, rename 2, fsync 0, flock 2, unlink 1; " +
-			"detach: send 15, openat 26, rename 0, fsync 0, flock 2, unlink 2",
+			"detach: send 16, openat 26, rename 0, fsync 0, flock 2, unlink 2",
 		"macvlan": "attach: send 18, openat 28, rename 2, fsync 0, flock 2, unlink 1; " +
 			"detach: send 3, openat 26, rename 0, fsync 0, flock 2, unlink 2",
 		"macvlan.100": "attach: send 24, openat 28, rename 2, fsync 0, flock 2, unlink 1; " +
