@@ -62,7 +62,7 @@ func Open(ctx context.Context, client kubernetes.Interface) (*Rules, error) {
 // Result says what a command did with a rule.
 type Result struct {
 	Rule string `json:"rule"`
-	// Done is one of: created, changed, unchanged, removed.
+	// Done is one of: created, changed, unchanged, removed, "removed when its finalizers are gone".
 	Done string `json:"done"`
 }
 
@@ -157,7 +157,10 @@ func (r *Rules) remove(ctx context.Context, rule *resourceapi.DeviceTaintRule, d
 	if dryRun { // the API server reads no parameter of a DELETE that has a body
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	_, err := r.send(ctx, http.MethodDelete, rule.Name, options, false)
+	left, err := r.send(ctx, http.MethodDelete, rule.Name, options, false)
+	if left != nil && err == nil {
+		return Result{rule.Name, "removed when its finalizers are gone"}, nil
+	}
 	if err != nil && !answer.Gone(err, ruleResource, rule.Name) {
 		return Result{rule.Name, "removed"}, fmt.Errorf("remove DeviceTaintRule %s: %w", rule.Name, err)
 	}
@@ -165,7 +168,7 @@ func (r *Rules) remove(ctx context.Context, rule *resourceapi.DeviceTaintRule, d
 }
 
 // send sends a request about the rule with a name, "" for a new one. It decodes the answer, whatever version it has.
-// For a DELETE it returns no rule.
+// For a DELETE it returns a rule only if that has finalizers (apiserver/pkg/registry/generic/registry/store.go).
 func (r *Rules) send(
 	ctx context.Context, verb, name string, body any, dryRun bool,
 ) (*resourceapi.DeviceTaintRule, error) {
@@ -182,12 +185,16 @@ func (r *Rules) send(
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil || verb == http.MethodDelete { // whose answer may be a Status
+	if err := result.Error(); err != nil {
 		return nil, err // which has the API server's words, unlike the error of Raw
 	}
 	data, err := result.Raw()
 	if err != nil {
 		return nil, err
+	}
+	var status metav1.Status
+	if verb == http.MethodDelete && json.Unmarshal(data, &status) == nil && status.Status == metav1.StatusSuccess {
+		return nil, nil
 	}
 	rule := &resourceapi.DeviceTaintRule{}
 	if json.Unmarshal(data, rule) != nil {

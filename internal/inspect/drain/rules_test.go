@@ -55,14 +55,16 @@ func TestStranger(t *testing.T) {
 		_, err = rules.Apply(t.Context(), plan.Rules, false)
 		test.ErrorContains(t, err, "it is not from the API server")
 		test.ErrorContains(t, err, left)
+		_, err = rules.Remove(t.Context(), plan.Rules, false)
+		test.ErrorContains(t, err, "; the write may have happened: kubectl get devicetaintrule rdma-drain.node.n1; 0 of 1")
 		server.Close()
 	}
 }
 
-// TestRemove: a dry run removes nothing. The answer to a removal is a Status. The API server reads the options of a
-// DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go).
+// TestRemove: a dry run removes nothing. The answer to a removal is a Status, or the rule if that has finalizers. The API
+// server reads the options of a DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go).
 func TestRemove(t *testing.T) {
-	removed := 0
+	removed, says := 0, `{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"a"}}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if answer, ok := discovery[r.URL.Path]; ok || r.Method != http.MethodDelete {
@@ -74,7 +76,7 @@ func TestRemove(t *testing.T) {
 		if options.DryRun == nil {
 			removed++
 		}
-		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"a"}}`)
+		_, _ = io.WriteString(w, says)
 	}))
 	defer server.Close()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
@@ -89,4 +91,8 @@ func TestRemove(t *testing.T) {
 		test.Eq(t, []drain.Result{{Rule: plan.Rules[0].Name, Done: "removed"}}, done)
 		test.Eq(t, want, removed, test.Sprint("removed rules"))
 	}
+	says = `{"kind":"DeviceTaintRule","metadata":{"name":"` + plan.Rules[0].Name + `","uid":"u","finalizers":["a.example.com/b"]}}`
+	done, err := rules.Remove(t.Context(), plan.Rules, false)
+	must.NoError(t, err)
+	test.Eq(t, "removed when its finalizers are gone", done[0].Done)
 }

@@ -74,6 +74,10 @@ func (s *Server) store(w http.ResponseWriter, method, name string, rule resource
 	if !dry {
 		s.lists.Rules = rules
 	}
+	if method == http.MethodDelete {
+		answer(w, http.StatusOK, metav1.Status{Status: metav1.StatusSuccess})
+		return
+	}
 	rule.TypeMeta.Kind = "DeviceTaintRule"
 	answer(w, http.StatusOK, rule)
 }
