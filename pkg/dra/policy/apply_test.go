@@ -277,7 +277,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestLostMember: a LAG of which a member has lost its link is published as before, and the condition port-slow says it.
+// TestLostMember: a LAG is published as before when a member has lost its link. The condition port-slow says that.
 func TestLostMember(t *testing.T) {
 	for _, text := range []string{"", sharedPolicy} {
 		snap := snapshot(t, "roce-lag")
