@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,6 +77,15 @@ func TestDevices(t *testing.T) {
 	must.NoError(t, err)
 	both(t, "devices", lists.DeviceTable(devices))
 	golden.JSON(t, "devices", devices[:1])
+}
+
+// TestBusy: the administrator's claim of the cluster takes no HCA, and nobody waits for its end.
+func TestBusy(t *testing.T) {
+	hcas, err := mixedCluster(t).ListHCAs(t.Context(), true, model.NodeChoice{})
+	must.NoError(t, err)
+	at := slices.IndexFunc(hcas, func(h model.HCA) bool { return h.String() == "node1/mlx5_0" })
+	must.NotEq(t, -1, at)
+	test.Eq(t, "claim default/train has it", hcas[at].Busy)
 }
 
 func TestClaims(t *testing.T) {

@@ -317,9 +317,9 @@ func TestLoadOfSweep(t *testing.T) {
 	l.sends(map[string]int{drivertest.GetClaim: 9})
 }
 
-// TestLoadOfStart: a driver that starts gets its node, watches its slices, and looks at the status of claims in
-// turns. It writes no slice. A kubelet that restarts is a write of each slice. A connection that breaks is another watch,
-// or two: client-go first goes on from where it was, unless the watch was shorter than a second.
+// TestLoadOfStart: a driver that starts gets its node, watches its slices, and looks at the status of claims in turns.
+// It writes no slice. A kubelet that restarts is a write of each slice. A connection that breaks is another watch, or
+// two: client-go first goes on from where it was, unless the watch was shorter than a second.
 func TestLoadOfStart(t *testing.T) {
 	t.Parallel()
 	l := load(t, false, nil)

@@ -61,8 +61,8 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// TestRemove: a dry run removes nothing. The answer to a removal is a Status, or the rule if that has finalizers. The API
-// server reads the options of a DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go).
+// TestRemove: a dry run removes nothing. The answer to a removal is a Status, or the rule if that has finalizers. The
+// API server reads the options of a DELETE in its body alone, if it has one (apiserver/pkg/endpoints/handlers/delete.go).
 func TestRemove(t *testing.T) {
 	removed, says := 0, `{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"a"}}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func TestRemove(t *testing.T) {
 		test.Eq(t, []drain.Result{{Rule: plan.Rules[0].Name, Done: "removed"}}, done)
 		test.Eq(t, want, removed, test.Sprint("removed rules"))
 	}
-	says = `{"kind":"DeviceTaintRule","metadata":{"name":"` + plan.Rules[0].Name + `","uid":"u","finalizers":["a.example.com/b"]}}`
+	says = `{"kind":"DeviceTaintRule","metadata":{"name":"rdma-drain.node.n1","uid":"u","finalizers":["example.com/a"]}}`
 	done, err := rules.Remove(t.Context(), plan.Rules, false)
 	must.NoError(t, err)
 	test.Eq(t, "removed when its finalizers are gone", done[0].Done)

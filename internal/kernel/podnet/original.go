@@ -141,8 +141,8 @@ func (o *Original) restore(link netlink.Link) error {
 	o.restoreConfig(link, name, &errs)
 	if o.Up {
 		errs.add("set it up", netlink.LinkSetUp(link))
-		// The kernel resets its IPv6 MTU, and does so again at the carrier, for which a look waits if it has come
-		// (rtnl_getlink of net/core/rtnetlink.c, Linux 6.8).
+		// The kernel has reset its IPv6 MTU, and does so again when the carrier comes, in a work queue. Since Linux 6.8 a
+		// look at the interface waits for that work (rtnl_getlink of net/core/rtnetlink.c).
 		_, err := linkByName(name)
 		errs.add("restore its IPv6 MTU", cmp.Or(err, restoreIPv6Conf(name, o.IPv6)))
 	}

@@ -29,7 +29,8 @@ func TestServiceMonitor(t *testing.T) {
 	program := prometheus.Program(t, "prometheus")
 	definitions := bed.Checkout.Path("test", "cluster", "policies", "testdata", "prometheus-operator", "servicemonitors.yaml")
 	bed.Kubectl(t, "create", "--filename="+definitions)
-	bed.Kubectl(t, "wait", "--for=condition=Established", "--timeout="+testbed.Patience.String(), "--filename="+definitions)
+	bed.Kubectl(t, "wait", "--for=condition=Established", "--filename="+definitions,
+		"--timeout="+testbed.Patience.String())
 	t.Cleanup(func() { bed.Kubectl(t, "delete", "--filename="+definitions) })
 
 	certificate, key, err := certutil.GenerateSelfSignedCertKey(deploy.Release+"."+deploy.Namespace+".svc", nil, nil)

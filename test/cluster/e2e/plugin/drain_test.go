@@ -8,8 +8,6 @@ import (
 
 	"github.com/shoenig/test"
 	"github.com/shoenig/test/must"
-
-	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // foreign is a rule of somebody else for a device that the test drains.
@@ -62,7 +60,7 @@ func TestDrain(t *testing.T) {
 		b.apply(w.manifest(name))
 	}
 	for name := range drains {
-		b.run("kubectl", "wait", "--for=condition=PodScheduled=False", "pod/"+name, "--timeout="+testbed.Patience.String())
+		b.unscheduled(name)
 	}
 	test.StrContains(t, b.run("kubectl", "rdma", "why", "late-share", "--as=viewer"), `drained by "operator": "cable 17"`,
 		test.Sprint("kubectl rdma why names neither reason nor author"))
@@ -119,7 +117,7 @@ func (b *bed) evictions() {
 			b.Errorf("pod %s ends: %t", name, w.stays)
 		}
 	}
-	evicts := regexp.MustCompile(`\(NoExecute\).*: Kubernetes evicts the pod at .*, in (5.m|60m)`)
+	evicts := regexp.MustCompile(`\(NoExecute\).*: Kubernetes evicts the pod at .*, in (5[5-9]m|60m)`)
 	if why := b.run("kubectl", "rdma", "why", "later"); !evicts.MatchString(why) {
 		b.Errorf("kubectl rdma why does not say when the pod ends:\n%s", why)
 	}

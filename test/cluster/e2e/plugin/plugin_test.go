@@ -3,7 +3,6 @@
 package plugin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/shoenig/test/must"
 
@@ -131,15 +129,12 @@ func (b *bed) apply(manifest string) {
 // until waits for a condition.
 func (b *bed) until(what string, ok func() bool) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), testbed.Patience)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			b.Fatalf("there is not %s", what)
-		case <-time.After(100 * time.Millisecond):
+	testbed.Eventually(b.T, what, func() error {
+		if !ok() {
+			return errors.New("there is none")
 		}
-	}
+		return nil
+	})
 }
 
 // answer is what programs read of kubectl rdma why.

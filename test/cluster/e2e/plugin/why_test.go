@@ -169,9 +169,12 @@ func (b *bed) hold(newer bool) {
 	}
 }
 
-func (b *bed) scheduled(pod string) {
+func (b *bed) scheduled(pod string)   { b.Helper(); b.await(pod, "PodScheduled=True") }
+func (b *bed) unscheduled(pod string) { b.Helper(); b.await(pod, "PodScheduled=False") }
+
+func (b *bed) await(pod, condition string) {
 	b.Helper()
-	b.run("kubectl", "wait", "--for=condition=PodScheduled=True", "pod/"+pod, "--timeout="+testbed.Patience.String())
+	b.run("kubectl", "wait", "pod/"+pod, "--for=condition="+condition, "--timeout="+testbed.Patience.String())
 }
 
 // wait makes the pods that wait, and waits until the control plane has looked at each.
@@ -207,7 +210,7 @@ func (b *bed) wait(newer bool) {
 			})
 			continue
 		}
-		b.run("kubectl", "wait", "--for=condition=PodScheduled=False", "pod/"+name, "--timeout="+testbed.Patience.String())
+		b.unscheduled(name)
 	}
 }
 

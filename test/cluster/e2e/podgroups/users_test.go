@@ -31,7 +31,7 @@ func TestRestrictedPods(t *testing.T) {
 	testbed.Eventually(t, "Pod Security in the namespace", func() error { // the API server sees its label by a watch
 		out, err := n.KubectlInput(t, pod, "--namespace", n.Name, "create", "--dry-run=server", "-f", "-")
 		if err == nil || !strings.Contains(out, "violates PodSecurity") {
-			return fmt.Errorf("the namespace admits an ordinary pod: %w: %s", err, out)
+			return fmt.Errorf("the namespace admits an ordinary pod: %v: %s", err, out)
 		}
 		return nil
 	})

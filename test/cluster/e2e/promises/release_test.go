@@ -101,8 +101,8 @@ func drain(t *testing.T) {
 	bed.Kubectl(t, "uncordon", cluster.NodeName)
 }
 
-// nothingIn waits until there are no files and sockets below directories of the node, but those of the driver of GPUs. A
-// directory may be missing.
+// nothingIn waits until there are no files and sockets below directories of the node, but those of the driver of GPUs.
+// A directory may be missing.
 func nothingIn(t *testing.T, dirs ...string) {
 	t.Helper()
 	testbed.Eventually(t, "end of what is on the node", func() error {

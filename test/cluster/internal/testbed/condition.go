@@ -9,8 +9,8 @@ import (
 	"github.com/shoenig/test/must"
 )
 
-// Patience is how long a condition may take. The kubelet retries a failed Prepare after its sync frequency, which is 10 s
-// here, and a failed mount after back-offs of up to a minute.
+// Patience is how long a condition may take. The kubelet retries a failed Prepare after its sync frequency, which is
+// 10 s here, and a failed mount after back-offs of up to a minute.
 const Patience = 3 * time.Minute
 
 // Eventually waits until a condition holds.

@@ -99,8 +99,8 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 	Eventually(t, "start of the kubelet", func() error { return b.Start(ctx, cluster.Kubelet) })
 }
 
-// DriverProcess returns the ID of the driver's process, not that of a probe. Other clusters of the machine may have one of
-// that name: the cgroup has the UID of the pod. A driver that was killed may be about to start again.
+// DriverProcess returns the ID of the driver's process, not that of a probe. Other clusters of the machine may have one
+// of that name: the cgroup has the UID of the pod. A driver that was killed may be about to start again.
 func (b *Bed) DriverProcess(t *testing.T) (pid string) {
 	t.Helper()
 	uid := strings.TrimSpace(b.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods",
